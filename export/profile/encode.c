@@ -195,15 +195,12 @@ static int64_t ns_of(const struct sp_stack_entry *entry, int64_t period_ns)
 	return ns;
 }
 
-static void put_label(const struct sp_interval *i, uint64_t id, uint32_t kind, const char **text,
-		      size_t *len)
+/* NULL = it is not known. */
+static const char *label_of(const struct sp_interval *i, uint64_t id, uint32_t kind)
 {
 	const struct sp_named *n = sp_interval_find(i, id, kind);
 
-	if (n == NULL)
-		return;
-	*text = sp_interval_text(i, n->place);
-	*len = strlen(*text);
+	return n != NULL ? sp_interval_text(i, n->place) : NULL;
 }
 
 /* -E2BIG: does not fit any more. */
@@ -234,10 +231,9 @@ static int add_entry(struct run *r, const struct sp_stack_map *map,
 		s.trace_id = trace_id;
 	}
 	if (l->name_id != 0)
-		put_label(r->interval, l->name_id, SP_NAMED_SPAN, &s.span_name, &s.span_name_len);
+		s.span_name = label_of(r->interval, l->name_id, SP_NAMED_SPAN);
 	if (r->interval->names_threads)
-		put_label(r->interval, l->thread, SP_NAMED_THREAD, &s.thread_name,
-			  &s.thread_name_len);
+		s.thread_name = label_of(r->interval, l->thread, SP_NAMED_THREAD);
 	return sp_pprof_sample(r->profile, &s);
 }
 

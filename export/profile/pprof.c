@@ -13,12 +13,19 @@
 
 #include "export/profile/pprof_out.h"
 #include "export/util/containers.h"
+#include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 
 /* The server refuses label values longer than this; no other string needs more. */
 #define SP_PPROF_STRING_MAX 2048U
 #define SP_PPROF_COMMENTS_MAX 64U
-#define SP_PPROF_LABELS 4U
+
+static const char *const label_key[] = {
+#define SP_NAME_(name) #name,
+	SP_FOR_EACH_SAMPLE_LABEL(SP_NAME_)
+#undef SP_NAME_
+};
+#define SP_PPROF_LABELS SP_ARRAY_LEN(label_key)
 
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
@@ -47,8 +54,8 @@ struct sp_pprof {
 	struct sp_hash_index by_function; /* names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
-	pb_value_type type[3]; /* samples/count, time/nanoseconds, and the period's */
-	int64_t key_span_id, key_trace_id, key_span_name, key_thread_name;
+	pb_value_type type[3];        /* samples/count, time/nanoseconds, and the period's */
+	int64_t key[SP_PPROF_LABELS]; /* of labels */
 	size_t bytes;
 };
 
@@ -110,12 +117,11 @@ static int put_types(struct sp_pprof *p)
  */
 static int put_keys(struct sp_pprof *p)
 {
-	if (put_text(p, "span_id", &p->key_span_id) != 0 ||
-	    put_text(p, "span_name", &p->key_span_name) != 0 ||
-	    put_text(p, "trace_id", &p->key_trace_id) != 0 ||
-	    put_text(p, "thread_name", &p->key_thread_name) != 0)
-		return -ENOMEM;
-	return 0;
+	int err = 0;
+
+	for (size_t i = 0; err == 0 && i < SP_PPROF_LABELS; i++)
+		err = put_text(p, label_key[i], &p->key[i]);
+	return err;
 }
 
 struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
@@ -273,13 +279,13 @@ int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
  * Adds a label to the sample, unless it has no text: without one it would be a label with the
  * number 0.
  */
-static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char *s, size_t len)
+static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char *s)
 {
 	pb_label *l = pb->label[pb->n_label];
 
 	spanprof__pprof__label__init(l);
 	l->key = key;
-	if (put_string(p, s, len, &l->str) != 0)
+	if (put_text(p, s, &l->str) != 0)
 		return -ENOMEM;
 	pb->n_label += l->str != 0;
 	return 0;
@@ -287,16 +293,16 @@ static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char 
 
 static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_sample *s)
 {
+	const char *const text[SP_PPROF_LABELS] = {
+#define SP_TEXT_(name) s->name,
+		SP_FOR_EACH_SAMPLE_LABEL(SP_TEXT_)
+#undef SP_TEXT_
+	};
 	int err = 0;
 
-	if (s->span_id != NULL)
-		err = put_label(p, pb, p->key_span_id, s->span_id, strlen(s->span_id));
-	if (err == 0 && s->span_name != NULL)
-		err = put_label(p, pb, p->key_span_name, s->span_name, s->span_name_len);
-	if (err == 0 && s->trace_id != NULL)
-		err = put_label(p, pb, p->key_trace_id, s->trace_id, strlen(s->trace_id));
-	if (err == 0 && s->thread_name != NULL)
-		err = put_label(p, pb, p->key_thread_name, s->thread_name, s->thread_name_len);
+	for (size_t i = 0; err == 0 && i < SP_PPROF_LABELS; i++)
+		if (text[i] != NULL)
+			err = put_label(p, pb, p->key[i], text[i]);
 	return err;
 }
 
@@ -304,10 +310,12 @@ int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
 {
 	int64_t value[] = {s->count, s->ns};
 	pb_label label[SP_PPROF_LABELS];
-	pb_label *labels[SP_PPROF_LABELS] = {&label[0], &label[1], &label[2], &label[3]};
+	pb_label *labels[SP_PPROF_LABELS];
 	pb_sample pb = SPANPROF__PPROF__SAMPLE__INIT;
 	size_t before = p->out.len;
 
+	for (size_t i = 0; i < SP_PPROF_LABELS; i++)
+		labels[i] = &label[i];
 	pb.n_location_id = s->locations;
 	pb.location_id = s->location;
 	pb.n_value = 2;

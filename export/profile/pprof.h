@@ -42,17 +42,27 @@ struct sp_pprof_line {
 	int64_t line; /* 0 = unknown */
 };
 
+/*
+ * The labels of a sample: X(name), which is the key in a profile. What else has to know them is made from this list:
+ * the names that the labels of a series may not have, and the tests of the way from the ring to the report.
+ */
+// clang-format off
+#define SP_FOR_EACH_SAMPLE_LABEL(X) \
+	X(span_id) \
+	X(span_name) \
+	X(trace_id) \
+	X(thread_name)
+// clang-format on
+
 struct sp_pprof_sample {
 	uint64_t *location; /* ids, leaf first; not written to */
 	size_t locations;
 	int64_t count;
 	int64_t ns;
-	const char *span_id; /* hex; NULL = none */
-	const char *trace_id;
-	const char *span_name; /* span_name_len bytes */
-	size_t span_name_len;
-	const char *thread_name; /* thread_name_len bytes */
-	size_t thread_name_len;
+	/* Its labels; ids are hex; NULL = none */
+#define SP_MEMBER_(name) const char *name;
+	SP_FOR_EACH_SAMPLE_LABEL(SP_MEMBER_)
+#undef SP_MEMBER_
 };
 
 /* A point to go back to. */

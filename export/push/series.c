@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export/profile/pprof.h"
 #include "sampler/base/text.h"
 
 #define SP_LABEL_NAME_MAX 1024U
@@ -20,8 +21,12 @@
 
 /* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
 static const char *const reserved[] = {
-	"service_name", "pyroscope_spy", "span_id",     "span_name",
-	"trace_id",     "profile_id",    "thread_name",
+#define SP_NAME_(name) #name,
+	SP_FOR_EACH_SAMPLE_LABEL(SP_NAME_)
+#undef SP_NAME_
+		"service_name",
+	"pyroscope_spy",
+	"profile_id",
 };
 
 /* Older servers refuse everything but [a-zA-Z_][a-zA-Z0-9_]*. */

@@ -75,10 +75,8 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 		.ns = stack->ns != 0 ? stack->ns : stack->samples * 10000000,
 		.span_id = stack->span_id,
 		.span_name = stack->span_name,
-		.span_name_len = stack->span_name != NULL ? strlen(stack->span_name) : 0,
 		.trace_id = stack->trace_id,
 		.thread_name = stack->thread_name,
-		.thread_name_len = stack->thread_name != NULL ? strlen(stack->thread_name) : 0,
 	};
 	bool waits = type != SP_PROFILE_CPU && strchr(stack->frame[0], '@') == NULL;
 	uint64_t mapping;

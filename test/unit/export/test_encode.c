@@ -131,6 +131,36 @@ Test(encode, writes_ids_in_memory_order, .timeout = 20)
 			 "0102030405060708090a0b0c0d0e0ff0");
 }
 
+/* What the ring, the tables and the profile know of a sample, by the one list of labels. */
+Test(encode, knows_each_label_of_a_sample_by_its_name, .timeout = 20)
+{
+	static const char *const names[] = {
+#define NAME_(name) #name,
+		SP_FOR_EACH_SAMPLE_LABEL(NAME_)
+#undef NAME_
+	};
+	static const char worker[SP_THREAD_NAME_BYTES] = "worker";
+	struct sp_sample *s = core_sample(0, 1, (void *)core_reset, NULL);
+	uint32_t thread;
+
+	core.label[0] = "GET /";
+	memset(&s->span_id, 1, sizeof(s->span_id));
+	memset(s->trace_id, 2, sizeof(s->trace_id));
+	threads = sp_thread_names_new(&core.ops);
+	thread = sp_thread_names_put(threads, worker, true);
+	cr_assert_eq(sp_stack_map_put(map, s, 0, thread), 0);
+	core.records = 0;
+	collect();
+	encode_all();
+
+	cr_assert_eq(outs, 1);
+	cr_expect_eq(out[0]->sample[0]->n_label, SP_ARRAY_LEN(names));
+	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)
+		cr_expect_not_null(profile_label(out[0], out[0]->sample[0], names[i]), "%s",
+				   names[i]);
+	sp_bounded_names_free(threads);
+}
+
 Test(encode, begins_with_the_program_and_shares_locations, .timeout = 20)
 {
 	void *getenv_ = dlsym(RTLD_DEFAULT, "getenv");

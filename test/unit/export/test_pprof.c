@@ -39,7 +39,6 @@ static int sample(struct sp_pprof *p, const char *function, const char *span_nam
 		.ns = 20000000,
 		.span_id = "00000000000000ff",
 		.span_name = span_name,
-		.span_name_len = strlen(span_name),
 	};
 
 	return sp_pprof_sample(p, &s);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export/report/load.h"
 #include "report_unit.h"
 #include "test/unit/scratch.h"
 
@@ -326,4 +327,44 @@ Test(report_views, knows_the_spellings_of_off_cpu, .timeout = 20)
 	cr_expect_eq(report_count(output, scratch), 1, "which folder: %s", output);
 	cr_expect_eq(run_scratch("--type", "wall"), 1);
 	cr_expect(printed("found; the program needs SPANPROF_WALL=true\n"), "%s", output);
+}
+
+static void check_labels(void *arg, const struct sp_report_sample *s)
+{
+	++*(unsigned *)arg;
+#define READ_(name) cr_expect_str_eq(s->name, "value of " #name);
+	SP_FOR_EACH_SAMPLE_LABEL(READ_)
+#undef READ_
+}
+
+Test(report_views, reads_each_label_of_a_sample, .timeout = 20)
+{
+	static const struct sp_pprof_limits limits = {1000, 1 << 20};
+	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", "", true, true};
+	struct sp_pprof *p = sp_pprof_new(&limits, &(struct sp_pprof_times){.duration_ns = 1});
+	unsigned samples = 0;
+	const struct sp_report_sink sink = {.sample = check_labels, .arg = &samples};
+	struct sp_pprof_line line = {0, 0};
+	char why[SP_REPORT_ERROR];
+	struct sp_bytes b;
+	uint64_t mapping;
+	uint64_t id;
+	const struct sp_pprof_sample s = {.location = &id,
+					  .locations = 1,
+					  .count = 1,
+					  .ns = 1,
+#define VALUE_(name) .name = "value of " #name,
+					  SP_FOR_EACH_SAMPLE_LABEL(VALUE_)
+#undef VALUE_
+	};
+
+	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
+	cr_assert_eq(sp_pprof_function(p, "work", "work", "", &line.function), 0);
+	cr_assert_eq(sp_pprof_location(p, mapping, 0x1234, &line, 1, &id), 0);
+	cr_assert_eq(sp_pprof_sample(p, &s), 0);
+	cr_assert_eq(sp_pprof_pack(p, &b), 0);
+	sp_pprof_free(p);
+	cr_assert_eq(sp_report_load(&b, SP_REPORT_MEMORY_MAX, &sink, why), 0, "%s", why);
+	cr_expect_eq(samples, 1);
+	free(b.data);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export/profile/pprof.h"
 #include "export/push/headers_json.h"
 #include "export/push/series.h"
 
@@ -127,9 +128,14 @@ Test(series, refuses_what_would_spoil_the_series, .timeout = 20)
 /* Their meaning is the same in every profile, whoever wrote it. */
 Test(series, keeps_every_name_that_it_or_a_sample_sets, .timeout = 20)
 {
-	static const char *const fixed[] = {"service_name", "pyroscope_spy", "span_id",
-					    "span_name",    "trace_id",      "profile_id",
-					    "thread_name"};
+	static const char *const fixed[] = {
+#define NAME_(name) #name,
+		SP_FOR_EACH_SAMPLE_LABEL(NAME_)
+#undef NAME_
+			"service_name",
+		"pyroscope_spy",
+		"profile_id",
+	};
 	char labels[128];
 	char refusal[64];
 
