@@ -193,7 +193,7 @@ FORCE:
 .PHONY: all deps install uninstall man carrier deb deb-test rpm rpm-test dist reproducible clean
 all: $(PRODUCTS) ## the object, the exporter and the tools, in build/ (V=1 prints commands, DEV=1 adds -Werror)
 
-deps: ## install the Debian packages of every group (SPANPROF_SKIP_DEPS=1 skips this everywhere)
+deps: ## install the Debian packages of all but the long targets (SPANPROF_SKIP_DEPS=1 skips this everywhere)
 	$(call install_deps,build demo test lint bench carrier deb cross)
 
 LIBDIR = $(PREFIX)/lib/spanprof

@@ -9,8 +9,8 @@ import sys
 
 FRONT_LINES_MAX = 200
 TOOLS = ("spanprof-run", "spanprof-report", "spanprof-doctor", "spanprof-preload", "spanprof-entrypoint")
-# Variables of the demo, the tests and of make, which the profiler does not know.
-FOREIGN = re.compile(r"SPANPROF_(DEMO_\w+|TEST_\w+|SKIP_DEPS|DEBUG|CORPUS_\w+|H|LABEL)$")
+# Variables of the demo, the tests, of make and of an example, which the profiler does not know.
+FOREIGN = re.compile(r"SPANPROF_(OUTPUT_PREFIX|DEMO_\w+|TEST_\w+|SKIP_DEPS|DEBUG|CORPUS_\w+|H|LABEL)$")
 problems = []
 
 
@@ -96,6 +96,15 @@ def check_targets(path, text, targets):
             problem(path, f"make has no target {''.join(name)}")
 
 
+def check_workflow(path, text, targets):
+    for name in re.findall(r"\bmake ([a-z][a-z0-9-]*)", text):
+        if name not in targets:
+            problem(path, f"make has no target {name}")
+    for name in re.findall(r"\bscripts/[\w./-]+", text):
+        if not os.path.exists(name):
+            problem(path, f"{name} is not there")
+
+
 def make_targets():
     rules = "".join(read(p) for p in ["Makefile"] + tracked("module.mk"))
     return set(w for line in re.findall(r"^([a-z][a-z0-9 -]*):(?!=)", rules, flags=re.M) for w in line.split())
@@ -120,6 +129,9 @@ def main():
             check_files(path, text)
         check_variables(path, text, known)
         check_options(path, text, options)
+    for path in tracked(".yml"):
+        if path.startswith(".github/workflows/"):
+            check_workflow(path, re.sub(r"^ *#.*$", "", read(path), flags=re.M), targets)
     if len(pages) < 20 or len(manuals) < 5 or len(known) < 50 or len(targets) < 20:
         problem("pages", f"only {len(pages)} pages, {len(manuals)} manuals, {len(known)} variables, "
                          f"{len(targets)} targets")
