@@ -125,7 +125,7 @@ RUNNER_SRCS := $(wildcard scripts/run/*.c)
 LAUNCHER_SRCS := $(wildcard scripts/carrier/*.c)
 PROTOS := $(wildcard export/proto/*.proto)
 GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
-GEN_HDRS := $(GEN_SRCS:.c=.h)
+GEN_HDRS := $(GEN_SRCS:.c=.h) $(B)/gen/region_version.h
 PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(LAUNCHER_SRCS)
 
 # A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
@@ -462,6 +462,11 @@ $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: export/proto/%.proto
 	@mkdir -p $(@D)
 	$(call say,PROTO,$<)
 	$(Q)$(PROTOC_C) --proto_path=export/proto --c_out=$(B)/gen $<
+
+# Changed only if the region is another one, so that nothing is compiled again without need.
+$(B)/gen/region_version.h: $(HEADERS) scripts/region-version.sh
+	@mkdir -p $(@D)
+	@CC='$(CC)' scripts/region-version.sh >$@.$$$$ && { cmp -s $@.$$$$ $@ || mv $@.$$$$ $@; } && rm -f $@.$$$$
 
 .SECONDARY: $(GEN_SRCS) $(GEN_HDRS)
 

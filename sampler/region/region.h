@@ -17,16 +17,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "region_version.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/region/sdk_texts.h"
 
 #define SP_REGION_MAGIC UINT64_C(0x666f72706e617073) /* "spanprof" */
 /*
- * The version of layout and meaning, including the records in the rings. Object and program have to
- * be of the same build.
+ * SP_REGION_VERSION is in region_version.h, which is made of all headers that the region is described in
+ * (scripts/region-version.sh): another layout, another record in the rings or another constant is another version.
+ * Object and program have to be of the same build.
  */
-#define SP_REGION_VERSION 9U
 
 /*
  * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc

@@ -7,9 +7,11 @@ set -euo pipefail
 source "$(dirname "$0")/seed.bash"
 
 # The Makefile finds its sources by wildcard, so a few files in the right folders are a tree that it builds.
-mkdir -p "$work"/tree/{sampler/base,preload/lifecycle,export/push,test/unit/sampler,test/common}
+mkdir -p "$work"/tree/{sampler/{base,region},preload/lifecycle,export/push,test/unit/sampler,test/common}
 mkdir -p "$work"/tree/scripts/{run,carrier,man}
 cp Makefile "$work/tree"
+cp scripts/region-version.sh "$work/tree/scripts"
+echo "struct sp_region;" >"$work/tree/sampler/region/region.h"
 cd "$work/tree"
 source_of()
 {

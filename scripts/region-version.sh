@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: region-version.sh [ROOT]. Prints the version of the region that an object and its exporter share, as a C
+# definition. It is a sum over all headers that those of sampler/region include, without their comments: so it
+# follows from the layout, and from the constants that give it a meaning. make writes it into build/gen.
+set -euo pipefail
+cd "${1:-$(dirname "$0")/..}"
+export LC_ALL=C
+
+# -MG: the header that is to be made is not there yet.
+# shellcheck disable=SC2086
+${CC:-cc} -I. -D_GNU_SOURCE= -MM -MG sampler/region/*.h | tr -s ' \\:' '\n' | grep -E '^sampler/.*\.h$' | sort -u |
+	xargs cat | sed -zE 's#/\*([^*]|\*+[^*/])*\*+/# #g; s/[[:space:]]+/ /g' | cksum |
+	sed -E 's/^([0-9]+) .*/#define SP_REGION_VERSION \1U/'

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every option is read: its member of struct sp_config by way of a pointer or struct that is called config, cfg
+# or c, as everywhere here, or the variable by its number, before there is such a struct. An option that
+# nobody reads is in the help and in the manual, and does nothing. The check notices one.
+cd "$(dirname "$0")/../.."
+# shellcheck source=test/gates/seed.bash
+source test/gates/seed.bash
+
+# unread TABLE FOLDER...: "ID member" of each row of the table that nothing in the folders reads
+unread()
+{
+	local table=$1 id member
+
+	shift
+	grep -rhE '\b(config|cfg|c)(->|\.)[a-z_0-9]+|SP_VAR_[A-Z_0-9]+' --include='*.[ch]' \
+		--exclude='config_table.*' "$@" |
+		sed -E 's/\b(config|cfg|c)(->|\.)[a-z_0-9]+ = //g' >"$work/lines"
+	while read -r id member; do
+		grep -qE "\b(config|cfg|c)(->|\.)$member\b|\bSP_VAR_$id\b" "$work/lines" || echo "$id $member"
+	done < <(sed -nE 's/^\tX\(([A-Z_0-9]+), [A-Z_]+, ([a-z_0-9]+),.*/\1 \2/p' "$table")
+}
+
+table=sampler/config/config_table.h
+options=$(grep -cE '^	X\(' "$table")
+((options > 50)) || { echo "only $options options"; exit 1; }
+found=$(unread "$table" sampler preload export)
+[[ -z $found ]] || { echo "nobody reads: $found"; exit 1; }
+
+# One that is only set, and one that is not even that.
+sed '0,/^\tX(/s//\tX(IDLE, BOOL, idle, .fallback = "false") \\\n\tX(/' "$table" >"$work/table.h"
+mkdir "$work/sources"
+echo 'void set(struct sp_config *config) { config->idle = true; }' >"$work/sources/idle.c"
+found=$(unread "$work/table.h" sampler preload export "$work/sources")
+[[ $found == 'IDLE idle' ]] || { echo "unnoticed: an option that nobody reads ($found)"; exit 1; }
+echo 'bool get(const struct sp_config *config) { return config->idle; }' >>"$work/sources/idle.c"
+found=$(unread "$work/table.h" sampler preload export "$work/sources")
+[[ -z $found ]] || { echo "taken for unread: $found"; exit 1; }
