@@ -544,10 +544,10 @@ $(B)/tidy/%.ok: % .clang-tidy $(HEADERS) | $(GEN_HDRS)
 	@touch $@
 
 # Host programs stand for anybody's programs, so they get ordinary flags.
-$(B)/test/hosts/%: test/hosts/%.c
+$(B)/test/hosts/%: test/hosts/%.c | $(GEN_HDRS)
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
-	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -I$(B)/gen $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
 
 # For another processor, only what test/aarch64 runs there.
 test-programs: $(if $(filter aarch64-linux-gnu-%,$(CC)),$(filter $(addprefix $(B)/test/,conformance/% hosts/% lib% \
