@@ -464,7 +464,7 @@ $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: export/proto/%.proto
 	$(Q)$(PROTOC_C) --proto_path=export/proto --c_out=$(B)/gen $<
 
 # Changed only if the region is another one, so that nothing is compiled again without need.
-$(B)/gen/region_version.h: $(HEADERS) scripts/region-version.sh
+$(B)/gen/region_version.h: $(HEADERS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) scripts/region-version.sh
 	@mkdir -p $(@D)
 	@CC='$(CC)' scripts/region-version.sh >$@.$$$$ && { cmp -s $@.$$$$ $@ || mv $@.$$$$ $@; } && rm -f $@.$$$$
 
@@ -544,10 +544,10 @@ $(B)/tidy/%.ok: % .clang-tidy $(HEADERS) | $(GEN_HDRS)
 	@touch $@
 
 # Host programs stand for anybody's programs, so they get ordinary flags.
-$(B)/test/hosts/%: test/hosts/%.c | $(GEN_HDRS)
+$(B)/test/hosts/%: test/hosts/%.c
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
-	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -I$(B)/gen $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
 
 # For another processor, only what test/aarch64 runs there.
 test-programs: $(if $(filter aarch64-linux-gnu-%,$(CC)),$(filter $(addprefix $(B)/test/,conformance/% hosts/% lib% \

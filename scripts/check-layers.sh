@@ -48,7 +48,7 @@ readonly ONE_HOME='
 include  ^libunwind                          export/objects/unwind_snapshot\.c
 include  ^curl/                              export/push/(http[a-z_]*\.[ch]|(address|libcurl)\.c)
 include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|export/push/push\.c|export/report/.*
-own      region_version\.h$                   sampler/region/region\.h
+own      region_version\.h$                   sampler/region/region\.c|export/exporter/(view|family)\.c|preload/exporter/.*\.c
 own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
 include  ^jansson\.h                         export/.*
 include  ^microhttpd\.h                     export/report/serve\.c

@@ -21,6 +21,7 @@
 #include "export/exporter/member.h"
 #include "export/exporter/rights.h"
 #include "export/util/clock.h"
+#include "region_version.h"
 #include "sampler/region/region.h"
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */

@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "region_version.h"
+
 #define PAGE UINT64_C(4096)
 /* A host makes two rings of 16 MiB and a small one at most; this is far more. */
 #define BYTES_MAX (UINT64_C(1) << 30)

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "preload/elf/elf_walk.h"
+#include "region_version.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/fmt.h"
 #include "sampler/base/log.h"

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "region_version.h"
 #include "sampler/region/thread_labels.h"
 
 #define PAGE UINT64_C(4096)

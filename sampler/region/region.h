@@ -17,14 +17,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "region_version.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/region/sdk_texts.h"
 
 #define SP_REGION_MAGIC UINT64_C(0x666f72706e617073) /* "spanprof" */
 /*
- * SP_REGION_VERSION is in region_version.h, which is made of all headers that the region is described in
+ * SP_REGION_VERSION is in region_version.h, which is made of all headers here that the exporter includes
  * (scripts/region-version.sh): another layout, another record in the rings or another constant is another version.
  * Object and program have to be of the same build.
  */

@@ -59,10 +59,10 @@ $(B)/test/bench/requests: test/bench/requests.c test/sdk/opentelemetry_c.h \
 BENCH_HANDLERS := $(B)/test/bench/handler $(B)/test/bench/handler-fp
 $(B)/test/bench/handler-fp: BENCH_FRAMES := -fno-omit-frame-pointer
 $(B)/test/bench/handler: BENCH_FRAMES := -fomit-frame-pointer
-$(BENCH_HANDLERS): test/bench/handler.c $(B)/release/sampler.a | $(GEN_HDRS)
+$(BENCH_HANDLERS): test/bench/handler.c $(B)/release/sampler.a
 	@mkdir -p $(@D)
 	$(call say,BENCH,$@)
-	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra $(CPPFLAGS_ALL) $(BENCH_FRAMES) -o $@ $^
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= $(BENCH_FRAMES) -o $@ $^
 
 TEST_PROGRAMS += $(B)/test/bench/libcurled.so
 

@@ -13,6 +13,7 @@
 
 #include "export/exporter/name_texts.h"
 #include "export/exporter/view.h"
+#include "region_version.h"
 #include "sampler/base/text.h"
 #include "sampler/region/ring.h"
 #include "sampler/unwind/snapshot.h"

@@ -14,7 +14,7 @@ version()
 built=$(<build/gen/region_version.h)
 [[ $built =~ ^'#define SP_REGION_VERSION '[0-9]{5,}U$ ]] || { echo "not a version: $built"; exit 1; }
 [[ $(scripts/region-version.sh) == "$built" ]] || { echo "build/gen has $built, and it is $(scripts/region-version.sh)"; exit 1; }
-cp -r sampler "$work/"
+cp -r sampler export "$work/"
 [[ $(version) == "$built" ]] || { echo "the same headers in another place are another version"; exit 1; }
 
 # seed FILE EXPRESSION: another version, and that of before when it is undone.

@@ -24,6 +24,7 @@
 #include "export/util/clock.h"
 #include "host_double.h"
 #include "program_unit.h"
+#include "region_version.h"
 
 static struct sockaddr_un name;
 static socklen_t name_len;

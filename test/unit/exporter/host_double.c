@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "region_version.h"
 #include "sampler/region/names.h"
 
 struct host_double host;

@@ -2,6 +2,7 @@
 /* Facts about joining, with a child process of the test for the exporter. */
 #define _GNU_SOURCE
 #include "preload/exporter/exporter.h"
+#include "region_version.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
