@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "export/objects/maps.h"
-#include "sampler/base/proc_status.h"
+#include "sampler/base/process.h"
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 #define PROC_MAGIC 0x9fa0  /* linux/magic.h: PROC_SUPER_MAGIC */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "export/exporter/host.h"
-#include "sampler/base/thread_name.h"
+#include "sampler/region/record.h"
 
 struct sp_threads {
 	uint32_t seen;    /* at the last look */

@@ -32,7 +32,7 @@
 #include "export/util/log.h"
 #include "export/util/losses.h"
 #include "export/util/user_file.h"
-#include "sampler/config/config_parse.h"
+#include "sampler/config/config_table.h"
 
 #define PROBLEM_BYTES 700
 #define SKEW_MAX_MS 600000

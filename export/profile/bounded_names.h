@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "sampler/base/thread_name.h"
+#include "sampler/region/record.h"
 
 /* Different names; more of them are "(other)", and counted. */
 #define SP_THREAD_NAMES_MAX 256U

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "export/push/headers_json.h"
-#include "sampler/config/config_copy.h"
+#include "sampler/config/config_table.h"
 
 static bool is_set(const char *s)
 {

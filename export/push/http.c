@@ -19,7 +19,7 @@
 #include "export/push/libcurl.h"
 #include "export/util/clock.h"
 #include "sampler/base/compiler.h"
-#include "sampler/config/config_copy.h"
+#include "sampler/config/config_table.h"
 
 #define POLL_MS 50U
 

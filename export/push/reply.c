@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "export/util/log.h"
-#include "sampler/config/config_copy.h"
+#include "sampler/config/config_table.h"
 
 #define SP_REPLY_SHOWN 300
 

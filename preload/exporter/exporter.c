@@ -28,13 +28,12 @@
 #include "preload/elf/elf_walk.h"
 #include "region_version.h"
 #include "sampler/base/arch_sig.h"
-#include "sampler/base/fmt.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
-#include "sampler/base/proc_status.h"
+#include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
-#include "sampler/config/config_copy.h"
+#include "sampler/config/config.h"
 #include "sampler/sampling/region_swap.h"
 
 /* An exporter that was told to end by then, and does not, is killed after so much more time. */

@@ -47,9 +47,9 @@
 #include <unistd.h>
 
 #include "sampler/base/arch_sig.h"
-#include "sampler/base/fmt.h"
 #include "sampler/base/monotonic.h"
-#include "sampler/base/proc_status.h"
+#include "sampler/base/process.h"
+#include "sampler/base/text.h"
 #include "sampler/base/try_lock.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))

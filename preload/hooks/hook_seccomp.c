@@ -30,7 +30,6 @@
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
-#include "sampler/base/memory_name.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/context/process_context.h"
 

@@ -15,7 +15,7 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
 #include "sampler/base/counters.h"
-#include "sampler/base/fmt.h"
+#include "sampler/base/text.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"

@@ -8,11 +8,9 @@
 
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/state.h"
-#include "sampler/base/fmt.h"
 #include "sampler/base/log.h"
 #include "sampler/base/text.h"
 #include "sampler/config/config.h"
-#include "sampler/config/config_copy.h"
 #include "sampler/context/context_slot.h"
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/process_context.h"

@@ -31,6 +31,13 @@
 #define SP_UNUSED __attribute__((unused))
 #define SP_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+/*
+ * The option of prctl(2) that gives memory a name in /proc/PID/maps, with address, bytes and name (linux/prctl.h,
+ * Linux 5.17: PR_SET_VMA, PR_SET_VMA_ANON_NAME; headers may be older).
+ */
+#define SP_MEMORY_NAME_OPTION 0x53564d41
+#define SP_MEMORY_NAME_ANON 0
+
 #define SP_VERSION "0.1.0"
 
 #define SP_NS_PER_S UINT64_C(1000000000)

@@ -30,15 +30,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sampler/base/fmt.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 
 #define TEXT_MAX 1000U
 #define PREFIX_MAX 32U /* "spanprof[4294967295]: " */
-#define SUFFIX_MAX 40U /* " (4294967295 more held back)" */
 #define WRITE_TRIES 4
-#define LIMIT_NS ((int64_t)(60 * SP_NS_PER_S))
 
 #define SIG_BIT(n) (UINT64_C(1) << ((n)-1)) /* the kernel's signal set is one 64-bit word */
 #define WRITE_SIGNALS (SIG_BIT(SIGPIPE) | SIG_BIT(SIGXFSZ) | SIG_BIT(SIGTTOU))
@@ -51,25 +48,15 @@ static _Atomic int first = UNKNOWN;
 static _Atomic uint64_t device;
 static _Atomic uint64_t inode;
 
-struct line {
-	size_t len;
-	char text[PREFIX_MAX + TEXT_MAX + SUFFIX_MAX];
-};
-
 void sp_log_set_level(enum sp_log_level level)
 {
 	atomic_store_explicit(&max_level, (int)level, memory_order_relaxed);
 }
 
-static bool silent(enum sp_log_level level)
-{
-	return level == SP_LOG_NONE ||
-	       (int)level > atomic_load_explicit(&max_level, memory_order_relaxed);
-}
-
 bool sp_log_prints(enum sp_log_level level)
 {
-	return !silent(level);
+	return level != SP_LOG_NONE &&
+	       (int)level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
 /* Takes back the signal that a failed write raised, unless the host had one waiting already. */
@@ -178,90 +165,28 @@ static bool stderr_takes_a_line(void)
 	       fd.revents == POLLOUT;
 }
 
-static void line_open(struct line *l)
-{
-	l->len =
-		sp_fmt_snprintf(l->text, PREFIX_MAX, "spanprof[%d]: ", (int)sp_syscall(SYS_getpid));
-}
-
-SP_PRINTF(2, 0) static void line_add(struct line *l, const char *fmt, va_list args)
-{
-	size_t start = l->len;
-
-	l->len += sp_fmt_vsnprintf(l->text + start, TEXT_MAX + 1, fmt, args);
-	if (l->len - start == TEXT_MAX)
-		l->len = start + sp_text_boundary(l->text + start, TEXT_MAX);
-}
-
-static void line_write(struct line *l)
-{
-	bool is_socket;
-
-	if (!is_stderr(&is_socket) || !stderr_takes_a_line())
-		return;
-	sp_text_printable(l->text, l->len);
-	l->text[l->len++] = '\n';
-	write_guarded(l->text, l->len, is_socket);
-}
-
 void sp_log(enum sp_log_level level, const char *fmt, ...)
 {
 	int saved = errno;
-	struct line l;
+	char line[PREFIX_MAX + TEXT_MAX + 1];
+	bool is_socket;
 	va_list args;
+	size_t start;
+	size_t len;
 
-	if (silent(level))
+	if (!sp_log_prints(level))
 		return;
-	line_open(&l);
+	start = sp_fmt_snprintf(line, PREFIX_MAX, "spanprof[%d]: ", (int)sp_syscall(SYS_getpid));
 	va_start(args, fmt);
-	line_add(&l, fmt, args);
+	len = sp_fmt_vsnprintf(line + start, TEXT_MAX + 1, fmt, args);
 	va_end(args);
-	line_write(&l);
-	errno = saved;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t = {.tv_sec = 0};
-
-	(void)sp_syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-/* One thread per minute may print; the lines of others are counted. */
-static bool limit_passes(struct sp_log_site *site)
-{
-	uint64_t last = atomic_load_explicit(&site->last_ns, memory_order_relaxed);
-	uint64_t now = now_ns();
-
-	if ((last == 0 || (int64_t)(now - last) >= LIMIT_NS) &&
-	    atomic_compare_exchange_strong_explicit(&site->last_ns, &last, now,
-						    memory_order_relaxed, memory_order_relaxed))
-		return true;
-	atomic_fetch_add_explicit(&site->held, 1, memory_order_relaxed);
-	return false;
-}
-
-void sp_log_limited(struct sp_log_site *site, enum sp_log_level level, const char *fmt, ...)
-{
-	int saved = errno;
-	struct line l;
-	unsigned held;
-	va_list args;
-
-	if (silent(level))
-		return;
-	if (!limit_passes(site)) {
-		errno = saved;
-		return;
+	if (len == TEXT_MAX)
+		len = sp_text_boundary(line + start, TEXT_MAX);
+	len += start;
+	if (is_stderr(&is_socket) && stderr_takes_a_line()) {
+		sp_text_printable(line, len);
+		line[len++] = '\n';
+		write_guarded(line, len, is_socket);
 	}
-	held = atomic_exchange_explicit(&site->held, 0, memory_order_relaxed);
-	line_open(&l);
-	va_start(args, fmt);
-	line_add(&l, fmt, args);
-	va_end(args);
-	if (held > 0)
-		l.len += sp_fmt_snprintf(l.text + l.len, SUFFIX_MAX, " (%u more held back)", held);
-	line_write(&l);
 	errno = saved;
 }

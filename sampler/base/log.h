@@ -8,7 +8,6 @@
 #define SP_LOG_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "sampler/base/compiler.h"
 
@@ -33,16 +32,5 @@ void sp_log_begin(void);
 bool sp_log_prints(enum sp_log_level level);
 
 void sp_log(enum sp_log_level level, const char *fmt, ...) SP_PRINTF(2, 3);
-
-/*
- * As sp_log, but at most one line per site and minute; the next line that prints tells how many
- * were held back. `site` is a static counter of the caller.
- */
-struct sp_log_site {
-	_Atomic uint64_t last_ns;
-	_Atomic unsigned held;
-};
-void sp_log_limited(struct sp_log_site *site, enum sp_log_level level, const char *fmt, ...)
-	SP_PRINTF(3, 4);
 
 #endif

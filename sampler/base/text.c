@@ -2,11 +2,12 @@
 /*
  * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label.
  * Splits lists and reads numbers: strtol() depends on the host's locale, and newer headers redirect
- * it to symbols that older C libraries lack. Contexts: INIT, APP and the exporter. No state, no
- * allocation.
+ * it to symbols that older C libraries lack. And formats: libc's printf may take locale locks, may allocate, and
+ * hosts wrap it. Contexts: INIT, APP and the exporter. No state, no allocation, no errno.
  */
 #include "sampler/base/text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -251,4 +252,107 @@ bool sp_text_next_pair(const char **list, struct sp_text_pair *p)
 	trim(&p->key, &p->key_len);
 	trim(&p->value, &p->value_len);
 	return true;
+}
+
+/* The analyzer does not follow a va_list through a pointer and calls each va_arg uninitialized. */
+// NOLINTBEGIN(clang-analyzer-valist.Uninitialized)
+
+struct out {
+	char *buf;
+	size_t cap; /* without the place of the NUL */
+	size_t len;
+};
+
+static void put(struct out *o, char c)
+{
+	if (o->len < o->cap)
+		o->buf[o->len++] = c;
+}
+
+static void put_number(struct out *o, uint64_t value, bool negative)
+{
+	char text[20];
+	size_t at = sizeof(text);
+
+	if (negative)
+		put(o, '-');
+	for (; value != 0 || at == sizeof(text); value /= 10)
+		text[--at] = (char)('0' + value % 10);
+	for (; at < sizeof(text); at++)
+		put(o, text[at]);
+}
+
+/* One conversion; false ends the output. */
+static bool put_conversion(struct out *o, const char **fmt, va_list *args)
+{
+	size_t most = SIZE_MAX;
+	bool is_long = false;
+	const char *text;
+	int64_t value;
+
+	_Static_assert(sizeof(long) == 8 && sizeof(long long) == 8 && sizeof(size_t) == 8,
+		       "one 64-bit length serves l, ll and z");
+	if ((*fmt)[0] == '.' && (*fmt)[1] == '*') {
+		most = (size_t)va_arg(*args, int);
+		*fmt += 2;
+	}
+	for (; **fmt == 'l' || **fmt == 'z'; (*fmt)++)
+		is_long = true;
+	switch (*(*fmt)++) {
+	case 'd':
+		value = is_long ? va_arg(*args, long) : va_arg(*args, int);
+		put_number(o, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
+		return true;
+	case 'u':
+		put_number(o, is_long ? va_arg(*args, unsigned long) : va_arg(*args, unsigned),
+			   false);
+		return true;
+	case 's':
+		text = va_arg(*args, const char *);
+		if (text == NULL)
+			text = "(null)";
+		/* The precision is also the bound of an unterminated array, so it is asked first. */
+		for (size_t i = 0; i < most && text[i] != '\0'; i++)
+			put(o, text[i]);
+		return true;
+	case '%':
+		put(o, '%');
+		return true;
+	default:
+		put(o, '%');
+		put(o, '?');
+		return false;
+	}
+}
+
+// NOLINTEND(clang-analyzer-valist.Uninitialized)
+
+size_t sp_fmt_vsnprintf(char *buf, size_t cap, const char *fmt, va_list args)
+{
+	struct out o = {.buf = buf, .cap = cap > 0 ? cap - 1 : 0};
+	va_list own;
+
+	if (cap == 0)
+		return 0;
+	va_copy(own, args);
+	while (*fmt != '\0') {
+		if (*fmt != '%')
+			put(&o, *fmt++);
+		else if (fmt++, !put_conversion(&o, &fmt, &own))
+			break;
+	}
+	va_end(own);
+	buf[o.len] = '\0';
+	return o.len;
+}
+
+size_t sp_fmt_snprintf(char *buf, size_t cap, const char *fmt, ...)
+{
+	va_list args;
+	size_t len;
+
+	va_start(args, fmt);
+	len = sp_fmt_vsnprintf(buf, cap, fmt, args);
+	va_end(args);
+	return len;
 }

@@ -6,10 +6,13 @@
 #ifndef SP_TEXT_H
 #define SP_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "sampler/base/compiler.h"
 
 bool sp_text_valid(const char *text, size_t len);
 
@@ -102,5 +105,14 @@ struct sp_text_pair {
 
 /* The same of a list of key=value or key:value. */
 bool sp_text_next_pair(const char **list, struct sp_text_pair *p);
+
+/*
+ * As snprintf for %s, %.*s, %d, %u and %% with the lengths l, ll and z, which is all that messages need. A null %s
+ * prints "(null)"; any other conversion ends the output with "%?", because its argument's size is unknown. The
+ * result is always NUL-terminated when cap > 0. Returns the bytes written without the NUL: never more than
+ * cap - 1. Any context except SIG.
+ */
+size_t sp_fmt_vsnprintf(char *buf, size_t cap, const char *fmt, va_list args) SP_PRINTF(3, 0);
+size_t sp_fmt_snprintf(char *buf, size_t cap, const char *fmt, ...) SP_PRINTF(3, 4);
 
 #endif

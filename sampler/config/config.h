@@ -133,6 +133,20 @@ struct sp_config {
 void sp_config_capture(char *const *envp);
 
 /*
+ * APP, one thread at a time, before the copy is parsed. Resource attributes that the program gave
+ * its SDK, in the form of OTEL_RESOURCE_ATTRIBUTES, which wins where both have a key. service is
+ * the service.name among them, NULL = none. Only the first call after a capture counts.
+ */
+void sp_config_copy_resource(const char *attributes, const char *service);
+
+/*
+ * APP, one thread at a time. The copy as an environment for the exporter, with that service name: a
+ * NULL-terminated list that is valid until the next call. It disables spanprof, in case the object
+ * is preloaded into every program of the system.
+ */
+char *const *sp_config_copy_environment(const char *service_name);
+
+/*
  * INIT context, after capture: a kill switch is set. SPANPROF_DISABLED unless it is empty, false, 0, no
  * or off; OTEL_SDK_DISABLED with true; PYROSCOPE_AGENT_ENABLED or OTEL_PYROSCOPE_START_PROFILING
  * with false, 0, no or off. Logs nothing, so a bad value of SPANPROF_DISABLED disables in silence.

@@ -5,13 +5,12 @@
  * constant texts, so that no part of a value gets into a message. The parsers are our own, because strcasecmp()
  * depends on the host's locale. Contexts INIT and APP.
  */
-#include "sampler/config/config_parse.h"
+#include "sampler/config/config_table.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 
-#include "sampler/base/fmt.h"
 #include "sampler/base/text.h"
 
 #define PATH_BYTES_MAX 4095U
@@ -35,10 +34,12 @@ static const char *check_path(const char *s)
 		return "is not an absolute path";
 	if (strlen(s) > PATH_BYTES_MAX)
 		return "is too long for a path";
-	for (size_t i = 0; s[i] != '\0'; i++)
-		if (sp_text_is_control(s[i]))
-			return has_control;
-	return NULL;
+	return sp_text_has_control(s, strlen(s)) ? has_control : NULL;
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 /* Compares the front of s with a lower-case scheme; its length, or 0. */
@@ -46,12 +47,9 @@ static size_t scheme(const char *s, const char *wanted)
 {
 	size_t i;
 
-	for (i = 0; wanted[i] != '\0'; i++) {
-		char c = s[i] >= 'A' && s[i] <= 'Z' ? (char)(s[i] - 'A' + 'a') : s[i];
-
-		if (c != wanted[i])
+	for (i = 0; wanted[i] != '\0'; i++)
+		if (lower(s[i]) != wanted[i])
 			return 0;
-	}
 	return i;
 }
 
@@ -290,11 +288,6 @@ static struct span trimmed(const char *text)
 	return t;
 }
 
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool span_is(struct span t, const char *word)
 {
 	size_t i;
@@ -342,10 +335,25 @@ static int parse_bool(enum sp_config_form form, const char *text, struct sp_conf
 	return 0;
 }
 
+size_t sp_config_choices(const struct sp_config_var *var, const char *between, char *out,
+			 size_t size)
+{
+	uint32_t shown = 0;
+	size_t len = 0;
+
+	for (const struct sp_config_choice *c = var->choices; c->word != NULL; c++) {
+		if ((shown & (1U << c->value)) != 0)
+			continue;
+		len += sp_fmt_snprintf(out + len, size - len, "%s%s", shown != 0 ? between : "",
+				       c->word);
+		shown |= 1U << c->value;
+	}
+	return len;
+}
+
 static int parse_enum(const struct sp_config_var *var, const char *text, struct sp_config_value *v)
 {
 	struct span t = trimmed(text);
-	uint32_t shown = 0;
 	size_t len;
 
 	for (const struct sp_config_choice *c = var->choices; c->word != NULL; c++) {
@@ -355,14 +363,8 @@ static int parse_enum(const struct sp_config_var *var, const char *text, struct 
 			return 0;
 		}
 	}
-	len = sp_fmt_snprintf(v->why, sizeof(v->why), "is not one of");
-	for (const struct sp_config_choice *c = var->choices; c->word != NULL; c++) {
-		if ((shown & (1U << c->value)) != 0)
-			continue;
-		len += sp_fmt_snprintf(v->why + len, sizeof(v->why) - len, "%s%s",
-				       shown != 0 ? ", " : " ", c->word);
-		shown |= 1U << c->value;
-	}
+	len = sp_fmt_snprintf(v->why, sizeof(v->why), "is not one of ");
+	(void)sp_config_choices(var, ", ", v->why + len, sizeof(v->why) - len);
 	return -EINVAL;
 }
 

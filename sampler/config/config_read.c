@@ -1,21 +1,269 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes struct sp_config from the captured variables and the table. What config.h says of INIT runs
- * there, the rest at activation (APP).
+ * From the environment to struct sp_config, in two steps.
+ *
+ * The constructor copies our variables before the host can wipe or rewrite the environment. INIT context: no
+ * heap, no log, no system call. It runs in every process of a container, so a foreign variable costs only a
+ * comparison of a few first letters. The copy is written by the only thread there is, and once more before it
+ * is parsed, by sp_config_copy_resource(); it is read-only afterwards.
+ *
+ * The copy is parsed at activation (APP): which of a variable's names decides, what is wrong with its value,
+ * and what follows from others. The few questions that have to be answered before read the copy alone.
  */
 #include "sampler/config/config.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/base/fmt.h"
+#include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
-#include "sampler/config/config_copy.h"
-#include "sampler/config/config_parse.h"
+#include "sampler/config/config_table.h"
 
-#define SHOWN_MAX 60 /* bytes of a bad value that a message quotes */
+#define COPY_MAX 32768U
+#define SERVICE_MAX 255U
+#define UNKNOWN_BYTES 64U /* bytes of an unknown variable's name that are kept, with the NUL */
+#define SHOWN_MAX 60      /* bytes of a bad value that a message quotes */
 #define EXE_MAX 256U
+
+enum state {
+	UNSET, /* absent or empty: the same, as OTel demands */
+	SET,
+	TOO_LONG, /* more than SP_CONFIG_VALUE_MAX bytes */
+	NO_ROOM,  /* the copy was full */
+};
+
+struct copied {
+	unsigned char
+		seen; /* also of an empty value: the first occurrence decides, as for getenv */
+	unsigned char state;
+	unsigned short offset;
+};
+
+static struct copied copied[SP_VAR_N][SP_CONFIG_SOURCES];
+static char values[COPY_MAX];
+static size_t used;
+static atomic_bool looked_at;
+
+/* SPANPROF_ names that are in no table: the first of them, cut at UNKNOWN_BYTES - 1 bytes. */
+static struct {
+	unsigned n; /* how many there were */
+	char name[SP_CONFIG_UNKNOWN_MAX][UNKNOWN_BYTES];
+} unknown;
+
+/* Whether the program's own resource is known, and its service.name; "" = none. */
+static bool sdk_known;
+static char sdk_service[SERVICE_MAX + 1];
+
+_Static_assert(COPY_MAX <= 65536, "an offset is 16 bits");
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static struct copied *find(const char *name, size_t len)
+{
+	for (unsigned id = 0; id < SP_VAR_N; id++) {
+		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
+			const char *known = sp_config_vars[id].source[i].name;
+
+			if (known != NULL && strncmp(known, name, len) == 0 && known[len] == '\0')
+				return &copied[id][i];
+		}
+	}
+	return NULL;
+}
+
+static void keep_value(struct copied *c, const char *value)
+{
+	size_t len = strnlen(value, SP_CONFIG_VALUE_MAX + 1);
+
+	if (c->seen)
+		return;
+	c->seen = 1;
+	if (len == 0) {
+		c->state = UNSET;
+	} else if (len > SP_CONFIG_VALUE_MAX) {
+		c->state = TOO_LONG;
+	} else if (len >= sizeof(values) - used) {
+		c->state = NO_ROOM;
+	} else {
+		c->state = SET;
+		c->offset = (unsigned short)used;
+		memcpy(values + used, value, len);
+		values[used + len] = '\0';
+		used += len + 1;
+	}
+}
+
+static void keep_unknown(const char *name, size_t len)
+{
+	if (len > UNKNOWN_BYTES - 1)
+		len = UNKNOWN_BYTES - 1;
+	if (unknown.n < SP_CONFIG_UNKNOWN_MAX)
+		memcpy(unknown.name[unknown.n], name, len);
+	unknown.n++;
+}
+
+/* Variables that the exporter's libraries read: libdebuginfod's cache and timeout. */
+static const char *const for_libraries[] = {
+	"HOME",
+	"XDG_CACHE_HOME",
+	"DEBUGINFOD_CACHE_PATH",
+	"DEBUGINFOD_TIMEOUT",
+};
+static struct copied kept[SP_ARRAY_LEN(for_libraries)];
+
+/* Variables that all HTTP clients know. Their first letters are rare, so the test is quick. */
+static bool is_common(const char *entry)
+{
+	static const char *const names[] = {
+		"http_proxy=", "https_proxy=", "HTTPS_PROXY=",   "all_proxy=",       "ALL_PROXY=",
+		"no_proxy=",   "NO_PROXY=",    "SSL_CERT_FILE=", "DEBUGINFOD_URLS=",
+	};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)
+		if (entry[0] == names[i][0] && has_prefix(entry, names[i]))
+			return true;
+	return false;
+}
+
+static void keep(const char *entry)
+{
+	bool ours = has_prefix(entry, "SPANPROF_");
+	const char *equals;
+	struct copied *c;
+	size_t len;
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(for_libraries); i++)
+		if (has_prefix(entry, for_libraries[i]) && entry[strlen(for_libraries[i])] == '=')
+			keep_value(&kept[i], entry + strlen(for_libraries[i]) + 1);
+	if (!ours && !has_prefix(entry, "PYROSCOPE_") && !has_prefix(entry, "OTEL_") &&
+	    !is_common(entry))
+		return;
+	equals = strchr(entry, '=');
+	if (equals == NULL)
+		return;
+	len = (size_t)(equals - entry);
+	c = find(entry, len);
+	if (c != NULL)
+		keep_value(c, equals + 1);
+	else if (ours)
+		keep_unknown(entry, len);
+}
+
+/* In the first place all of it is zero, and pages that nobody writes to take no memory. */
+static bool captured;
+
+static void forget(void)
+{
+	memset(copied, 0, sizeof(copied));
+	memset(kept, 0, sizeof(kept));
+	memset(&unknown, 0, sizeof(unknown));
+	used = 0;
+	sdk_known = false;
+	sdk_service[0] = '\0';
+	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
+}
+
+void sp_config_capture(char *const *envp)
+{
+	if (captured)
+		forget();
+	captured = true;
+	for (; envp != NULL && *envp != NULL; envp++)
+		keep(*envp);
+}
+
+/* The value of one name of a variable; *text is "" unless it is SET. */
+static enum state value_of(enum sp_config_id id, unsigned source, const char **text)
+{
+	const struct copied *c = &copied[id][source];
+
+	*text = c->state == SET ? values + c->offset : "";
+	return (enum state)c->state;
+}
+
+#define ENTRIES_MAX ((size_t)SP_VAR_N * SP_CONFIG_SOURCES + SP_ARRAY_LEN(for_libraries) + 3U)
+
+static struct {
+	char *entry[ENTRIES_MAX];
+	unsigned entries;
+	char text[(size_t)2 * COPY_MAX];
+	size_t used;
+} environment;
+
+static void add_entry(const char *name, const char *value)
+{
+	char *at = environment.text + environment.used;
+	size_t room = sizeof(environment.text) - environment.used;
+
+	if (environment.entries == ENTRIES_MAX - 1 || strlen(name) + strlen(value) + 2 > room)
+		return;
+	environment.used += sp_fmt_snprintf(at, room, "%s=%s", name, value) + 1;
+	environment.entry[environment.entries++] = at;
+}
+
+char *const *sp_config_copy_environment(const char *service_name)
+{
+	environment.entries = 0;
+	environment.used = 0;
+	/* the first one of a name counts */
+	add_entry("SPANPROF_DISABLED", "true");
+	if (service_name != NULL)
+		add_entry("SPANPROF_APPLICATION_NAME", service_name);
+	for (unsigned id = 0; id < SP_VAR_N; id++) {
+		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
+			const char *text;
+
+			if (value_of((enum sp_config_id)id, i, &text) == SET)
+				add_entry(sp_config_vars[id].source[i].name, text);
+		}
+	}
+	for (size_t i = 0; i < SP_ARRAY_LEN(for_libraries); i++)
+		if (kept[i].state == SET)
+			add_entry(for_libraries[i], values + kept[i].offset);
+	environment.entry[environment.entries] = NULL;
+	return environment.entry;
+}
+
+const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other)
+{
+	const enum sp_config_id ids[] = {id, other};
+
+	for (size_t i = 0; i < 2; i++)
+		for (unsigned source = 0; source < SP_CONFIG_SOURCES; source++)
+			if (copied[ids[i]][source].state != UNSET)
+				return sp_config_vars[ids[i]].source[source].name;
+	return sp_config_vars[other].source[0].name;
+}
+
+void sp_config_copy_resource(const char *attributes, const char *service)
+{
+	struct copied *c = &copied[SP_VAR_RESOURCE_ATTRIBUTES][0];
+	size_t room = sizeof(values) - used;
+	const char *variable;
+	size_t len;
+
+	if (sdk_known)
+		return;
+	sdk_known = true;
+	(void)value_of(SP_VAR_RESOURCE_ATTRIBUTES, 0, &variable);
+	if (service != NULL)
+		(void)sp_fmt_snprintf(sdk_service, sizeof(sdk_service), "%s", service);
+	len = strlen(attributes) + 1 + strlen(variable);
+	/* a variable that is too long is told and dropped, and so it stays */
+	if (len > SP_CONFIG_VALUE_MAX || len >= room || (c->state != SET && c->state != UNSET))
+		return;
+	/* of two values of one key the last one counts */
+	(void)sp_fmt_snprintf(values + used, room, "%s%s%s", attributes,
+			      variable[0] != '\0' ? "," : "", variable);
+	c->offset = (unsigned short)used;
+	c->state = SET;
+	used += len + 1;
+}
 
 static char resource[SP_CONFIG_VALUE_MAX + 2];
 static char program[4096]; /* not on the stack: a host's thread may have little of it */
@@ -36,8 +284,8 @@ static bool switched_off(unsigned source)
 {
 	const struct sp_config_source *s = &sp_config_vars[SP_VAR_DISABLED].source[source];
 	const char *text;
-	enum sp_config_state state = sp_config_copy_get(SP_VAR_DISABLED, source, &text);
-	bool set = state != SP_STATE_UNSET;
+	enum state state = value_of(SP_VAR_DISABLED, source, &text);
+	bool set = state != UNSET;
 
 	if (s->form == SP_FORM_NOT)
 		return set && means_no(text);
@@ -54,50 +302,38 @@ bool sp_config_disabled(void)
 	return false;
 }
 
-bool sp_config_wants_start(void)
+/* Whether a variable has that value; a bad one means the default. */
+static bool says(enum sp_config_id id, const char *word)
 {
 	const char *text;
 
-	(void)sp_config_copy_get(SP_VAR_PROFILE, 0, &text);
-	return sp_config_is_word(text, "always");
+	(void)value_of(id, 0, &text);
+	return sp_config_is_word(text, word);
+}
+
+bool sp_config_wants_start(void)
+{
+	return says(SP_VAR_PROFILE, "always");
 }
 
 bool sp_config_trusts_seccomp(void)
 {
-	const char *text;
-
-	(void)sp_config_copy_get(SP_VAR_SECCOMP, 0, &text);
-	return sp_config_is_word(text, "trust");
+	return says(SP_VAR_SECCOMP, "trust");
 }
 
 bool sp_config_wants_context(void)
 {
-	const char *text;
-
-	(void)sp_config_copy_get(SP_VAR_ACTIVE_SPAN, 0, &text);
-	return sp_config_is_word(text, "context");
+	return says(SP_VAR_ACTIVE_SPAN, "context");
 }
 
-/* A bad value means the default. */
 bool sp_config_allows_context(void)
 {
-	const char *text;
-
-	(void)sp_config_copy_get(SP_VAR_ACTIVE_SPAN, 0, &text);
-	return !sp_config_is_word(text, "scope") && !sp_config_is_word(text, "start");
-}
-
-static bool is_true(enum sp_config_id id)
-{
-	const char *text;
-
-	(void)sp_config_copy_get(id, 0, &text);
-	return sp_config_is_word(text, "true");
+	return !says(SP_VAR_ACTIVE_SPAN, "scope") && !says(SP_VAR_ACTIVE_SPAN, "start");
 }
 
 bool sp_config_wants_hook_dlsym(void)
 {
-	return is_true(SP_VAR_HOOK_DLSYM);
+	return says(SP_VAR_HOOK_DLSYM, "true");
 }
 
 bool sp_config_names_sink(void)
@@ -105,16 +341,10 @@ bool sp_config_names_sink(void)
 	const char *text;
 
 	for (unsigned source = 0; source < SP_CONFIG_SOURCES; source++)
-		if (sp_config_copy_get(SP_VAR_SERVER_ADDRESS, source, &text) == SP_STATE_SET ||
-		    sp_config_copy_get(SP_VAR_OUTPUT_DIR, source, &text) == SP_STATE_SET)
+		if (value_of(SP_VAR_SERVER_ADDRESS, source, &text) == SET ||
+		    value_of(SP_VAR_OUTPUT_DIR, source, &text) == SET)
 			return true;
 	return false;
-}
-
-/* Types whose values are never secret, nor long, nor hold one by the usual mistakes. */
-static bool may_show(enum sp_config_type type)
-{
-	return type <= SP_TYPE_PATH;
 }
 
 /*
@@ -169,48 +399,38 @@ static void write_field(struct sp_config *cfg, const struct sp_config_var *var,
 		memcpy(field, &v->text, sizeof(v->text));
 }
 
-static const char *why_lost(enum sp_config_state state)
-{
-	if (state == SP_STATE_TOO_LONG)
-		return "is longer than 8192 bytes";
-	return state == SP_STATE_NO_ROOM ? "does not fit beside the other settings (32 KiB)" : NULL;
-}
-
 /* Whether the value of one name is good, with a warning if not. */
 static bool take(enum sp_config_id id, unsigned source, bool tell, struct sp_config_value *v)
 {
 	const struct sp_config_var *var = &sp_config_vars[id];
+	const char *why = NULL;
 	const char *text;
-	const char *why = why_lost(sp_config_copy_get(id, source, &text));
+	enum state state = value_of(id, source, &text);
 
-	if (why == NULL && sp_config_parse_value(var, var->source[source].form, text, v) == 0)
+	if (state == TOO_LONG)
+		why = "is longer than 8192 bytes";
+	else if (state == NO_ROOM)
+		why = "does not fit beside the other settings (32 KiB)";
+	else if (sp_config_parse_value(var, var->source[source].form, text, v) == 0)
 		return true;
+	/* Values of these types are never secret, nor long, nor hold a secret by the usual mistakes. */
 	if (tell)
-		warn(id, source, why == NULL && may_show(var->type) ? text : NULL,
+		warn(id, source, why == NULL && var->type <= SP_TYPE_PATH ? text : NULL,
 		     why != NULL ? why : v->why);
 	return false;
 }
 
-/* The name that decides: the first one set. SP_CONFIG_SOURCES = none. */
-static unsigned deciding_source(enum sp_config_id id)
-{
-	const char *text;
-	unsigned i;
-
-	for (i = 0; i < SP_CONFIG_SOURCES; i++)
-		if (sp_config_copy_get(id, i, &text) != SP_STATE_UNSET)
-			break;
-	return i;
-}
-
+/* The first name that is set decides. */
 static void read_var(struct sp_config *cfg, enum sp_config_id id, bool tell)
 {
 	const struct sp_config_var *var = &sp_config_vars[id];
 	struct sp_config_value v = {.text = NULL};
-	unsigned source = deciding_source(id);
-	bool good = source < SP_CONFIG_SOURCES && take(id, source, tell, &v);
+	unsigned source = 0;
+	const char *text;
 
-	if (!good) {
+	while (source < SP_CONFIG_SOURCES && value_of(id, source, &text) == UNSET)
+		source++;
+	if (source == SP_CONFIG_SOURCES || !take(id, source, tell, &v)) {
 		v.number = 0;
 		v.text = NULL;
 		/* The defaults of the table are valid: a unit test reads each of them. */
@@ -228,7 +448,7 @@ static void read_switches(struct sp_config *cfg, bool tell)
 
 	cfg->disabled = sp_config_disabled();
 	for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
-		if (sp_config_copy_get(SP_VAR_DISABLED, i, &text) != SP_STATE_UNSET)
+		if (value_of(SP_VAR_DISABLED, i, &text) != UNSET)
 			(void)take(SP_VAR_DISABLED, i, tell, &v);
 	}
 }
@@ -282,15 +502,6 @@ static const char *name_by_program(void)
 	return unknown_service;
 }
 
-/* Links lead from a span to the profiles of the service that the span names. */
-static void compare_service(const struct sp_config *cfg)
-{
-	const char *own = sp_config_copy_sdk_service();
-
-	if (own != NULL && strcmp(own, cfg->service_name) != 0)
-		sp_log(SP_LOG_WARN, SP_CONFIG_OTHER_SERVICE, cfg->service_name, own);
-}
-
 /* Defaults that depend on other variables. */
 static void complete(struct sp_config *cfg)
 {
@@ -326,8 +537,8 @@ static const char *words_of(const char *name)
 /* Levenshtein's distance: how many letters are too many, missing or others. */
 static unsigned distance(const char *a, const char *b)
 {
-	unsigned row[SP_CONFIG_NAME_MAX]; /* from what is read of a to the begins of b */
-	size_t len = strnlen(b, SP_CONFIG_NAME_MAX - 1);
+	unsigned row[UNKNOWN_BYTES]; /* from what is read of a to the begins of b */
+	size_t len = strnlen(b, UNKNOWN_BYTES - 1);
 
 	for (unsigned j = 0; j <= len; j++)
 		row[j] = j;
@@ -367,18 +578,18 @@ static const char *meant_by(const char *name)
 }
 
 /* A misspelt variable is otherwise silent: the program runs with the default and nobody knows. */
-static void tell_unknown(const struct sp_config_unknown *u)
+static void tell_unknown(void)
 {
-	for (unsigned i = 0; i < u->n && i < SP_CONFIG_UNKNOWN_MAX; i++) {
-		const char *meant = meant_by(u->name[i]);
+	for (unsigned i = 0; i < unknown.n && i < SP_CONFIG_UNKNOWN_MAX; i++) {
+		const char *meant = meant_by(unknown.name[i]);
 
-		sp_log(SP_LOG_WARN, "%s is not a variable of spanprof; %s%s%s", u->name[i],
+		sp_log(SP_LOG_WARN, "%s is not a variable of spanprof; %s%s%s", unknown.name[i],
 		       meant != NULL ? "did you mean " : "ignored", meant != NULL ? meant : "",
 		       meant != NULL ? "?" : "");
 	}
-	if (u->n > SP_CONFIG_UNKNOWN_MAX)
+	if (unknown.n > SP_CONFIG_UNKNOWN_MAX)
 		sp_log(SP_LOG_WARN, "%u more SPANPROF_ variables are unknown, too",
-		       u->n - SP_CONFIG_UNKNOWN_MAX);
+		       unknown.n - SP_CONFIG_UNKNOWN_MAX);
 }
 
 void sp_config_parse_log_level(void)
@@ -391,7 +602,7 @@ void sp_config_parse_log_level(void)
 
 void sp_config_parse(struct sp_config *cfg)
 {
-	bool tell = sp_config_copy_first_look();
+	bool tell = !atomic_exchange_explicit(&looked_at, true, memory_order_relaxed);
 	int saved = errno;
 
 	memset(cfg, 0, sizeof(*cfg));
@@ -404,8 +615,11 @@ void sp_config_parse(struct sp_config *cfg)
 	read_resource(cfg, tell);
 	complete(cfg);
 	if (tell) {
-		compare_service(cfg);
-		tell_unknown(sp_config_copy_unknown());
+		/* Links lead from a span to the profiles of the service that the span names. */
+		if (sdk_service[0] != '\0' && strcmp(sdk_service, cfg->service_name) != 0)
+			sp_log(SP_LOG_WARN, SP_CONFIG_OTHER_SERVICE, cfg->service_name,
+			       sdk_service);
+		tell_unknown();
 	}
 	errno = saved;
 }

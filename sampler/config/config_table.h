@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one list of all variables. Parsing, warnings, help with misspelt names, --help-env, the
- * README.md of this folder and spanprof(7) are made from it. Only the config files of this folder
- * include it.
+ * README.md of this folder and spanprof(7) are made from it. And how one value is parsed.
  */
 #ifndef SP_CONFIG_TABLE_H
 #define SP_CONFIG_TABLE_H
@@ -395,5 +394,48 @@ struct sp_config_var {
 enum sp_config_id { SP_FOR_EACH_CONFIG(SP_CONFIG_ENUM_) SP_VAR_N };
 
 extern const struct sp_config_var sp_config_vars[SP_VAR_N];
+
+#define SP_CONFIG_VALUE_MAX 8192U /* bytes of a value; longer ones are not used */
+#define SP_CONFIG_UNKNOWN_MAX 8U  /* misspelt variables that are named in a warning of their own */
+
+/*
+ * For messages: the name that the user has set, which may be an alias, of that variable; the same of the other
+ * one if none is set; and then our name of that.
+ */
+const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other);
+
+struct sp_config_value {
+	uint32_t number;  /* bool, enum, integer, duration, signal */
+	const char *text; /* every other type; the given text or a constant */
+	char why[112];    /* what is wrong, to follow a name or a quoted value: "is not ..." */
+};
+
+/* INIT and APP. 0, or -EINVAL with v->why written. */
+int sp_config_parse_value(const struct sp_config_var *var, enum sp_config_form form,
+			  const char *text, struct sp_config_value *v);
+
+/* Case-insensitive for ASCII, blanks around text ignored. */
+bool sp_config_is_word(const char *text, const char *word);
+
+struct sp_config_resource {
+	const char *service_name; /* decoded, in the caller's buffer; NULL = not given or empty */
+	const char *service_namespace;
+	struct sp_config_attribute label[SP_RESOURCE_LABELS_MAX]; /* up to a NULL key */
+};
+
+/*
+ * Reads OTEL_RESOURCE_ATTRIBUTES: percent-decoded, the last of equal keys wins. NULL, or what is
+ * wrong, and then *r is empty: OTel discards the whole value for one error. buf needs
+ * strlen(text) + 2 bytes. wanted: key,key of those that are to be labels; NULL = none.
+ */
+const char *sp_config_resource_read(const char *text, const char *wanted, char *buf,
+				    struct sp_config_resource *r);
+
+/* 1500 -> "1500ms", 15000 -> "15s", 600000 -> "10m". Returns buf. */
+const char *sp_config_duration(uint32_t ms, char buf[16]);
+
+/* The words of an enum that are advertised, with that text between them. Returns their length. */
+size_t sp_config_choices(const struct sp_config_var *var, const char *between, char *out,
+			 size_t size);
 
 #endif

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "sampler/base/compiler.h"
-#include "sampler/base/memory_name.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/context/process_maps.h"

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sampler/base/thread_name.h"
+/* The kernel's name of a thread, 15 bytes of anything but NUL (linux/sched.h: TASK_COMM_LEN, the NUL included). */
+#define SP_THREAD_NAME_BYTES 16U
 
 enum sp_record_kind {
 	SP_RECORD_PAD = 1,  /* no record: the rest of the ring's end, where the next did not fit */

@@ -25,7 +25,6 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/seccomp.h"
-#include "sampler/base/thread_name.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/channel.h"
 #include "sampler/region/names.h"

@@ -26,7 +26,6 @@
 
 #include "sampler/base/counters.h"
 #include "sampler/base/cpu_clock.h"
-#include "sampler/base/thread_name.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/channel.h"

@@ -191,6 +191,13 @@ void sp_thread_unarmed(uint32_t by[SP_UNARMED_N]);
 /* APP: so many timers at most from now on; those that are there stay. */
 void sp_thread_limit(uint64_t timers);
 
+/*
+ * Any context. The kernel's name of the calling thread as it is now, padded with NUL; all NUL if the kernel does
+ * not tell. One system call: a name can be set in many ways (prctl, a file in /proc, another thread), and a copy
+ * of ours would miss some of them.
+ */
+SP_SIGSAFE void sp_thread_name_own(char name[SP_THREAD_NAME_BYTES]);
+
 /* Any context. The block of an index, NULL if it was never handed out. */
 SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index);
 

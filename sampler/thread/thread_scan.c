@@ -17,7 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sampler/base/fmt.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/thread/thread.h"

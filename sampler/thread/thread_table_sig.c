@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of the thread table that the signal handler reads. */
+/* What the signal handler asks of a thread: its block, and its name in the kernel. */
 #include "sampler/thread/thread_table.h"
 
 #include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "sampler/base/seccomp.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -24,4 +29,11 @@ SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index)
 		return NULL;
 	return (struct sp_thread *)(void *)(slab +
 					    (size_t)(index % SP_THREAD_SLAB) * SP_THREAD_STRIDE);
+}
+
+SP_SIGSAFE void sp_thread_name_own(char name[SP_THREAD_NAME_BYTES])
+{
+	/* The result if a seccomp filter refuses the call. */
+	memset(name, 0, SP_THREAD_NAME_BYTES);
+	(void)sp_syscall(SYS_prctl, (long)PR_GET_NAME, name);
 }

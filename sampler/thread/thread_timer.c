@@ -25,9 +25,7 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
-#include "sampler/base/fmt.h"
 #include "sampler/base/monotonic.h"
-#include "sampler/base/proc_status.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"

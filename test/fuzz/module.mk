@@ -21,8 +21,8 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 
 # What each one needs of the product, so that "make test" need not compile everything once more.
 fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
-FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/fmt.c sampler/base/log.c \
-	sampler/base/seccomp.c sampler/base/text.c)
+FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/log.c \
+	sampler/base/process.c sampler/base/text.c)
 FUZZ_OBJECTS := $(call fuzz_objects,export/objects/unwind_snapshot.c,export/objects/*.c) $(call fuzz_objects,, \
 	export/util/containers.c export/util/clock.c sampler/base/text.c)
 FUZZ_ELF := $(call fuzz_objects,,export/util/containers.c export/symbols/builds.c export/symbols/elf_file.c \
@@ -49,19 +49,19 @@ $(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libc
 	sampler/base/text.c)
 $(FUZZ_DIR)/loaded: $(FUZZ_OBJECTS) $(call fuzz_objects,,sampler/unwind/object_identity_sig.c \
 	sampler/unwind/module_event.c sampler/unwind/module_event_sig.c sampler/region/ring.c \
-	sampler/region/ring_sig.c sampler/base/seccomp.c sampler/base/arena.c)
+	sampler/region/ring_sig.c sampler/base/process.c sampler/base/arena.c)
 $(FUZZ_DIR)/maps: $(FUZZ_OBJECTS)
 $(FUZZ_DIR)/names: $(FUZZ_OBJECTS) $(FUZZ_ELF) $(call fuzz_objects,,export/symbols/symbolize.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
-	export/util/containers.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/seccomp.c \
+	export/util/containers.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/process.c \
 	sampler/unwind/snapshot.c sampler/base/text.c sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(FUZZ_REPORT)
 $(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_walk.c \
-	sampler/base/seccomp.c)
+	sampler/base/process.c sampler/base/text.c)
 $(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \
 	sampler/unwind/dwarf_expr_sig.c sampler/unwind/ehframe_sig.c sampler/unwind/compact_rule_sig.c \
-	sampler/base/readable_sig.c sampler/base/seccomp.c sampler/unwind/stack_bounds_sig.c \
+	sampler/base/readable_sig.c sampler/base/process.c sampler/base/text.c sampler/unwind/stack_bounds_sig.c \
 	sampler/unwind/fast_path_sig.c sampler/unwind/object_cache_sig.c \
 	sampler/unwind/object_identity_sig.c sampler/unwind/module_event_sig.c sampler/region/ring_sig.c \
 	sampler/unwind/rule_cache.c sampler/unwind/rule_cache_sig.c sampler/base/arena.c)

@@ -11,7 +11,7 @@ import sys
 from pages import known_variables, read, tracked
 
 # What is printed with a level, and which argument is the text.
-LOGS = ("sp_log", "sp_log_limited", "sp_export_log", "sp_export_log_limited", "log", "tell", "warn")
+LOGS = ("sp_log", "sp_export_log", "sp_export_log_limited", "log", "tell", "warn")
 # Complaints of tools: one line, after the tool's name.
 COMPLAINTS = ("complain", "sp_complain", "give_up", "usage")
 SHELL_TOOLS = ("scripts/spanprof-doctor",)

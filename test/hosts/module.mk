@@ -147,7 +147,7 @@ endif
 
 # Our start of the exporter's process, and what stands for the exporter.
 HOST_STARTER_OBJS := $(addprefix $(B)/release/,$(addprefix preload/exporter/,exporter_process.o) \
-	$(addprefix sampler/base/,fmt.o proc_status.o process.o seccomp.o text.o))
+	$(addprefix sampler/base/,process.o text.o))
 
 $(B)/test/hosts/starter: $(HOST_STARTER_OBJS)
 HOST_LIBS_starter = $(HOST_STARTER_OBJS) -lpthread

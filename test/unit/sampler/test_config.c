@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/config/config_read.c and config_copy.c: capture, ranks of names, defaults, kill switches. */
+/* Tests of sampler/config/config_read.c: capture, ranks of names, defaults, kill switches. */
 #include "sampler/config/config.h"
 
 #include <signal.h>
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 #include "config_env.h"
-#include "sampler/config/config_copy.h"
-#include "sampler/config/config_parse.h"
+#include "sampler/config/config_table.h"
 
 static bool disabled_by(const char *entry)
 {

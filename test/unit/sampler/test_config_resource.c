@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "sampler/config/config.h"
-#include "sampler/config/config_copy.h"
+#include "sampler/config/config_table.h"
 
 #include "config_env.h"
 

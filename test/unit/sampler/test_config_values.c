@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of sampler/config/config_parse.c: good and bad values of every variable. */
-#include "sampler/config/config_parse.h"
+#include "sampler/config/config_table.h"
 
 #include <signal.h>
 #include <stdio.h>

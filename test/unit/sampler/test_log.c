@@ -11,8 +11,6 @@
 
 #include "stderr_pipe.h"
 
-#define MINUTE_NS (60 * SP_NS_PER_S)
-
 static char prefix[32];
 
 static const char *own_prefix(void)
@@ -146,14 +144,11 @@ Test(log, cuts_long_text_between_characters, .timeout = 20)
 
 Test(log, leaves_errno_alone, .timeout = 20)
 {
-	struct sp_log_site site = {0, 0};
 	int kept = dup(STDERR_FILENO);
 
 	close(STDERR_FILENO);
 	errno = 1234;
 	sp_log(SP_LOG_WARN, "nobody hears this");
-	sp_log_limited(&site, SP_LOG_WARN, "nor this");
-	sp_log_limited(&site, SP_LOG_WARN, "nor this");
 	int after = errno;
 	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
 
@@ -241,53 +236,4 @@ Test(log, does_not_wait_for_a_reader_that_stopped, .timeout = 20)
 	while ((n = read(ends[0], chunk, sizeof(chunk))) > 0)
 		found += (size_t)n;
 	cr_assert_eq(found, filled);
-}
-
-Test(log, limits_a_site_to_one_line_a_minute_and_tells_what_it_held, .timeout = 20)
-{
-	static struct sp_log_site site;
-	static struct sp_log_site other;
-
-	stderr_begin();
-	for (int i = 0; i < 100; i++)
-		sp_log_limited(&site, SP_LOG_WARN, "line %d", i);
-	cr_expect_str_eq(only_line(), "line 0");
-
-	stderr_begin();
-	sp_log_limited(&other, SP_LOG_WARN, "another site");
-	cr_expect_str_eq(only_line(), "another site");
-
-	atomic_fetch_sub(&site.last_ns, MINUTE_NS - 5 * SP_NS_PER_S);
-	stderr_begin();
-	sp_log_limited(&site, SP_LOG_WARN, "too early");
-	cr_expect_eq(stderr_end(), 0);
-
-	atomic_fetch_sub(&site.last_ns, 5 * SP_NS_PER_S);
-	stderr_begin();
-	sp_log_limited(&site, SP_LOG_WARN, "again");
-	cr_expect_str_eq(only_line(), "again (100 more held back)");
-}
-
-Test(log, holds_back_when_another_thread_read_a_later_clock, .timeout = 20)
-{
-	struct sp_log_site site = {0, 0};
-
-	stderr_begin();
-	sp_log_limited(&site, SP_LOG_WARN, "first");
-	atomic_fetch_add(&site.last_ns, SP_NS_PER_S);
-	sp_log_limited(&site, SP_LOG_WARN, "second");
-
-	cr_expect_str_eq(only_line(), "first");
-}
-
-Test(log, counts_nothing_at_a_site_whose_level_is_off, .timeout = 20)
-{
-	struct sp_log_site site = {0, 0};
-
-	stderr_begin();
-	sp_log_limited(&site, SP_LOG_DEBUG, "hidden");
-
-	cr_expect_eq(stderr_end(), 0);
-	cr_expect_eq(site.last_ns, 0);
-	cr_expect_eq(site.held, 0);
 }

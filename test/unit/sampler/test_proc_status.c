@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One line of a file that may be longer than what is read of it at a time. */
-#include "sampler/base/proc_status.h"
+#include "sampler/base/process.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the kernel's names of threads. */
-#include "sampler/base/thread_name.h"
+#include "sampler/thread/thread.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
