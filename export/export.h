@@ -19,7 +19,6 @@
 #include "sampler/region/record.h"
 #include "sampler/region/sdk_texts.h"
 #include "sampler/region/thread_labels.h"
-#include "sampler/unwind/snapshot.h"
 
 /* Bits returned by sp_core_ops.news */
 #define SP_WAIT_FLUSH                                                                              \
@@ -72,7 +71,7 @@ struct sp_core_ops {
 	/*
 	 * Calls put for each record in the ring, at most max, and removes it. The record is only valid
 	 * during the call. Returns how many there were. A module event tells which object the samples
-	 * behind it mean (module_event.h).
+	 * behind it mean (struct sp_module_event).
 	 */
 	unsigned (*drain)(void *self, void (*put)(const struct sp_record *record, void *arg),
 			  void *arg, unsigned max);

@@ -28,8 +28,8 @@
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "sampler/thread/thread_timer.h"
-#include "sampler/unwind/module_event.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/object_sig.h"
+#include "sampler/unwind/rule_cache_sig.h"
 #include "sampler/unwind/unwind_sig.h"
 
 #define RING_MIN (UINT64_C(1) << 20)

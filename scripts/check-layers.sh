@@ -30,9 +30,9 @@ preload/sdk/otelcpp  : preload/elf preload/lifecycle preload/sdk sampler/base sa
 preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
 preload/hooks        : preload/elf preload/lifecycle preload/sdk/otelcpp preload/sdk/otelc sampler/base sampler/config sampler/context sampler/thread
 preload              : preload/lifecycle sampler/base sampler/region sampler/span
-export               : sampler/base sampler/region sampler/config sampler/unwind/snapshot.h
+export               : sampler/base sampler/region sampler/config
 export/util          : export sampler/base
-export/objects       : export/util sampler/base sampler/unwind/module_event.h sampler/unwind/snapshot.h
+export/objects       : export/util sampler/base sampler/region
 export/symbols       : export/objects export/util sampler/base sampler/config sampler/unwind/ehframe_sig.h
 export/profile       : export export/symbols export/util sampler/base sampler/region
 export/push          : export export/profile export/util sampler/base sampler/config
@@ -68,7 +68,7 @@ name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(
 readonly NOUN_CIRCLES='
 export/off_cpu export/push
 preload/sdk/otelcpp
-sampler/context sampler/open_spans sampler/unwind
+sampler/context sampler/open_spans
 '
 bad=0
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "export/objects/host_objects.h"
-#include "sampler/unwind/module_event.h"
+#include "sampler/region/record.h"
 
 #define SP_MODULE_SEGMENTS 4U
 #define SP_MODULES_MAX 4096U

@@ -8,7 +8,7 @@
 #define SP_UNWIND_SNAPSHOT_H
 
 #include "export/objects/host_objects.h"
-#include "sampler/unwind/snapshot.h"
+#include "sampler/region/record.h"
 
 struct sp_unwinder;
 

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sampler/base/arch_sig.h"
+
 /* The kernel's name of a thread, 15 bytes of anything but NUL (linux/sched.h: TASK_COMM_LEN, the NUL included). */
 #define SP_THREAD_NAME_BYTES 16U
 
@@ -17,7 +19,7 @@ enum sp_record_kind {
 	SP_RECORD_SAMPLE,   /* struct sp_sample, as long as its depth says */
 	SP_RECORD_CPU_TIME, /* struct sp_cpu_time */
 	SP_RECORD_MODULE_EVENT, /* struct sp_module_event */
-	SP_RECORD_SNAPSHOT,     /* struct sp_snapshot (snapshot.h), in a ring of its own */
+	SP_RECORD_SNAPSHOT,     /* struct sp_snapshot, in a ring of its own */
 	SP_RECORD_NAME,         /* struct sp_name_record, in a ring of its own */
 };
 
@@ -30,7 +32,7 @@ enum sp_record_kind {
 #define SP_SAMPLE_OFF_STACK 4U /* sp was outside the thread's stack (coroutine, alternate stack) */
 /* Inside the handler only: the call frame information is of a form that the exporter may read. */
 #define SP_SAMPLE_RETRY 8U
-/* Inside the handler only: an object that frames are in could not be told of (module_event.h). */
+/* Inside the handler only: an object that frames are in could not be told of (object_sig.h). */
 #define SP_SAMPLE_UNTOLD 16U
 
 struct sp_sample {
@@ -77,7 +79,7 @@ struct sp_cpu_time {
 #define SP_MODULE_EVENT_ID_MAX 32U
 #define SP_MODULE_EVENT_PATH_MAX 512U
 
-/* An object that the samples behind it may be in (module_event.h). */
+/* An object that the samples behind it may be in (object_sig.h). */
 struct sp_module_event {
 	uint64_t bias; /* runtime address minus ELF virtual address */
 	uint64_t phdr; /* where its program headers are */
@@ -105,6 +107,21 @@ struct sp_name_head {
 struct sp_name_record {
 	struct sp_name_head head;
 	char text[SP_NAME_MAX];
+};
+
+/*
+ * The second chance of a sample whose stack the handler cannot walk: the registers and the nearest part of the
+ * stack, for the exporter to walk.
+ */
+#define SP_SNAPSHOT_STACK_MAX                                                                      \
+	16384U /* most stacks are shorter; of deeper ones the outermost frames are cut */
+
+struct sp_snapshot {
+	uint64_t sample[SP_SAMPLE_HEAD_WORDS]; /* all of it but the frames */
+	uint64_t stack_at;                     /* the address that stack[0] had */
+	uint64_t stack_bytes;                  /* valid bytes of stack[] */
+	uint64_t reg[SP_ARCH_REGS];            /* by DWARF number */
+	uint8_t stack[SP_SNAPSHOT_STACK_MAX];
 };
 
 /* One of those that share a ring. */

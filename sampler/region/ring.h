@@ -88,6 +88,12 @@ unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_record *re
 		       void *arg, unsigned max);
 
 /*
+ * The same of a ring of snapshots. One whose lengths contradict each other is counted as damaged and passed.
+ */
+unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapshot *s, void *arg),
+			   void *arg, unsigned max);
+
+/*
  * Consumer, when no producer lives any more and nothing can be taken: skips a record that was
  * reserved and never finished, and counts it. False if there is none.
  */

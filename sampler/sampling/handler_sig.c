@@ -34,7 +34,6 @@
 #include "sampler/thread/alternate_stack.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
-#include "sampler/unwind/snapshot.h"
 #include "sampler/unwind/stack_bounds_sig.h"
 #include "sampler/unwind/unwind_sig.h"
 

@@ -27,8 +27,7 @@
 #include "sampler/region/channel.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
-#include "sampler/unwind/module_event.h"
-#include "sampler/unwind/snapshot.h"
+#include "sampler/unwind/object_sig.h"
 
 /* A handler that still uses an old ring is done by then, unless its thread is stopped. */
 #define SETTLE_NS (2 * SP_NS_PER_S)

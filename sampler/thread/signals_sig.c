@@ -5,7 +5,7 @@
  *
  * Calling the handler that was there before is one of the two calls through a pointer in the handler: it
  * is the call that the kernel would have made without us. The other one is _dl_find_object
- * (object_cache_sig.c).
+ * (object_sig.c).
  */
 #include "sampler/thread/signals.h"
 

@@ -2,7 +2,7 @@
 /*
  * Call frame instructions. Decoding (FDE and pc -> the row of rules in force at pc) and applying
  * (row and registers of a frame -> registers of its caller) are separate, so that decoded rules can
- * be cached. Context: SIG.
+ * be cached. Rules may be DWARF expressions, which are evaluated when they are applied. Context: SIG.
  */
 #ifndef SP_CFI_SIG_H
 #define SP_CFI_SIG_H
@@ -58,5 +58,16 @@ SP_SIGSAFE int sp_cfi_decode(const struct sp_object *object, const struct sp_fde
  */
 SP_SIGSAFE int sp_cfi_apply(const struct sp_cfi_row *row, struct sp_regs *regs,
 			    struct sp_stack_view *stack);
+
+struct sp_expr_env {
+	const struct sp_regs *regs;
+	struct sp_stack_view *stack;
+	bool has_cfa; /* rules for registers start with the CFA pushed; the CFA's own does not */
+	uintptr_t cfa;
+};
+
+/* Also for tests. 0, or -EINVAL: malformed, too long, an operation we do not know, or an unreadable address. */
+SP_SIGSAFE int sp_dwarf_expr_eval(const struct sp_expr_env *env, struct sp_cursor code,
+				  uintptr_t *result);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
-#include "sampler/unwind/unwind_sig.h"
 
 /* Page sizes differ; probing at the smallest one is right for all of them. */
 #define SP_STACK_PAGE 4096U
@@ -25,6 +24,15 @@
  */
 #define SP_STACK_PROBES 64U
 #define SP_STACK_PROOFS 192U
+
+/*
+ * What is known of the sampled thread's stack. It lives in the thread's block and is all zero at
+ * first. Only the handler of the owning thread writes it.
+ */
+struct sp_stack_bounds {
+	uintptr_t lo; /* [lo, hi) was proven readable and belongs to this thread's own stack */
+	uintptr_t hi; /* first address past the thread's outermost frame */
+};
 
 struct sp_stack_view {
 	uintptr_t floor;     /* lowest address that live frames can use: sp less the red zone */

@@ -12,15 +12,8 @@
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
-
-/*
- * What is known of the sampled thread's stack. It lives in the thread's block and is all zero at
- * first. Only the handler of the owning thread writes it.
- */
-struct sp_stack_bounds {
-	uintptr_t lo; /* [lo, hi) was proven readable and belongs to this thread's own stack */
-	uintptr_t hi; /* first address past the thread's outermost frame */
-};
+#include "sampler/region/ring.h"
+#include "sampler/unwind/stack_bounds_sig.h"
 
 /*
  * APP, at activation. Finds _dl_find_object through lookup(name) and remembers where the initial
@@ -43,5 +36,13 @@ struct sp_unwind_room {
  */
 SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
 				   const struct sp_unwind_room room[2], uint16_t *flags);
+
+/*
+ * The second chance of a sample whose stack the handler cannot walk: puts a snapshot of the context, and of what
+ * can be read of the stack above its sp, into a ring of its own, so that snapshots cannot crowd out samples. The
+ * exporter walks the copy. The frames of s are left out. 0, or -ENOSPC (nothing was put).
+ */
+SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, const void *ucontext,
+			       struct sp_stack_bounds *bounds);
 
 #endif

@@ -22,8 +22,7 @@
 #include "export/objects/modules.h"
 #include "sampler/base/counters.h"
 #include "sampler/region/ring.h"
-#include "sampler/unwind/module_event.h"
-#include "sampler/unwind/object_identity_sig.h"
+#include "sampler/unwind/object_sig.h"
 #include "test/common/own_memory.h"
 #include "test/fuzz/fuzz.h"
 

@@ -42,29 +42,27 @@ $(FUZZ_DIR)/config: $(FUZZ_CONFIG)
 $(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c sampler/base/text.c)
 $(FUZZ_DIR)/headers: $(call fuzz_objects,,export/push/headers_json.c)
 $(FUZZ_DIR)/elf: $(FUZZ_ELF)
-$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c)
+$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c \
+	sampler/unwind/stack_bounds_sig.c sampler/base/readable_sig.c sampler/base/process.c sampler/base/text.c)
 $(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
 $(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
 $(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/log.c \
 	sampler/base/text.c)
-$(FUZZ_DIR)/loaded: $(FUZZ_OBJECTS) $(call fuzz_objects,,sampler/unwind/object_identity_sig.c \
-	sampler/unwind/module_event.c sampler/unwind/module_event_sig.c sampler/region/ring.c \
-	sampler/region/ring_sig.c sampler/base/process.c sampler/base/arena.c)
+$(FUZZ_DIR)/loaded: $(FUZZ_OBJECTS) $(call fuzz_objects,,sampler/unwind/object_sig.c \
+	sampler/unwind/ehframe_sig.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/process.c \
+	sampler/base/arena.c)
 $(FUZZ_DIR)/maps: $(FUZZ_OBJECTS)
 $(FUZZ_DIR)/names: $(FUZZ_OBJECTS) $(FUZZ_ELF) $(call fuzz_objects,,export/symbols/symbolize.c)
 $(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
 	export/util/containers.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/process.c \
-	sampler/unwind/snapshot.c sampler/base/text.c sampler/base/arena.c)
+	sampler/base/text.c sampler/base/arena.c)
 $(FUZZ_DIR)/sections: $(FUZZ_ELF)
 $(FUZZ_DIR)/status: $(FUZZ_REPORT)
 $(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_walk.c \
 	sampler/base/process.c sampler/base/text.c)
-$(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/cfi_apply_sig.c \
-	sampler/unwind/dwarf_expr_sig.c sampler/unwind/ehframe_sig.c sampler/unwind/compact_rule_sig.c \
+$(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c \
 	sampler/base/readable_sig.c sampler/base/process.c sampler/base/text.c sampler/unwind/stack_bounds_sig.c \
-	sampler/unwind/fast_path_sig.c sampler/unwind/object_cache_sig.c \
-	sampler/unwind/object_identity_sig.c sampler/unwind/module_event_sig.c sampler/region/ring_sig.c \
-	sampler/unwind/rule_cache.c sampler/unwind/rule_cache_sig.c sampler/base/arena.c)
+	sampler/unwind/object_sig.c sampler/region/ring_sig.c sampler/unwind/rule_cache_sig.c sampler/base/arena.c)
 
 $(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
 	$(call say,LD,$@)

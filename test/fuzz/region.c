@@ -16,7 +16,6 @@
 #include "region_version.h"
 #include "sampler/base/text.h"
 #include "sampler/region/ring.h"
-#include "sampler/unwind/snapshot.h"
 #include "test/fuzz/fuzz.h"
 
 /* counters.c needs all of the threads. */

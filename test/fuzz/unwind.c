@@ -11,10 +11,8 @@
 #include <sys/mman.h>
 
 #include "sampler/unwind/cfi_sig.h"
-#include "sampler/unwind/compact_rule_sig.h"
-#include "sampler/unwind/fast_path_sig.h"
-#include "sampler/unwind/object_identity_sig.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/object_sig.h"
+#include "sampler/unwind/rule_cache_sig.h"
 #include "test/fuzz/fuzz.h"
 
 #define PAGE 4096U

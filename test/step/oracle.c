@@ -13,7 +13,7 @@
 #include <ucontext.h>
 
 #include "sampler/region/record.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/rule_cache_sig.h"
 #include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
 #include "test/step/reference.h"

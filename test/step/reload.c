@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "sampler/region/record.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/rule_cache_sig.h"
 #include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
 

@@ -8,7 +8,7 @@
 
 #include "export/objects/unwind_snapshot.h"
 #include "sampler/region/ring.h"
-#include "sampler/unwind/snapshot.h"
+#include "sampler/unwind/unwind_sig.h"
 #include "test/common/own_memory.h"
 
 #define RING_BYTES (UINT64_C(1) << 25)

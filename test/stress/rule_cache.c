@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampler/unwind/object_identity_sig.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/object_sig.h"
+#include "sampler/unwind/rule_cache_sig.h"
 
 #define THREADS 4
 #define ROUNDS 200000U

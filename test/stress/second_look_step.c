@@ -12,7 +12,7 @@
 
 #include "sampler/open_spans/span_table.h"
 #include "sampler/thread/signals.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/rule_cache_sig.h"
 #include "test/stress/race_step.h"
 #include "test/unit/core/span_remove.h"
 

@@ -9,7 +9,7 @@
 #include "sampler/region/ring.h"
 #include "sampler/span/manual_label.h"
 #include "sampler/thread/signals.h"
-#include "sampler/unwind/snapshot.h"
+#include "sampler/unwind/unwind_sig.h"
 
 static volatile sig_atomic_t host_calls;
 

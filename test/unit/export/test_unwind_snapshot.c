@@ -12,7 +12,7 @@
 #include "export/objects/host_objects.h"
 #include "export/objects/unwind_snapshot.h"
 #include "fake_host.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/rule_cache_sig.h"
 #include "test/common/own_memory.h"
 #include "test/common/walk.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "sampler/unwind/cursor_sig.h"
+#include "sampler/unwind/ehframe_sig.h"
 #include "sampler/unwind/stack_bounds_sig.h"
 
 /* An array and its size, as two arguments. */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "sampler/unwind/dwarf_expr_sig.h"
+#include "sampler/unwind/cfi_sig.h"
 #include "test/unit/sampler/dwarf_bytes.h"
 
 #define CFA UINT64_C(0x7000)

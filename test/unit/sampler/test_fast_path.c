@@ -4,9 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "sampler/unwind/fast_path_sig.h"
-#include "sampler/unwind/object_identity_sig.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/object_sig.h"
+#include "sampler/unwind/rule_cache_sig.h"
 
 #define WORDS 32U
 #define LEAF UINT64_C(0x100010)

@@ -7,8 +7,7 @@
 #include <sys/mman.h>
 
 #include "sampler/region/ring.h"
-#include "sampler/unwind/module_event.h"
-#include "sampler/unwind/object_identity_sig.h"
+#include "sampler/unwind/object_sig.h"
 #include "test/common/own_memory.h"
 
 #define PAGE 4096U

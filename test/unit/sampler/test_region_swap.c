@@ -20,8 +20,7 @@
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
 #include "sampler/sampling/handler.h"
-#include "sampler/unwind/module_event.h"
-#include "sampler/unwind/snapshot.h"
+#include "sampler/unwind/object_sig.h"
 #include "test/common/put_sample.h"
 #include "test/unit/emulated.h"
 

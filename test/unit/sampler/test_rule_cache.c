@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "sampler/unwind/object_identity_sig.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/object_sig.h"
+#include "sampler/unwind/rule_cache_sig.h"
 
 static const struct sp_compact_rule one = {.word = {16, 1, 64}};
 static const struct sp_compact_rule two = {.word = {32, 2, 128}};

@@ -3,7 +3,7 @@
  * Facts about copies of stacks at the edges of memory. A copy is made in the host's thread, so one
  * byte too many ends the host; nothing can be read around the stacks here.
  */
-#include "sampler/unwind/snapshot.h"
+#include "sampler/unwind/unwind_sig.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

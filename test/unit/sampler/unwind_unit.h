@@ -22,7 +22,7 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
 #include "sampler/region/record.h"
-#include "sampler/unwind/rule_cache.h"
+#include "sampler/unwind/rule_cache_sig.h"
 #include "sampler/unwind/unwind_sig.h"
 #include "test/common/walk.h"
 #include "test/unit/emulated.h"

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The common steps of a walk: compact rules, the cache of those that were decoded before, and the fast path, which
+ * takes such steps with the walk's state in registers. Context: SIG.
+ */
+#ifndef SP_RULE_CACHE_SIG_H
+#define SP_RULE_CACHE_SIG_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/arena.h"
+#include "sampler/base/compiler.h"
+#include "sampler/unwind/cfi_sig.h"
+#include "sampler/unwind/object_sig.h"
+#include "sampler/unwind/stack_bounds_sig.h"
+
+/*
+ * A compact rule: the common form of an unwinding rule in three words without pointers, so that it
+ * fits into the rule cache and can be applied from registers. It covers rows where the CFA is a
+ * register plus a constant, registers are saved below it at whole words, and the return address is
+ * among them or still in its own register.
+ *
+ * The saved registers lie close together at one end of the frame. So a place is a number of words,
+ * counted upwards from the lowest saved register, which is called the bottom.
+ */
+#define SP_COMPACT_RULE_WORDS 3U
+
+/*
+ * word[0], from bit 0: the bottom, counted in bytes from the base register (32 bits, signed); words
+ * from the bottom to the CFA (16); where the return address is (8); the base register (6); two flags.
+ * word[1]: where the first eight saved registers are, + 1, one a byte; 0 = there are no more.
+ * word[2]: a bit for each saved register but the return address (40 bits); the next places.
+ */
+struct sp_compact_rule {
+	uint64_t word[SP_COMPACT_RULE_WORDS];
+};
+
+#define SP_COMPACT_RULE_PLACES 11U
+#define SP_COMPACT_RULE_PLACE_MAX 254U
+#define SP_COMPACT_RULE_SAVED ((UINT64_C(1) << 40) - 1)
+#define SP_COMPACT_RULE_MORE_SHIFT 40
+/* The frame has no caller. */
+#define SP_COMPACT_RULE_OUTERMOST (UINT64_C(1) << 62)
+/* The return address is still in its register. */
+#define SP_COMPACT_RULE_LINKED (UINT64_C(1) << 63)
+
+_Static_assert(SP_ARCH_REGS <= 40, "a bit for each register");
+
+static inline SP_SIGSAFE uintptr_t sp_compact_rule_bottom(uint64_t first, uintptr_t base)
+{
+	return base + (uintptr_t)(intptr_t)(int32_t)first;
+}
+
+static inline SP_SIGSAFE uintptr_t sp_compact_rule_bytes(uint64_t first)
+{
+	return (first >> 32 & 0xffff) * sizeof(uintptr_t);
+}
+
+static inline SP_SIGSAFE uintptr_t sp_compact_rule_return(uint64_t first, uintptr_t bottom)
+{
+	return bottom + (first >> 48 & 0xff) * sizeof(uintptr_t);
+}
+
+static inline SP_SIGSAFE unsigned sp_compact_rule_base(uint64_t first)
+{
+	return first >> 56 & 0x3f;
+}
+
+/* The address of the first of these places. */
+static inline SP_SIGSAFE uintptr_t sp_compact_rule_place(uint64_t places, uintptr_t bottom)
+{
+	return bottom + ((places & 0xff) - 1) * sizeof(uintptr_t);
+}
+
+/* False if the row has no compact form. */
+SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_compact_rule *out);
+
+/* As sp_cfi_apply, but *regs is undefined unless 1 is returned. */
+SP_SIGSAFE int sp_compact_rule_apply(const struct sp_compact_rule *rule, struct sp_regs *regs,
+				     struct sp_stack_view *stack);
+
+/*
+ * The rule cache: compact rules that were decoded before, by pc. There is one table for all threads
+ * of the process, because they run the same code: a new thread finds it warm, and a thread costs no
+ * memory of its own.
+ *
+ * A library can be replaced by another one at the same addresses (dlclose, dlopen), and an old rule
+ * would then give a wrong stack. A rule is therefore stored under the identity of its object and found
+ * only under the identity that the object at that address has now. Nothing has to be hooked or invalidated.
+ *
+ * Several threads may write one slot at once, and a writer may be interrupted for good. The first
+ * word of a slot is therefore a checksum over key and rule: a slot with words of two writers does
+ * not match any key, and is simply not found. No thread ever waits.
+ */
+
+/* Two slots for each hash, in one cache line; 256 KiB in all, of which only what is used gets memory. */
+#define SP_RULE_CACHE_SLOTS 8192U
+#define SP_RULE_CACHE_WAYS 2U
+
+struct sp_rule_slot {
+	_Atomic uint64_t folded; /* 0 = empty */
+	_Atomic uint64_t word[SP_COMPACT_RULE_WORDS];
+};
+
+struct sp_rule_set {
+	struct sp_rule_slot way[SP_RULE_CACHE_WAYS];
+};
+
+#define SP_RULE_CACHE_SETS (SP_RULE_CACHE_SLOTS / SP_RULE_CACHE_WAYS)
+#define SP_RULE_SET_SHIFT 6
+_Static_assert(sizeof(struct sp_rule_set) == 1U << SP_RULE_SET_SHIFT, "a set is one cache line");
+
+/* For the inline functions here. */
+extern struct sp_rule_set *_Atomic sp_rule_sets;
+
+/* SIG. The table for sp_rule_cache_find, NULL if there is none. */
+static inline SP_SIGSAFE struct sp_rule_set *sp_rule_cache(void)
+{
+	/* pairs with the release in sp_rule_cache_init() */
+	return atomic_load_explicit(&sp_rule_sets, memory_order_acquire);
+}
+
+/* APP, at activation. Reserves the table. Idempotent. 0 or -ENOMEM; without it nothing is found. */
+static inline int sp_rule_cache_init(void)
+{
+	struct sp_rule_set *sets = sp_rule_cache();
+
+	if (sets == NULL)
+		sets = sp_arena_map(SP_RULE_CACHE_SETS * sizeof(*sets));
+	if (sets == NULL)
+		return -ENOMEM;
+	/* pairs with the acquire in sp_rule_cache() */
+	atomic_store_explicit(&sp_rule_sets, sets, memory_order_release);
+	return 0;
+}
+
+/*
+ * Fibonacci hashing; return addresses differ in their low bits. The pc of a caller is what was read
+ * from the stack less 1, which is taken back here: a walk waits for each of these operations.
+ */
+static inline SP_SIGSAFE uint64_t sp_rule_hash(uintptr_t pc)
+{
+	return ((uint64_t)pc + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The hash's bits from 32 up are the number of the set, and are here taken times its size. */
+static inline SP_SIGSAFE struct sp_rule_set *sp_rule_set_of(struct sp_rule_set *sets, uint64_t hash)
+{
+	uint64_t offset = hash >> (32 - SP_RULE_SET_SHIFT) &
+			  ((uint64_t)(SP_RULE_CACHE_SETS - 1) << SP_RULE_SET_SHIFT);
+
+	return (struct sp_rule_set *)(void *)((char *)sets + offset);
+}
+
+/*
+ * Multiplied, because the words of rules are small and alike: with a plain XOR a change in one
+ * could cancel a change in another.
+ */
+static inline SP_SIGSAFE uint64_t sp_rule_fold(uint64_t key, const struct sp_compact_rule *rule)
+{
+	return key ^ rule->word[0] ^ rule->word[1] * UINT64_C(0xc2b2ae3d27d4eb4f) ^
+	       rule->word[2] * UINT64_C(0xff51afd7ed558ccd);
+}
+
+static inline SP_SIGSAFE bool sp_rule_slot_read(struct sp_rule_slot *s, uint64_t key,
+						struct sp_compact_rule *rule)
+{
+	rule->word[0] = atomic_load_explicit(&s->word[0], memory_order_relaxed);
+	rule->word[1] = atomic_load_explicit(&s->word[1], memory_order_relaxed);
+	rule->word[2] = atomic_load_explicit(&s->word[2], memory_order_relaxed);
+	return sp_rule_fold(key, rule) == atomic_load_explicit(&s->folded, memory_order_relaxed);
+}
+
+/* SIG. sets is what sp_rule_cache() said, and not NULL; identity is not 0. */
+static inline SP_SIGSAFE bool sp_rule_cache_find(struct sp_rule_set *sets, uintptr_t pc,
+						 uint64_t identity, struct sp_compact_rule *rule)
+{
+	uint64_t hash = sp_rule_hash(pc);
+	struct sp_rule_set *set = sp_rule_set_of(sets, hash);
+
+	return sp_rule_slot_read(&set->way[0], hash ^ identity, rule) ||
+	       sp_rule_slot_read(&set->way[1], hash ^ identity, rule);
+}
+
+/* SIG. Stores the rule in an empty slot or in place of another rule. identity is not 0. */
+SP_SIGSAFE void sp_rule_cache_keep(uintptr_t pc, uint64_t identity,
+				   const struct sp_compact_rule *rule);
+
+/* A walk between two of its steps. */
+struct sp_walk {
+	struct sp_regs regs; /* sp is known */
+	struct sp_stack_view stack;
+	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
+	bool unreadable;  /* there is call frame information, but not in a form that we read */
+	struct sp_object_cache objects;
+};
+
+/*
+ * Takes at most max steps. Returns how many, and writes the pc of each frame that it left
+ * (record.h's convention).
+ */
+SP_SIGSAFE unsigned sp_fast_path(struct sp_walk *w, uint64_t *pc, unsigned max);
+
+#endif
