@@ -388,11 +388,6 @@ static void tell_start_failed(const char *why)
 	       program, why);
 }
 
-static int open_own(const char *file, int flags)
-{
-	return (int)syscall(SYS_openat, AT_FDCWD, file, flags | O_CLOEXEC, 0);
-}
-
 /*
  * We joined the exporter of the family, which has not yet taken us in. Nothing but this tells so
  * until it does. Kept with its region, because a flush may look at a new region that has not been
@@ -404,48 +399,38 @@ static struct {
 	_Atomic uint64_t next_ask;
 } joined;
 
-static void note_joined(const struct sp_region *r)
-{
-	uint64_t now = sp_monotonic_ns();
-
-	atomic_store_explicit(&joined.until, now + TAKEN_IN_NS, memory_order_relaxed);
-	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
-	/* pairs with is_waited_for(): its times are there */
-	atomic_store_explicit(&joined.region, r, memory_order_release);
-}
-
-/* 0 or a negative errno. */
-static int start_program(const struct sp_config *cfg, struct sp_exporter_start *start)
-{
-	if (cfg->exporter == NULL && !sp_exporter_path(path))
-		return -ENOENT;
-	program = cfg->exporter != NULL ? cfg->exporter : path;
-	start->path = program;
-	return sp_exporter_process_start(start);
-}
-
 int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 {
 	struct sp_exporter_start start = {
 		.region_fd = region_fd,
-		.folder_fd = open_own("/proc/self", O_PATH | O_DIRECTORY),
+		.folder_fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self",
+					  O_PATH | O_DIRECTORY | O_CLOEXEC, 0),
 		/* of the first thread, which usually lives as long as the process */
-		.maps_fd = open_own("/proc/self/maps", O_RDONLY),
+		.maps_fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps",
+					O_RDONLY | O_CLOEXEC, 0),
 		.family_fd = -1,
 		.environment = sp_config_copy_environment(cfg->service_name),
 		.region = sp_region_now(),
 	};
-	bool is_joined;
+	bool is_joined = sp_exporter_family_join(&start);
+	uint64_t now = sp_monotonic_ns();
 	int err = 0;
 
-	is_joined = sp_exporter_family_join(&start);
+	atomic_store_explicit(&joined.until, now + TAKEN_IN_NS, memory_order_relaxed);
+	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
 	/*
 	 * Also to forget an earlier one: the region of a forked child may be at the address of its
-	 * parent's.
+	 * parent's. Pairs with is_waited_for().
 	 */
-	note_joined(is_joined ? start.region : NULL);
-	if (!is_joined)
-		err = start_program(cfg, &start);
+	atomic_store_explicit(&joined.region, is_joined ? start.region : NULL,
+			      memory_order_release);
+	if (!is_joined && cfg->exporter == NULL && !sp_exporter_path(path)) {
+		err = -ENOENT;
+	} else if (!is_joined) {
+		program = cfg->exporter != NULL ? cfg->exporter : path;
+		start.path = program;
+		err = sp_exporter_process_start(&start);
+	}
 	(void)syscall(SYS_close, region_fd);
 	if (start.folder_fd >= 0)
 		(void)syscall(SYS_close, start.folder_fd);
@@ -460,47 +445,25 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 
 /* --- Watching it, and waiting for it -------------------------------------------------------------- */
 
-static void futex_wake(_Atomic uint32_t *word)
-{
-	(void)sp_syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
-{
-	struct timespec ts = {.tv_sec = (time_t)(ns / SP_NS_PER_S),
-			      .tv_nsec = (long)(ns % SP_NS_PER_S)};
-
-	(void)sp_syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
-}
-
-static bool is_too_late(void)
-{
-	return sp_monotonic_ns() >= atomic_load_explicit(&joined.until, memory_order_relaxed);
-}
-
 /*
  * Joined, and not yet taken in. Whether exporter_pid lives does not help, because it may be the
- * number of the process that started the exporter. So we check whether somebody still listens at
- * the socket.
+ * number of the process that started the exporter. So we check now and then whether somebody still listens
+ * at the socket. False if we have given up waiting; an exporter that finds our region later leaves it alone.
  */
-static bool may_take_us_in(void)
-{
-	uint64_t now = sp_monotonic_ns();
-
-	if (now < atomic_load_explicit(&joined.next_ask, memory_order_relaxed))
-		return true;
-	atomic_store_explicit(&joined.next_ask, now + ASK_NS, memory_order_relaxed);
-	return !is_too_late() && sp_exporter_family_listens();
-}
-
-/* False if we have given up waiting; an exporter that finds our region later leaves it alone. */
 static bool is_waited_for(struct sp_region *r, uint32_t *now)
 {
-	/* pairs with note_joined() */
+	uint64_t at = sp_monotonic_ns();
+	bool is_too_late;
+
+	/* pairs with sp_exporter_start(): its times are there */
 	if (atomic_load_explicit(&joined.region, memory_order_acquire) != r ||
 	    *now != SP_EXPORTER_NONE)
 		return false;
-	if (may_take_us_in())
+	if (at < atomic_load_explicit(&joined.next_ask, memory_order_relaxed))
+		return true;
+	atomic_store_explicit(&joined.next_ask, at + ASK_NS, memory_order_relaxed);
+	is_too_late = at >= atomic_load_explicit(&joined.until, memory_order_relaxed);
+	if (!is_too_late && sp_exporter_family_listens())
 		return true;
 	if (atomic_compare_exchange_strong_explicit(&r->exporter, now, SP_EXPORTER_GONE,
 						    memory_order_acquire, memory_order_acquire)) {
@@ -511,7 +474,7 @@ static bool is_waited_for(struct sp_region *r, uint32_t *now)
 		 * process that was forked while the exporter was started. A new attempt to join
 		 * there would wait in vain again.
 		 */
-		if (is_too_late())
+		if (is_too_late)
 			sp_exporter_family_leave();
 	}
 	return false;
@@ -575,51 +538,56 @@ static bool is_stopped(const struct sp_region *r)
 }
 
 /* Returns the value that flush_done will have when it is answered. */
-static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns, bool ends)
+static uint32_t ask_for_flush(struct sp_region *r, uint64_t deadline_ns)
 {
 	uint32_t mine;
 
 	atomic_store_explicit(&r->flush_deadline_ns, deadline_ns, memory_order_relaxed);
-	if (ends && sp_keeper_made(r))
+	if (sp_keeper_made(r))
 		atomic_store_explicit(&r->end_asked, 1, memory_order_relaxed);
 	mine = atomic_fetch_add_explicit(&r->flush_asked, 1, memory_order_release) + 1;
 	atomic_fetch_add_explicit(&r->wake, 1, memory_order_release);
-	futex_wake(&r->wake);
+	(void)sp_syscall(SYS_futex, &r->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 	return mine;
 }
 
+static bool is_answered(const struct sp_region *r, uint32_t mine, uint32_t *done)
+{
+	*done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
+	return (int32_t)(*done - mine) >= 0;
+}
+
 /* False if the exporter has ended before it answered. */
-static bool flush(uint64_t end, bool ends)
+static bool flush(uint64_t end)
 {
 	struct sp_region *r = NULL;
-	uint64_t now = sp_monotonic_ns();
-	uint64_t look = now;
+	uint64_t look = 0;
 	uint32_t mine = 0;
+	uint32_t done;
 
 	for (;;) {
-		uint32_t done;
+		uint64_t now = sp_monotonic_ns();
 
 		/* Another thread may have started another exporter. */
 		if (r != sp_region_now()) {
 			r = sp_region_now();
-			mine = ask_for_flush(r, end, ends);
+			mine = ask_for_flush(r, end);
 		}
-		done = atomic_load_explicit(&r->flush_done, memory_order_acquire);
-		now = sp_monotonic_ns();
-		if ((int32_t)(done - mine) >= 0 || now >= end || sp_seccomp_is_on())
+		if (is_answered(r, mine, &done) || now >= end || sp_seccomp_is_on())
 			return true;
 		if (now >= look) {
 			/* It may have answered, and then ended, since it was asked. */
 			if (!sp_exporter_works())
-				return (int32_t)(atomic_load_explicit(&r->flush_done,
-								      memory_order_acquire) -
-						 mine) >= 0;
+				return is_answered(r, mine, &done);
 			/* Our own may go on in time, and takes what it has collected with it if not. */
 			if (!sp_keeper_made(r) && is_stopped(r))
 				return true;
 			look = now + LOOK_NS;
 		}
-		futex_wait(&r->flush_done, done, end - now < LOOK_NS ? end - now : LOOK_NS);
+		const struct timespec nap = {
+			.tv_nsec = (long)(end - now < LOOK_NS ? end - now : LOOK_NS)};
+
+		(void)sp_syscall(SYS_futex, &r->flush_done, FUTEX_WAIT, done, &nap, NULL, 0);
 	}
 }
 
@@ -639,7 +607,7 @@ bool sp_exporter_finish(uint32_t timeout_ms)
 		(void)sp_exporter_process_may_start();
 		return true;
 	}
-	answered = flush(end, true);
+	answered = flush(end);
 	/* Also a keeper that could not start an exporter, or whose exporter has ended long ago. */
 	if (!sp_seccomp_is_on())
 		(void)sp_exporter_process_end(end + GRACE_NS);

@@ -609,15 +609,6 @@ static void take_back_sigchld(long child)
 	(void)syscall(SYS_rt_sigqueueinfo, getpid(), SIGCHLD, &taken);
 }
 
-/* Whether orphans below the host become children of the host. */
-static bool would_inherit(void)
-{
-	int subreaper = 0;
-
-	(void)syscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0L, 0L, 0L);
-	return subreaper != 0 || sp_arch_syscall(SYS_getpid, 0, 0, 0, 0) == 1;
-}
-
 /*
  * The start where no child can share our memory, and so none can be a keeper: valgrind makes a fork
  * of each clone that is not a thread, and qemu-user refuses one with another exit signal than
@@ -626,10 +617,13 @@ static bool would_inherit(void)
 static int start_forked(struct birth *birth)
 {
 	uint64_t pending = 0;
+	int subreaper = 0;
 	long child;
 	long rc;
 
-	if (would_inherit())
+	/* The orphan would become a child of the host. */
+	(void)syscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0L, 0L, 0L);
+	if (subreaper != 0 || birth->host == 1)
 		return -EOPNOTSUPP;
 	birth->flags = SIGCHLD;
 	birth->child_stack = NULL;
@@ -740,44 +734,30 @@ int sp_exporter_process_start(const struct sp_exporter_start *start)
 }
 
 /*
- * When a process began, in ticks since boot. 0 = unknown: there is no such process, or /proc does not
- * show it (hidepid).
- */
-static uint64_t began(long pid, char *state)
-{
-	char text[512];
-	long fd;
-	long got;
-
-	(void)sp_fmt_snprintf(text, sizeof(text), "/proc/%ld/stat", pid);
-	*state = '?';
-	fd = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)text, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return 0;
-	got = sp_arch_syscall(SYS_read, fd, (long)text, sizeof(text) - 1, 0);
-	(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
-	text[got > 0 ? got : 0] = '\0';
-	return sp_proc_stat_start(text, state);
-}
-
-/*
- * A joined exporter, which another process has started, or that of an emulator. Its number may be
- * that of another process by now, which began at another moment.
+ * A joined exporter, which another process has started, or that of an emulator. Its number may be that of
+ * another process by now, which began at another moment; that is unknown where /proc does not show it
+ * (hidepid).
  */
 static bool other_exporter_lives(const struct sp_region *region)
 {
 	long pid = atomic_load_explicit(&region->exporter_pid, memory_order_relaxed);
 	uint64_t own = atomic_load_explicit(&region->exporter_began, memory_order_relaxed);
-	uint64_t now;
-	char state;
-	long rc;
+	uint64_t now = 0;
+	char state = '?';
+	char text[512];
+	long rc = pid > 0 ? sp_arch_syscall(SYS_kill, pid, 0, 0, 0) : -ESRCH;
+	long fd;
 
-	if (pid <= 0)
-		return false;
-	rc = sp_arch_syscall(SYS_kill, pid, 0, 0, 0);
 	if (rc != 0 && rc != -EPERM)
 		return false;
-	now = began(pid, &state);
+	(void)sp_fmt_snprintf(text, sizeof(text), "/proc/%ld/stat", pid);
+	fd = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)text, O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0) {
+		rc = sp_arch_syscall(SYS_read, fd, (long)text, sizeof(text) - 1, 0);
+		(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
+		text[rc > 0 ? rc : 0] = '\0';
+		now = sp_proc_stat_start(text, &state);
+	}
 	return state != 'Z' && state != 'X' && (own == 0 || now == 0 || own == now);
 }
 

@@ -191,41 +191,23 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
  * program; then comes the real function. Without anything to send they cost one load. A child of vfork, which
  * shares our memory, is left alone.
  */
-static _Noreturn void leave(int status)
-{
-	for (;;)
-		(void)syscall(SYS_exit_group, status);
-}
+// clang-format off
+#define SP_EXIT(sym) \
+	SP_EXPORT _Noreturn void sym(int status) \
+	{ \
+		__typeof__(&(sym)) next; \
+		sp_lifecycle_end(); \
+		next = SP_NEXT(sym); \
+		if (next != NULL) \
+			next(status); \
+		for (;;) \
+			(void)syscall(SYS_exit_group, status); \
+	}
+// clang-format on
 
-SP_EXPORT _Noreturn void _exit(int status)
-{
-	sp_lifecycle_end();
-	__typeof__(&_exit) next = SP_NEXT(_exit);
-
-	if (next != NULL)
-		next(status);
-	leave(status);
-}
-
-SP_EXPORT _Noreturn void _Exit(int status)
-{
-	sp_lifecycle_end();
-	__typeof__(&_Exit) next = SP_NEXT(_Exit);
-
-	if (next != NULL)
-		next(status);
-	leave(status);
-}
-
-SP_EXPORT _Noreturn void quick_exit(int status)
-{
-	__typeof__(&quick_exit) next = SP_NEXT(quick_exit);
-
-	sp_lifecycle_end();
-	if (next != NULL)
-		next(status);
-	leave(status);
-}
+SP_EXIT(_exit)
+SP_EXIT(_Exit)
+SP_EXIT(quick_exit)
 
 /*
  * Half of the exec family takes its arguments by "...", which C can only hand on by copying them. So

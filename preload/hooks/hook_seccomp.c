@@ -70,17 +70,6 @@ static void end(bool begun, bool refused)
 	errno = saved;
 }
 
-static int set_by_prctl(int option, unsigned long mode, unsigned long program, unsigned long c,
-			unsigned long d)
-{
-	__typeof__(&prctl) next = SP_NEXT(prctl);
-	bool begun = begin();
-	int rc = next(option, mode, program, c, d);
-
-	end(begun, rc != 0);
-	return rc;
-}
-
 /*
  * With SECCOMP_FILTER_FLAG_TSYNC a positive result is a refusal, too: the id of a thread that could
  * not get the filter.
@@ -88,17 +77,6 @@ static int set_by_prctl(int option, unsigned long mode, unsigned long program, u
 static bool is_refused(long rc, unsigned flags)
 {
 	return rc < 0 || (rc > 0 && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) == 0);
-}
-
-/* NOLINTNEXTLINE(readability-function-size): the number and the six arguments of a system call */
-static long set_by_syscall(long number, long a, long b, long c, long d, long e, long f)
-{
-	__typeof__(&syscall) next = SP_NEXT(syscall);
-	bool begun = begin();
-	long rc = next(number, a, b, c, d, e, f);
-
-	end(begun, is_refused(rc, number == SYS_prctl ? 0 : (unsigned)b));
-	return rc;
 }
 
 /*
@@ -127,24 +105,32 @@ static void named(long rc, unsigned long what, unsigned long at, unsigned long n
 	errno = saved;
 }
 
-static int name_by_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes,
-			 unsigned long name)
+static int by_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	__typeof__(&prctl) next = SP_NEXT(prctl);
-	int rc = next(option, what, at, bytes, name);
+	bool sets = option == PR_SET_SECCOMP;
+	bool begun = sets && begin();
+	int rc = next(option, a, b, c, d);
 
-	named(rc, what, at, name);
+	if (sets)
+		end(begun, rc != 0);
+	else
+		named(rc, a, b, d);
 	return rc;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the number and the six arguments of a system call */
-static long name_by_syscall(long number, long option, long what, long at, long bytes, long name,
-			    long unused)
+static long by_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	__typeof__(&syscall) next = SP_NEXT(syscall);
-	long rc = next(number, option, what, at, bytes, name, unused);
+	bool sets = number == SYS_seccomp || (int)a == PR_SET_SECCOMP;
+	bool begun = sets && begin();
+	long rc = next(number, a, b, c, d, e, f);
 
-	named(rc, (unsigned long)what, (unsigned long)at, (unsigned long)name);
+	if (sets)
+		end(begun, is_refused(rc, number == SYS_prctl ? 0 : (unsigned)b));
+	else
+		named(rc, (unsigned long)b, (unsigned long)c, (unsigned long)e);
 	return rc;
 }
 
@@ -156,27 +142,25 @@ const void *sp_prctl_begin(int option)
 
 	if (next == NULL)
 		return (const void *)no_call;
-	if (option == SP_MEMORY_NAME_OPTION)
-		return (const void *)name_by_prctl;
-	return option == PR_SET_SECCOMP ? (const void *)set_by_prctl : next;
+	return option == PR_SET_SECCOMP || option == SP_MEMORY_NAME_OPTION ? (const void *)by_prctl
+									   : next;
 }
 
 const void *sp_syscall_begin(long number, long operation);
 const void *sp_syscall_begin(long number, long operation)
 {
 	const void *next = sp_next(SP_NEXT_syscall);
-	bool sets = false;
+	bool is_ours = false;
 
 	if (next == NULL)
 		return (const void *)no_call;
 	if (number == SYS_seccomp)
-		sets = (unsigned)operation == SECCOMP_SET_MODE_STRICT ||
-		       (unsigned)operation == SECCOMP_SET_MODE_FILTER;
+		is_ours = (unsigned)operation == SECCOMP_SET_MODE_STRICT ||
+			  (unsigned)operation == SECCOMP_SET_MODE_FILTER;
 	else if (number == SYS_prctl)
-		sets = (int)operation == PR_SET_SECCOMP;
-	if (number == SYS_prctl && (int)operation == SP_MEMORY_NAME_OPTION)
-		return (const void *)name_by_syscall;
-	return sets ? (const void *)set_by_syscall : next;
+		is_ours =
+			(int)operation == PR_SET_SECCOMP || (int)operation == SP_MEMORY_NAME_OPTION;
+	return is_ours ? (const void *)by_syscall : next;
 }
 
 SP_TAIL_CALL("prctl", "sp_prctl_begin", "");

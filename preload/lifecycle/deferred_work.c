@@ -38,12 +38,6 @@
 
 static struct sp_try_lock busy;
 
-/* False if another thread is doing it. */
-static bool enter(void)
-{
-	return sp_try_lock_once(&busy);
-}
-
 void sp_deferred_work_leave(void)
 {
 	sp_unlock(&busy);
@@ -54,7 +48,7 @@ bool sp_deferred_work_keep_off(uint64_t most_ns)
 	uint64_t end = sp_monotonic_ns() + most_ns;
 	bool ours;
 
-	while (!(ours = enter()) && sp_monotonic_ns() < end)
+	while (!(ours = sp_try_lock_once(&busy)) && sp_monotonic_ns() < end)
 		(void)sp_syscall(SYS_sched_yield);
 	return ours;
 }
@@ -84,19 +78,6 @@ static void check_signal(void)
 	       signo);
 	sp_lifecycle_stop();
 	sp_thread_account_stop();
-}
-
-/* Gives up spans that never end; runs at least eight times in the longest age. */
-static void sweep_spans(const struct sp_config *config)
-{
-	static uint64_t next;
-	uint64_t max_age = config->max_span_age_ms * SP_NS_PER_MS;
-	uint64_t now = sp_monotonic_ns();
-
-	if (now < next)
-		return;
-	sp_span_age_sweep(now, max_age);
-	next = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
 }
 
 static void set(_Atomic uint32_t *word, uint32_t value)
@@ -134,22 +115,24 @@ void sp_deferred_work_scan(void)
 		atomic_fetch_or_explicit(work, SP_WORK_SCAN, memory_order_relaxed);
 }
 
-/* Timers may have become free since a thread got none because of the limit. */
-static void look_for_room(void)
+static void look(void)
 {
+	static uint64_t sweep_ns;
+	uint64_t max_age = sp_lifecycle_config()->max_span_age_ms * SP_NS_PER_MS;
+	uint64_t now = sp_monotonic_ns();
 	uint32_t by[SP_UNARMED_N];
 
+	check_signal();
+	/* Timers may have become free since a thread got none because of the limit. */
 	sp_timer_limit_look();
 	sp_thread_unarmed(by);
 	if (by[SP_UNARMED_LIMIT] != 0 && sp_thread_may_arm())
 		sp_deferred_work_scan();
-}
-
-static void look(void)
-{
-	check_signal();
-	look_for_room();
-	sweep_spans(sp_lifecycle_config());
+	/* Gives up spans that never end; runs at least eight times in the longest age. */
+	if (now >= sweep_ns) {
+		sp_span_age_sweep(now, max_age);
+		sweep_ns = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
+	}
 	sp_thread_account_look();
 	sp_region_swap_look();
 	sp_foreign_context_look();
@@ -328,7 +311,7 @@ void sp_deferred_work_forked(void)
 
 void sp_deferred_work_account(void)
 {
-	if (!enter())
+	if (!sp_try_lock_once(&busy))
 		return;
 	sp_region_swap_look();
 	/* So that there is room for what the exporter has to tell of the end. */
@@ -349,7 +332,7 @@ bool sp_deferred_work_revive(void)
 	bool is_there = true;
 
 	/* The thread that is doing it may just have started another exporter. */
-	if (!enter())
+	if (!sp_try_lock_once(&busy))
 		return true;
 	/* Below a seccomp filter nothing can be checked or started. */
 	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another();
@@ -359,24 +342,11 @@ bool sp_deferred_work_revive(void)
 	return is_there;
 }
 
-/*
- * To tell what a thread waits in, the exporter needs the right to trace the process. With Yama's
- * ptrace_scope 1 only its ancestors have that right, and one process that it names by PR_SET_PTRACER.
- * So we name the exporter. The drawback: if the program has named another one, such as its crash
- * reporter, that one loses the right.
- */
-static void name_tracer(const struct sp_region *r)
-{
-	const struct sp_config *config = sp_lifecycle_config();
-	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
-
-	if (sp_config_wants_waits(config) && pid > 0)
-		(void)sp_syscall(SYS_prctl, PR_SET_PTRACER, pid, 0);
-}
-
 /* The part that makes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
+	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
+
 	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_lifecycle_has_ended() &&
 	    !sp_exporter_works())
 		(void)start_another();
@@ -386,8 +356,15 @@ static void do_work(struct sp_region *r, uint32_t asked)
 		look();
 	if ((asked & SP_WORK_WRITE) != 0)
 		write_messages(r);
-	if ((asked & SP_WORK_TRACER) != 0)
-		name_tracer(r);
+	/*
+	 * To tell what a thread waits in, the exporter needs the right to trace the process. With Yama's
+	 * ptrace_scope 1 only its ancestors have that right, and one process that it names by
+	 * PR_SET_PTRACER. So we name the exporter. The drawback: if the program has named another one,
+	 * such as its crash reporter, that one loses the right.
+	 */
+	if ((asked & SP_WORK_TRACER) != 0 && sp_config_wants_waits(sp_lifecycle_config()) &&
+	    pid > 0)
+		(void)sp_syscall(SYS_prctl, PR_SET_PTRACER, pid, 0);
 }
 
 void sp_deferred_work_filtered(void)
@@ -421,7 +398,7 @@ void sp_deferred_work_run(void)
 		return;
 	}
 	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
-	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !enter())
+	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !sp_try_lock_once(&busy))
 		return;
 	/* Another thread may have started another exporter meanwhile, with another region. */
 	r = sp_region_now();

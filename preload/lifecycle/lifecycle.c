@@ -386,25 +386,6 @@ static bool is_to_flush(void)
 			       sp_thread_account_process_ns() >= BRIEF_NS);
 }
 
-/* If the exporter ends meanwhile, its successor gets the rest of the time. */
-static void flush_exporter(void)
-{
-	uint64_t end = sp_monotonic_ns() + sp_lifecycle_settings.flush_timeout_ms * SP_NS_PER_MS;
-	uint64_t now;
-
-	/* Later there is no process whose stderr the exporter could write to. */
-	if (sp_lifecycle_settings.flush_timeout_ms == 0)
-		sp_log(SP_LOG_INFO,
-		       "not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0): if it fails, "
-		       "only SPANPROF_STATUS_FILE tells");
-	if (sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms) ||
-	    !sp_deferred_work_revive())
-		return;
-	now = sp_monotonic_ns();
-	if (now < end)
-		(void)sp_exporter_finish((uint32_t)((end - now) / SP_NS_PER_MS) + 1);
-}
-
 static void wait_for_start(void)
 {
 	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_seq_cst) ==
@@ -412,9 +393,12 @@ static void wait_for_start(void)
 		(void)wait_for_winner();
 }
 
-/* Below a seccomp filter the exporter notices the end by itself. */
 static void flush(void)
 {
+	uint32_t timeout_ms = sp_lifecycle_settings.flush_timeout_ms;
+	uint64_t end = sp_monotonic_ns() + timeout_ms * SP_NS_PER_MS;
+	uint64_t now;
+
 	/*
 	 * All CPU time up to now goes into records, so a later sample would count some of it twice:
 	 * the timer goes first. Only the thread itself knows the label of its time; for other
@@ -427,7 +411,17 @@ static void flush(void)
 	sp_thread_account_flush();
 	sp_deferred_work_account();
 	sp_deferred_work_publish();
-	flush_exporter();
+	/* Later there is no process whose stderr the exporter could write to. */
+	if (timeout_ms == 0)
+		sp_log(SP_LOG_INFO,
+		       "not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0): if it fails, "
+		       "only SPANPROF_STATUS_FILE tells");
+	/* If the exporter ends meanwhile, its successor gets the rest of the time. */
+	if (!sp_exporter_finish(timeout_ms) && sp_deferred_work_revive()) {
+		now = sp_monotonic_ns();
+		if (now < end)
+			(void)sp_exporter_finish((uint32_t)((end - now) / SP_NS_PER_MS) + 1);
+	}
 	sp_deferred_work_tell();
 }
 
@@ -437,17 +431,6 @@ static bool is_untouched(void)
 	enum sp_lifecycle_state here = sp_lifecycle_here();
 
 	return here == SP_LIFECYCLE_OFF || here == SP_LIFECYCLE_ASLEEP;
-}
-
-/*
- * Lets nobody start another exporter beside a process that ends: the keeper would be left behind.
- * One that is just being started is waited for.
- */
-static void keep_exporters_off(void)
-{
-	wait_for_start();
-	if (sp_deferred_work_keep_off(START_WAIT_NS))
-		sp_deferred_work_leave();
 }
 
 void sp_lifecycle_leave(void)
@@ -481,7 +464,13 @@ void sp_lifecycle_end(void)
 		return;
 	/* Another thread may be here, or have been: the process must not end before it is done. */
 	if (!atomic_exchange_explicit(&sp_lifecycle_ended, true, memory_order_relaxed)) {
-		keep_exporters_off();
+		/*
+		 * Lets nobody start another exporter beside a process that ends: the keeper would be
+		 * left behind. One that is just being started is waited for.
+		 */
+		wait_for_start();
+		if (sp_deferred_work_keep_off(START_WAIT_NS))
+			sp_deferred_work_leave();
 		if (is_to_flush()) {
 			flush();
 			errno = saved;
@@ -561,22 +550,17 @@ void sp_lifecycle_load(char *const *envp)
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
 }
 
-/*
- * No hook tells of spans that another library publishes. So where the program, or a library that it
- * was linked with, defines the variable, sampling begins with the program.
- */
-static bool wants_start(void)
-{
-	return sp_config_wants_start() || sp_config_wants_context() ||
-	       (sp_config_allows_context() && sp_publisher_found());
-}
-
 void sp_lifecycle_main(void)
 {
 	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) != SP_LIFECYCLE_ASLEEP)
 		return;
 	sp_publisher_look();
-	if (!wants_start())
+	/*
+	 * No hook tells of spans that another library publishes. So where the program, or a library that it
+	 * was linked with, defines the variable, sampling begins with the program.
+	 */
+	if (!sp_config_wants_start() && !sp_config_wants_context() &&
+	    !(sp_config_allows_context() && sp_publisher_found()))
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 

@@ -16,7 +16,7 @@
 /* INIT. Reads kill switches and remembers the environment. */
 void sp_lifecycle_load(char *const *envp);
 
-/* INIT, just before the host's main(). Starts where profiles are wanted from there on: wants_start(). */
+/* INIT, just before the host's main(). Starts where profiles are wanted from there on. */
 void sp_lifecycle_main(void);
 
 /*

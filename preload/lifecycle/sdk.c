@@ -72,7 +72,7 @@ void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out)
 		return;
 	memcpy(out->object, reached[sdk].object, sizeof(out->object));
 	memcpy(out->release, reached[sdk].release, sizeof(out->release));
-	/* pairs with list_sdks() in export/exporter/region_facts.c */
+	/* pairs with list_sdks() in export/exporter/member.c */
 	atomic_store_explicit(&out->way, way, memory_order_release);
 }
 
@@ -134,15 +134,6 @@ void sp_sdk_resource_configure(void)
 					resource.service[0] != '\0' ? resource.service : NULL);
 }
 
-static bool any_reached(void)
-{
-	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++) {
-		if (atomic_load_explicit(&reached[sdk].instances, memory_order_relaxed) != 0)
-			return true;
-	}
-	return false;
-}
-
 void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void))
 {
 	static _Atomic bool told;
@@ -150,8 +141,12 @@ void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void))
 
 	if (atomic_load_explicit(&told, memory_order_relaxed))
 		return;
+	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++) {
+		if (atomic_load_explicit(&reached[sdk].instances, memory_order_relaxed) != 0)
+			return;
+	}
 	read_log_level();
-	if (!sp_log_prints(SP_LOG_INFO) || any_reached() || has_names() ||
+	if (!sp_log_prints(SP_LOG_INFO) || has_names() ||
 	    atomic_exchange_explicit(&told, true, memory_order_relaxed))
 		return;
 	sp_elf_path_at(address, path, sizeof(path));
