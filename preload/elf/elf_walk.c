@@ -222,28 +222,6 @@ struct search {
 	const ElfW(Sym) * found;
 };
 
-static bool is_of_kind(const ElfW(Sym) * s, bool tls)
-{
-	unsigned char type = ELF64_ST_TYPE(s->st_info);
-
-	/* the value of a thread-local variable is its offset, which may be 0 */
-	if (tls)
-		return type == STT_TLS;
-	return s->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
-}
-
-/* 2 = the default version, 1 = an older (hidden) version, 0 = not a definition of name. */
-static int match(const struct search *q, uint32_t i)
-{
-	const struct symbols *o = q->o;
-	const ElfW(Sym) *s = &o->sym[i];
-
-	if (s->st_shndx == SHN_UNDEF || ELF64_ST_BIND(s->st_info) == STB_LOCAL ||
-	    !is_of_kind(s, q->tls) || strcmp(o->str + s->st_name, q->name) != 0)
-		return 0;
-	return o->versym != NULL && (o->versym[i] & VERSYM_HIDDEN) ? 1 : 2;
-}
-
 static uint32_t gnu_hash_of(const char *name)
 {
 	uint32_t h = 5381;
@@ -264,14 +242,24 @@ static uint32_t sysv_hash_of(const char *name)
 	return h;
 }
 
-static void better(struct search *q, uint32_t i)
+/* Entry i of the symbol table, if it defines the name: the default version, or an older (hidden) one. */
+static void consider(struct search *q, uint32_t i)
 {
-	int m = match(q, i);
+	const struct symbols *o = q->o;
+	const ElfW(Sym) *s = &o->sym[i];
+	unsigned char type = ELF64_ST_TYPE(s->st_info);
+	int version = o->versym != NULL && (o->versym[i] & VERSYM_HIDDEN) ? 1 : 2;
+	/* the value of a thread-local variable is its offset, which may be 0 */
+	bool is_of_kind = q->tls ? type == STT_TLS
+				 : s->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT ||
+							type == STT_NOTYPE);
 
-	if (m <= q->best)
+	if (version <= q->best || s->st_shndx == SHN_UNDEF ||
+	    ELF64_ST_BIND(s->st_info) == STB_LOCAL || !is_of_kind ||
+	    strcmp(o->str + s->st_name, q->name) != 0)
 		return;
-	q->best = m;
-	q->found = &q->o->sym[i];
+	q->best = version;
+	q->found = s;
 }
 
 static void lookup_gnu(struct search *q)
@@ -296,7 +284,7 @@ static void lookup_gnu(struct search *q)
 
 	for (uint32_t n = 0; i >= first && n < CHAIN_MAX; n++, i++) {
 		if ((chain[i - first] | 1U) == (h | 1U))
-			better(q, i);
+			consider(q, i);
 		if (chain[i - first] & 1U)
 			break;
 	}
@@ -314,7 +302,7 @@ static void lookup_sysv(struct search *q)
 	uint32_t i = bucket[sysv_hash_of(q->name) % nbuckets];
 
 	for (uint32_t n = 0; i != 0 && i < nchain && n < CHAIN_MAX; n++) {
-		better(q, i);
+		consider(q, i);
 		i = bucket[nbuckets + i];
 	}
 }

@@ -85,19 +85,6 @@ bool sp_exporter_family_is_forked(void)
 	return program_pid != 0 && program_pid != getpid();
 }
 
-static void make_address(uint32_t user)
-{
-	char *name = meeting.address.sun_path + 1;
-	size_t room = sizeof(meeting.address.sun_path) - 1;
-
-	atomic_store_explicit(&meeting.user, user, memory_order_relaxed);
-	memset(&meeting.address, 0, sizeof(meeting.address));
-	meeting.address.sun_family = AF_UNIX;
-	meeting.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-				    sp_fmt_snprintf(name, room, SP_FAMILY_NAME,
-						    (unsigned long long)loaded_ns, (unsigned)user));
-}
-
 /* A descriptor, or a negative errno. */
 static int new_socket(void)
 {
@@ -111,19 +98,6 @@ static int new_socket(void)
 static int connect_to(int fd)
 {
 	return syscall(SYS_connect, fd, &meeting.address, meeting.bytes) == 0 ? 0 : -errno;
-}
-
-/* The process that listens, if it is one of the same user; any other could be there, too. */
-static bool read_peer(int fd, uint32_t user, int32_t *pid)
-{
-	struct ucred peer = {0};
-	socklen_t bytes = sizeof(peer);
-
-	if (syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-		return false;
-	*pid = peer.pid;
-	/* In a pid namespace beside ours it has no number, and nobody could see it end. */
-	return peer.uid == user && peer.pid > 0;
 }
 
 static bool send_join(int fd, const struct sp_exporter_start *start)
@@ -158,14 +132,16 @@ static bool send_join(int fd, const struct sp_exporter_start *start)
 }
 
 /*
- * 0 or a negative errno. It is the exporter that says at last which process it is, so our own word of it
- * must come before the message.
+ * 0 or a negative errno. The process that listens has to be one of the same user; any other could be there,
+ * too. It is the exporter that says at last which process it is, so our own word of it must come before the
+ * message.
  */
 static int join(const struct sp_exporter_start *start, uint32_t user)
 {
 	_Atomic int32_t *exporter = &start->region->exporter_pid;
+	struct ucred peer = {0};
+	socklen_t bytes = sizeof(peer);
 	int fd = new_socket();
-	int32_t pid = 0;
 	int err = fd;
 
 	if (fd < 0)
@@ -173,8 +149,10 @@ static int join(const struct sp_exporter_start *start, uint32_t user)
 	err = connect_to(fd);
 	if (err == 0) {
 		err = -EPERM;
-		if (read_peer(fd, user, &pid)) {
-			atomic_store_explicit(exporter, pid, memory_order_relaxed);
+		/* In a pid namespace beside ours it has no number, and nobody could see it end. */
+		if (syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+		    peer.uid == user && peer.pid > 0) {
+			atomic_store_explicit(exporter, peer.pid, memory_order_relaxed);
 			err = send_join(fd, start) ? 0 : -EPIPE;
 		}
 		if (err != 0)
@@ -227,13 +205,20 @@ static bool join_or_listen(struct sp_exporter_start *start, uint32_t user)
 
 bool sp_exporter_family_join(struct sp_exporter_start *start)
 {
+	char *name = meeting.address.sun_path + 1;
+	size_t room = sizeof(meeting.address.sun_path) - 1;
 	int saved = errno;
 	uint32_t user = (uint32_t)syscall(SYS_geteuid);
 	bool is_in;
 
 	start->family_fd = -1;
 	start->region->program_pid = sp_exporter_family_is_forked() ? program_pid : 0;
-	make_address(user);
+	atomic_store_explicit(&meeting.user, user, memory_order_relaxed);
+	memset(&meeting.address, 0, sizeof(meeting.address));
+	meeting.address.sun_family = AF_UNIX;
+	meeting.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				    sp_fmt_snprintf(name, room, SP_FAMILY_NAME,
+						    (unsigned long long)loaded_ns, (unsigned)user));
 	is_in = atomic_load_explicit(&left_user, memory_order_relaxed) != (int64_t)user &&
 		join_or_listen(start, user);
 	errno = saved;
