@@ -409,12 +409,13 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	 */
 	atomic_store_explicit(&joined.region, is_joined ? start.region : NULL,
 			      memory_order_release);
-	if (!is_joined && cfg->exporter == NULL && !sp_exporter_path(path)) {
-		err = -ENOENT;
-	} else if (!is_joined) {
-		program = cfg->exporter != NULL ? cfg->exporter : path;
-		start.path = program;
-		err = sp_exporter_process_start(&start);
+	if (!is_joined) {
+		start.path = cfg->exporter;
+		if (start.path == NULL && sp_exporter_path(path))
+			start.path = path;
+		if (start.path != NULL)
+			program = start.path;
+		err = start.path != NULL ? sp_exporter_process_start(&start) : -ENOENT;
 	}
 	(void)syscall(SYS_close, region_fd);
 	if (start.folder_fd >= 0)

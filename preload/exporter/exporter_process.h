@@ -75,7 +75,7 @@ bool sp_keeper_is_there(void);
 
 #define SP_CLOSE_RANGE_NR 436L /* the same on all architectures; headers may be older */
 
-/* clone3(2) is tried first: it is what a filter is known to let pass (trial.h). */
+/* clone3(2) is tried first: it is what a filter is known to let pass (trial.c). */
 extern _Atomic bool sp_raw_clone_by_3;
 
 /*

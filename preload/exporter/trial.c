@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes our system calls in a child that shares our memory while the calling thread waits, as the
- * start of the exporter does (trial.h). On Linux before 5.16, a SIGSYS that ends one of several
- * processes with the same memory and writes a core ends all of them; there the host would have been
- * ended by its own call just the same.
+ * A process may run below a seccomp filter that was installed before the program began, as in a
+ * container or a systemd unit. A system call that this filter does not allow may kill the process,
+ * and the kernel cannot be asked which calls these are. So before we make our first system call, a
+ * short-lived child makes them all, with arguments for which they do nothing.
+ *
+ * The call that makes the child cannot be tried like that. So nothing is started before the process
+ * itself has made a thread or a fork, which shows that the filter lets it pass: glibc makes threads
+ * by clone3(2) where it knows that, and forks by clone(2), and the child is made by the same call. A
+ * filter that judges clone(2) by its flags may still answer ours in another way.
+ *
+ * The child shares our memory while the calling thread waits, as at the start of the exporter. On Linux
+ * before 5.16, a SIGSYS that ends one of several processes with the same memory and writes a core ends all
+ * of them; there the host would have been ended by its own call just the same. Context: APP.
  */
-#include "preload/exporter/trial.h"
-
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>

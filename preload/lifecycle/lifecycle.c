@@ -34,7 +34,6 @@
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_process.h"
-#include "preload/exporter/trial.h"
 #include "preload/lifecycle/sdk.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"

@@ -21,7 +21,7 @@ void sp_lifecycle_main(void);
 
 /*
  * APP, while asleep: the C library has made a thread for the program. Starts sampling if that is what a
- * start has waited for (preload/exporter/trial.h). errno preserved.
+ * start has waited for (preload/exporter/trial.c). errno preserved.
  */
 void sp_lifecycle_made_thread(void);
 

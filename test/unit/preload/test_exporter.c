@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -32,10 +33,12 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return rc;
 }
 
+static char started[64]; /* the path of the program */
+
 /* The start is another test's. */
 int sp_exporter_process_start(const struct sp_exporter_start *s)
 {
-	(void)s;
+	(void)snprintf(started, sizeof(started), "%s", s->path);
 	return -ENOSYS;
 }
 
@@ -217,6 +220,7 @@ Test(exporter, that_listens_and_takes_nobody_in_is_not_joined_twice)
 	cr_assert_not(sp_exporter_works());
 
 	cr_expect_eq(sp_exporter_start(&config, sp_region_create(bytes)), -ENOSYS, "its own");
+	cr_expect_str_eq(started, "/nowhere");
 	cr_assert_eq(close(family_fd), 0);
 }
 

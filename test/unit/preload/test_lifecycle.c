@@ -52,6 +52,17 @@ static struct {
 	_Atomic bool has_started;
 } exporter;
 
+static int64_t later_s; /* by so much the clock of the test is ahead */
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+	if (clock == CLOCK_MONOTONIC)
+		now->tv_sec += later_s;
+	return rc;
+}
+
 static void *come_early(void *arg)
 {
 	atomic_store(&early_result, sp_lifecycle_start() ? 1 : -1);
@@ -588,6 +599,70 @@ Test(lifecycle, a_filter_waits_for_the_start_of_another_exporter)
 	cr_expect_eq(exporter.started, 2);
 	sp_lifecycle_after_filter(true);
 	cr_expect(sp_lifecycle_start(), "it was refused");
+}
+
+/* The exporter ends in that way, so many seconds later: whether there is another one now. */
+static bool goes_on_after(uint32_t how, int64_t seconds)
+{
+	int before = exporter.started;
+	bool goes_on;
+
+	later_s += seconds;
+	exporter.ended = true;
+	atomic_store(&sp_region->exporter, how);
+	goes_on = sp_deferred_work_revive();
+	exporter.ended = false;
+	cr_expect_eq(exporter.started, before + goes_on);
+	return goes_on;
+}
+
+Test(lifecycle, an_exporter_that_has_ended_is_replaced_three_times_after_growing_pauses)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
+	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 0));
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 1));
+	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 1));
+	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 8));
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 2));
+	cr_expect(sp_lifecycle_active());
+	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 1000));
+	cr_expect_not(sp_lifecycle_active(), "for good");
+}
+
+Test(lifecycle, an_exporter_that_does_not_serve_it_is_replaced_at_once)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
+	cr_expect(goes_on_after(SP_EXPORTER_REFUSED, 0));
+	cr_expect(goes_on_after(SP_EXPORTER_REFUSED, 0));
+	cr_expect_not(goes_on_after(SP_EXPORTER_REFUSED, 1000), "it is counted");
+}
+
+Test(lifecycle, an_exporter_that_ended_with_its_starter_is_replaced_at_once_and_does_not_count)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+
+	for (int i = 0; i < 5; i++)
+		cr_expect(goes_on_after(SP_EXPORTER_MOVED, 0));
+	atomic_store(&sp_region->end_asked, 1);
+	cr_expect_not(goes_on_after(SP_EXPORTER_MOVED, 0), "we are about to execute a program");
+	cr_expect(goes_on_after(SP_EXPORTER_MOVED, 1), "that failed");
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
+}
+
+Test(lifecycle, an_exporter_that_never_worked_is_not_replaced)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+
+	cr_expect_not(goes_on_after(SP_EXPORTER_FAILED, 1000));
+	cr_expect_not(sp_lifecycle_active());
 }
 
 Test(lifecycle, after_the_end_there_is_no_second_flush)

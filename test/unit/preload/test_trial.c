@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about filters from before the program, each in a child that they may end. */
-#include "preload/exporter/trial.h"
+#include "preload/exporter/exporter.h"
 #include "test/unit/emulated.h"
 
 #include <criterion/criterion.h>
