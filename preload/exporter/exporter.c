@@ -362,15 +362,15 @@ bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX])
 }
 
 static char path[SP_EXPORTER_PATH_MAX]; /* one start at a time, on any stack */
-static const char *program = "spanprof-exporter";
-
 static atomic_flag told = ATOMIC_FLAG_INIT;
 
-static void tell_start_failed(const char *why)
+static void tell_start_failed(const struct sp_config *cfg, const char *why)
 {
+	const char *program = cfg->exporter != NULL ? cfg->exporter : path;
+
 	(void)atomic_flag_test_and_set_explicit(&told, memory_order_relaxed);
 	sp_log(SP_LOG_WARN, "cannot start the exporter (%s: %s): not profiling this process",
-	       program, why);
+	       program[0] != '\0' ? program : PROGRAM, why);
 }
 
 /*
@@ -413,8 +413,6 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 		start.path = cfg->exporter;
 		if (start.path == NULL && sp_exporter_path(path))
 			start.path = path;
-		if (start.path != NULL)
-			program = start.path;
 		err = start.path != NULL ? sp_exporter_process_start(&start) : -ENOENT;
 	}
 	(void)syscall(SYS_close, region_fd);
@@ -425,7 +423,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 	if (start.family_fd >= 0)
 		(void)syscall(SYS_close, start.family_fd);
 	if (err != 0)
-		tell_start_failed(reason(err));
+		tell_start_failed(cfg, reason(err));
 	return err;
 }
 
@@ -488,7 +486,7 @@ bool sp_exporter_works(void)
 	return false;
 }
 
-void sp_exporter_tell_ended(void)
+void sp_exporter_tell_ended(const struct sp_config *cfg)
 {
 	const struct sp_region *r = sp_region_now();
 	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
@@ -504,7 +502,7 @@ void sp_exporter_tell_ended(void)
 		       "had not sent is lost: %llu samples",
 		       (unsigned long long)sp_region_swap_unsent());
 	else
-		tell_start_failed(err != 0 ? reason(err) : "it ended at once");
+		tell_start_failed(cfg, err != 0 ? reason(err) : "it ended at once");
 }
 
 /*

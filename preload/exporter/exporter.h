@@ -29,7 +29,7 @@ bool sp_exporter_works(void);
 /*
  * APP. Says that the exporter does not work and that there will be no other one. Once in a process.
  */
-void sp_exporter_tell_ended(void);
+void sp_exporter_tell_ended(const struct sp_config *cfg);
 
 /*
  * APP. This process has started an exporter whose keeper is not reaped yet: sp_exporter_finish() has

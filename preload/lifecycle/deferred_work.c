@@ -298,7 +298,7 @@ static bool start_another(void)
 		return false;
 	if (!never && restart(moved, refused))
 		return true;
-	sp_exporter_tell_ended();
+	sp_exporter_tell_ended(sp_lifecycle_config());
 	sp_lifecycle_fail();
 	return false;
 }
@@ -338,7 +338,7 @@ bool sp_deferred_work_revive(void)
 	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another();
 	sp_deferred_work_leave();
 	if (!is_there)
-		sp_exporter_tell_ended();
+		sp_exporter_tell_ended(sp_lifecycle_config());
 	return is_there;
 }
 

@@ -19,6 +19,7 @@
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/region/region.h"
+#include "test/unit/sampler/stderr_pipe.h"
 
 #define LONG_MS 10000U
 
@@ -33,7 +34,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return rc;
 }
 
-static char started[64]; /* the path of the program */
+static char started[SP_EXPORTER_PATH_MAX]; /* the path of the program */
 
 /* The start is another test's. */
 int sp_exporter_process_start(const struct sp_exporter_start *s)
@@ -222,6 +223,33 @@ Test(exporter, that_listens_and_takes_nobody_in_is_not_joined_twice)
 	cr_expect_eq(sp_exporter_start(&config, sp_region_create(bytes)), -ENOSYS, "its own");
 	cr_expect_str_eq(started, "/nowhere");
 	cr_assert_eq(close(family_fd), 0);
+}
+
+/* Starts it where nobody listens, and it cannot be started: as whom, and what is told. */
+static void start_alone(const char *configured, const char *want)
+{
+	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
+	const struct sp_config config = {.exporter = configured};
+
+	stderr_begin();
+	sp_exporter_family_load(true);
+	cr_expect_eq(sp_exporter_start(&config, sp_region_create(bytes)), -ENOSYS);
+	cr_expect_eq(stderr_end(), 1);
+	cr_expect_str_eq(started, want);
+	cr_expect(stderr_has(want), "%s", stderr_text);
+}
+
+Test(exporter, is_the_program_that_was_asked_for)
+{
+	start_alone("/nowhere", "/nowhere");
+}
+
+Test(exporter, is_the_program_beside_our_object)
+{
+	char want[SP_EXPORTER_PATH_MAX];
+
+	cr_assert(sp_exporter_path(want));
+	start_alone(NULL, want);
 }
 
 /* Another thread may be starting another one meanwhile: the region is there already, the exporter not yet. */

@@ -121,7 +121,7 @@ bool sp_exporter_works(void)
 	return !exporter.ended;
 }
 
-void sp_exporter_tell_ended(void)
+void sp_exporter_tell_ended(const struct sp_config *cfg SP_UNUSED)
 {
 }
 
