@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic over JSON that the shell scripts of this folder need; exit 0 = holds.
 
-  ask FILE EXPRESSION          prints the value of a Python expression over the document d
+  ask FILE EXPRESSION          prints the value of a Python expression over the document d; of a report
+                               also over what words() names
   spans REPORT SPANS SCOPE     every labelled span of the report was exported by the SDK, with its
                                name and trace; SCOPE root: and it is a local root
   shares REPORT HOST POINTS GROUP...
@@ -10,6 +11,7 @@
                                host's span "first" is empty and not asked for
 """
 import json
+import os
 import sys
 
 
@@ -28,9 +30,23 @@ def fail(text):
     sys.exit(1)
 
 
+def words(d):
+    """What hosts.table asks of a report: times in milliseconds, and of the file $SPANS the spans with our attributes."""
+    def attributes():
+        with open(os.environ["SPANS"], encoding="utf-8") as file:
+            return sum("pyroscope.profile.id" in line for line in file)
+
+    return {
+        "total": d["total"]["ns"] / 1e6, "labelled": d["labelled"]["ns"] / 1e6, "unsampled": d["residual"]["ns"] / 1e6,
+        "names": {n["span_name"] for n in d["span_names"]} - {""},
+        "below": lambda name: sum(f["total_ns"] for f in d["functions"] if f["function"].startswith(name)) / 1e6,
+        "attributes": attributes() if "SPANS" in os.environ and os.path.exists(os.environ["SPANS"]) else 0,
+    }
+
+
 def ask(path, expression):
     d = read_json(path)
-    print(eval(expression, {"d": d}))  # the scripts' own words
+    print(eval(expression, {"d": d, **(words(d) if "span_names" in d and "residual" in d else {})}))  # the scripts' own words
 
 
 def spans(report_path, spans_path, scope):

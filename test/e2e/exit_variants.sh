@@ -52,6 +52,11 @@ ending abort 134 later
 ending sigterm 143 later
 ending exec 48 lost
 
+# Nothing to send, nothing to wait for: a server that is not there costs an exec nothing.
+run_under exec.quick SPANPROF_SERVER_ADDRESS=http://192.0.2.1:4040 "$HOSTS/replaced" execv
+expect_rc exec.quick 0
+(($(result exec.quick.ms) < 3000)) || fail "exec waited $(result exec.quick.ms) ms"
+
 # A host that wants to go at once may: no flush, no wait for a server that does not answer.
 double_start --fault blackhole=1,count=0
 mkdir "$WORK/hurry"

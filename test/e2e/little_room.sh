@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs with small stacks and little address space: none of theirs is used up by us, and they are
-# profiled.
+# How much of a program's addresses and memory we take; hosts.table has programs that have little of them.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -22,23 +21,6 @@ profiled()
 	expect_same "$name.plain" "$name" err rc
 	[[ -n $(profiles_in "$WORK/$name") ]] || fail "$name: no profile"
 }
-
-# limit OPTION VALUE: the host of one thread after the other, below "ulimit".
-limit()
-{
-	# shellcheck disable=SC2016
-	profiled "limit$1$2" bash -c 'ulimit "$0" "$1"; exec "$2" threads 10' "$1" "$2" "$HOST"
-}
-
-# Of a thread's stack, in KiB: what libraries of ours had in each thread did not fit.
-for kib in 64 96 128 160; do
-	limit -s "$kib"
-done
-profiled default "$HOST" small_default 10
-# Of a process's addresses, in KiB.
-for kib in 190000 195000 200000; do
-	limit -v "$kib"
-done
 
 profiled space "$HOST" space
 grown=$(awk '{ print int($2 / 1024) }' "$WORK/space.out")
