@@ -49,6 +49,8 @@ static void print_row(const struct sp_config_help *h, void *arg)
 		putchar('`');
 	}
 	fputs(" | ", stdout);
+	print_text(h->type, strlen(h->type));
+	fputs(" | ", stdout);
 	print_text(h->fallback, strlen(h->fallback));
 	fputs(" | ", stdout);
 	print_text(h->help, first_sentence(h->help));
@@ -97,9 +99,9 @@ int main(int argc, char **argv)
 		sp_config_each(print_man_entry, NULL);
 		return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 	}
-	puts("| Variable, then other names in the order they are asked | Default | Meaning "
+	puts("| Variable, then other names in the order they are asked | Type | Default | Meaning "
 	     "|");
-	puts("|---|---|---|");
+	puts("|---|---|---|---|");
 	sp_config_each(print_row, NULL);
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

@@ -13,11 +13,11 @@ unread()
 	local table=$1 id member
 
 	shift
-	grep -rhE '\b(config|cfg|c)(->|\.)[a-z_0-9]+|SP_VAR_[A-Z_0-9]+' --include='*.[ch]' \
+	grep -rhE '\b([a-z_]*config(\(\))?|cfg|c)(->|\.)[a-z_0-9]+|SP_VAR_[A-Z_0-9]+' --include='*.[ch]' \
 		--exclude='config_table.*' "$@" |
-		sed -E 's/\b(config|cfg|c)(->|\.)[a-z_0-9]+ = //g' >"$work/lines"
+		sed -E 's/\b([a-z_]*config(\(\))?|cfg|c)(->|\.)[a-z_0-9]+ = //g' >"$work/lines"
 	while read -r id member; do
-		grep -qE "\b(config|cfg|c)(->|\.)$member\b|\bSP_VAR_$id\b" "$work/lines" || echo "$id $member"
+		grep -qE "\b([a-z_]*config(\(\))?|cfg|c)(->|\.)$member\b|\bSP_VAR_$id\b" "$work/lines" || echo "$id $member"
 	done < <(sed -nE 's/^\tX\(([A-Z_0-9]+), [A-Z_]+, ([a-z_0-9]+),.*/\1 \2/p' "$table")
 }
 
