@@ -16,7 +16,7 @@ declare -A GROUP=(
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
 		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl
 		patchelf python3-yaml systemd groff libjemalloc2 libgoogle-perftools4 libtcmalloc-minimal4
-		libeatmydata1 libfaketime libclang-rt-14-dev g++ lld libboost-context-dev"
+		libeatmydata1 libfaketime libclang-rt-14-dev g++ lld libboost-context-dev nodejs=node"
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4 nodejs=node"

@@ -14,13 +14,15 @@
 # kept, if it passes then. More than UNSTEADY_MAX of those fail the run: that is no longer chance. A race
 # that the thread sanitizer has seen once is one, so stress programs have no second try; and with
 # SPANPROF_TEST_TRIES=1, as in CI, nothing has.
+# A test may be skipped where something is missing that it needs. With SPANPROF_TEST_TRIES=1 everything is there, and
+# a skip that test/skips does not list is a failure.
 # Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose. After
 # all other tests they run LANES at a time, but for those with a line "# Runs alone: WHY", which judge
 # times or shares, or need all processors for themselves, and run one after the other in their place. So do
 # those that an emulator runs, because what is bounded by time there takes many times longer.
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
-# a long run may be kept in part; the last line but one says how many needed a second try, and the last line
-# is the line of counts.
+# a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
+# line but one says how many needed a second try, and the last line is the line of counts.
 # Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -30,8 +32,11 @@ readonly SKIP_STATUS=77
 declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=300 [e2e]=300 [cross]=300 [matrix]=300)
 declare -A SECOND_TRY=([unit]=1 [e2e]=1 [cross]=1 [matrix]=1)
 [[ ${SPANPROF_TEST_TRIES:-2} == 2 ]] || SECOND_TRY=()
+SKIPS=
+[[ ${SPANPROF_TEST_TRIES:-2} != 1 ]] || SKIPS=${SPANPROF_TEST_SKIPS:-test/skips}
+readonly SKIPS
 # The profiler under test would take it for a misspelt variable of its own.
-export -n SPANPROF_TEST_TRIES
+export -n SPANPROF_TEST_TRIES SPANPROF_TEST_SKIPS
 readonly UNSTEADY_MAX=2
 readonly LANES=${SPANPROF_TEST_LANES:-2}
 export -n SPANPROF_TEST_LANES
@@ -43,9 +48,24 @@ readonly FOUND
 trap 'rm -rf "$FOUND"' EXIT
 touch "$FOUND/results" "$FOUND/unsteady"
 
+# may_skip KIND NAME REASON
+may_skip()
+{
+	local allowed
+
+	while IFS= read -r allowed; do
+		# shellcheck disable=SC2053
+		[[ $allowed == '#'* || "$1 $2: $3" != $allowed ]] || return 0
+	done <"$SKIPS"
+	return 1
+}
+
 # report STATUS KIND NAME SECONDS [REASON]
 report()
 {
+	if [[ $1 == skip && -n $SKIPS ]] && ! may_skip "$2" "$3" "${5:-}"; then
+		set -- "not ok" "$2" "$3" "$4" "skipped, which test/skips does not allow: ${5:-}"
+	fi
 	echo "$1  $2  $3${5:+: $5}" >>"$FOUND/results"
 	printf '%-6s  %-6s  %s (%s s)%s\n' "$1" "$2" "$3" "$4" "${5:+: $5}"
 }
@@ -284,6 +304,18 @@ count()
 	grep -c "^$1  " "$FOUND/results"
 }
 
+# Says how many tests there were, each counted once, and how many of these were built how often.
+distinct()
+{
+	sed -E 's/^(ok|not ok|skip)  //; s/: .*//; s#  (asan|tsan|aarch64)/#  #' "$FOUND/results" | sort | uniq -c |
+		awk '{ n++; times[$1]++ }
+			END {
+				for (i = 1; i <= 9; i++)
+					if (times[i]) built = built (built ? ", " : "") times[i] " built " (i == 1 ? "once" : i " times")
+				print n + 0 " distinct tests: " built
+			}'
+}
+
 # Tests that end by SIGSEGV need the signal that AddressSanitizer would take.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_segv=0:handle_sigbus=0:abort_on_error=1}
 
@@ -309,6 +341,7 @@ if ((${#unsteady[@]} > UNSTEADY_MAX)); then
 	report "not ok" run "unsteady tests" 0 "${#unsteady[@]}, at most $UNSTEADY_MAX are chance"
 fi
 sed -n 's/^not ok  /failed: /p' "$FOUND/results"
+distinct
 echo "${#unsteady[@]} needed a second try${unsteady[*]:+: ${unsteady[*]}}"
 echo "$(count ok) passed, $(count 'not ok') failed, $(count skip) skipped"
 (($(count 'not ok') == 0))

@@ -3,11 +3,13 @@
 """Looks at flame graphs of spanprof-report with a real browser.
 
 usage: flame_page.py profiles FOLDER    writes profiles
+       flame_page.py names              prints functions and their short names, as JSON
        flame_page.py look FOLDER        looks at the pages all, deep, wall, diff, few, evil,
                                         waits.off_cpu and waits.wall (.html) there
 
 "look" ends with 77 where there is no browser.
 """
+import json
 import os
 import sys
 
@@ -422,4 +424,7 @@ def look(folder):
         look_at_waits(page, folder)
 
 
-{"profiles": profiles, "look": look}[sys.argv[1]](sys.argv[2])
+if sys.argv[1] == "names":
+    print(json.dumps(NAMES))
+else:
+    {"profiles": profiles, "look": look}[sys.argv[1]](sys.argv[2])

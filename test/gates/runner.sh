@@ -54,6 +54,7 @@ done
 expect_pass test/run.sh "e2e=$work/good.sh" "e2e=$work/none.sh" "stress=$work/good.sh"
 expect_line 'skip .*: because'
 expect_end '0 needed a second try' '2 passed, 0 failed, 1 skipped'
+expect_line '3 distinct tests: 3 built once'
 expect_fail '| why' test/run.sh "e2e=$work/bad.sh"
 expect_line 'failed: e2e  .*bad: exit 3.*'
 expect_line '0 passed, 1 failed, 0 skipped'
@@ -77,7 +78,13 @@ expect_pass env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/beside1.sh" "e2e=$w
 expect_end '0 needed a second try' '4 passed, 0 failed, 0 skipped'
 expect_fail 'exit 3' env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/bad.sh" "matrix=$work/none.sh" "e2e=$work/late1.sh"
 expect_line 'failed: e2e  .*late1: exit 1'
-expect_end '0 needed a second try' '0 passed, 2 failed, 1 skipped'
+expect_end '0 needed a second try' '0 passed, 3 failed, 0 skipped'
+expect_line 'failed: matrix  .*none: skipped, which test/skips does not allow: because'
+printf '# %s\n' 'matrix *' >"$work/skips"
+echo 'e2e *none: bec*' >>"$work/skips"
+expect_fail 'does not allow' env SPANPROF_TEST_TRIES=1 SPANPROF_TEST_SKIPS="$work/skips" test/run.sh \
+	"e2e=$work/none.sh" "matrix=$work/none.sh"
+expect_line '0 passed, 1 failed, 1 skipped'
 rm "$work"/tried*
 
 expect_fail unsteady test/run.sh "e2e=$work/late1.sh" "e2e=$work/late2.sh" "matrix=$work/late3.sh"

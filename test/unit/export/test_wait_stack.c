@@ -171,7 +171,7 @@ Test(wait_stack, goes_on_through_alloca)
 	unsigned at;
 
 	if (emulated())
-		return;
+		cr_skip_test("the emulator shows itself in /proc");
 	walk(call_alloca);
 	at = expect_return(0, want[0]);
 	cr_expect_eq(expect_return(at, want[1]), at + 1);
@@ -184,7 +184,7 @@ Test(wait_stack, goes_on_through_frame_pointers)
 	unsigned at;
 
 	if (emulated())
-		return;
+		cr_skip_test("the emulator shows itself in /proc");
 	walk(call_with_frame_pointer);
 	at = expect_return(0, want[0]);
 	cr_expect_eq(expect_return(at, want[1]), at + 1);
@@ -197,7 +197,7 @@ Test(wait_stack, goes_on_behind_an_array)
 	unsigned at;
 
 	if (emulated())
-		return;
+		cr_skip_test("the emulator shows itself in /proc");
 	walk(call_with_array);
 	at = expect_return(0, want[0]);
 	cr_expect_eq(expect_return(at, want[1]), at + 1);
@@ -208,7 +208,7 @@ Test(wait_stack, goes_on_behind_an_array)
 Test(wait_stack, ends_where_no_call_says_whom_it_calls)
 {
 	if (emulated())
-		return;
+		cr_skip_test("the emulator shows itself in /proc");
 	walk(call_by_pointer);
 #ifdef __aarch64__
 	cr_expect_eq(expect_return(0, want[0]), 2);
@@ -227,7 +227,7 @@ Test(wait_stack, of_a_thread_that_has_gone_on_is_none)
 	pthread_t thread;
 
 	if (emulated())
-		return;
+		cr_skip_test("the emulator shows itself in /proc");
 	cr_assert_eq(pthread_create(&thread, NULL, call_alloca, NULL), 0);
 	(void)wait_until_blocked(&place);
 	cr_assert_eq(write(pipes[1], "x", 1), 1);
@@ -332,7 +332,7 @@ Test(wait_stack, of_a_process_that_may_not_be_traced_is_refused_and_yama_asked)
 	pid_t pid;
 
 	if (emulated())
-		return;
+		cr_skip_test("the emulator shows itself in /proc");
 	pid = start_untraceable();
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		sp_wait_stacks_yama = in_scratch("none");
@@ -353,7 +353,7 @@ Test(wait_stack, is_looked_for_as_soon_as_the_host_gave_leave)
 	pid_t pid;
 
 	if (emulated())
-		return;
+		cr_skip_test("the emulator shows itself in /proc");
 	pid = start_untraceable();
 	sp_wait_stacks_yama = scratch_write("scope", "1\n", 2);
 	cr_assert_lt(sp_wait_stacks_place(stacks, (uint32_t)pid, &found), 0);
