@@ -19,54 +19,33 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS_ALL) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -w -c -o $@ $<
 
-# What each one needs of the product, so that "make test" need not compile everything once more.
-fuzz_objects = $(patsubst %.c,$(FUZZ_DIR)/%.o,$(filter-out $(1),$(wildcard $(2))))
-FUZZ_CONFIG := $(call fuzz_objects,,sampler/config/config*.c sampler/base/log.c \
-	sampler/base/process.c sampler/base/text.c)
-FUZZ_OBJECTS := $(call fuzz_objects,export/objects/unwind_snapshot.c,export/objects/*.c) $(call fuzz_objects,, \
-	export/util/containers.c export/util/clock.c sampler/base/text.c)
-FUZZ_ELF := $(call fuzz_objects,,export/util/containers.c export/symbols/builds.c export/symbols/elf_file.c \
-	export/symbols/lines.c sampler/base/text.c sampler/unwind/ehframe_sig.c)
-FUZZ_HTTP := $(call fuzz_objects,,export/push/http.c export/push/libcurl.c export/push/http_request.c \
-	export/push/http_answer.c export/push/backlog.c export/push/backoff.c export/push/push.c \
-	export/push/push_news.c export/push/reply.c export/util/losses.c export/push/request.c export/push/ingest.c \
-	export/profile/pprof_request.c export/profile/gzip.c export/util/containers.c export/profile/interval.c \
-	export/profile/stack_map.c export/push/address.c export/push/credentials.c export/push/secret.c \
-	export/push/tls_files.c export/util/user_file.c export/push/headers_json.c export/util/clock.c \
-	export/util/log.c test/unit/export/core_double.c) $(FUZZ_DIR)/gen/push.pb-c.o
-FUZZ_REPORT := $(call fuzz_objects,export/report/main.c,export/report/*.c) $(call \
-	fuzz_objects,,export/util/containers.c export/profile/gzip.c export/util/log.c export/util/losses.c \
-	sampler/base/text.c) $(FUZZ_DIR)/gen/profile.pb-c.o
+# What each one needs of the product is what the linker takes from an archive of all of it, so that nobody lists files and
+# "make test" does not compile everything once more. The archive is thin: it has the names of the objects.
+FUZZ_PRODUCT := $(filter-out export/exporter/main.c export/report/main.c preload/hooks/%,$(SAMPLER_SRCS) \
+	$(PRELOAD_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS))
+$(FUZZ_DIR)/product.a: $(FUZZ_PRODUCT:%.c=$(B)/release/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/release/gen/%.o)
+	@mkdir -p $(@D)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcsDT $@ $^
 
-$(FUZZ_DIR)/config: $(FUZZ_CONFIG)
-$(FUZZ_DIR)/profile_url: $(call fuzz_objects,,preload/sdk/profile_url.c sampler/base/text.c)
-$(FUZZ_DIR)/headers: $(call fuzz_objects,,export/push/headers_json.c)
-$(FUZZ_DIR)/elf: $(FUZZ_ELF)
-$(FUZZ_DIR)/frames: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c \
-	sampler/unwind/stack_bounds_sig.c sampler/base/readable_sig.c sampler/base/process.c sampler/base/text.c)
-$(FUZZ_DIR)/pprof: $(FUZZ_REPORT)
-$(FUZZ_DIR)/answer: $(FUZZ_HTTP) $(FUZZ_CONFIG)
-$(FUZZ_DIR)/address: $(call fuzz_objects,,export/push/address.c export/push/libcurl.c export/util/log.c \
-	sampler/base/text.c)
-$(FUZZ_DIR)/loaded: $(FUZZ_OBJECTS) $(call fuzz_objects,,sampler/unwind/object_sig.c \
-	sampler/unwind/ehframe_sig.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/process.c \
-	sampler/base/arena.c)
-$(FUZZ_DIR)/maps: $(FUZZ_OBJECTS)
-$(FUZZ_DIR)/names: $(FUZZ_OBJECTS) $(FUZZ_ELF) $(call fuzz_objects,,export/symbols/symbolize.c)
-$(FUZZ_DIR)/region: $(call fuzz_objects,,export/exporter/view.c export/exporter/name_texts.c \
-	export/util/containers.c sampler/region/ring.c sampler/region/ring_sig.c sampler/base/process.c \
-	sampler/base/text.c sampler/base/arena.c)
-$(FUZZ_DIR)/sections: $(FUZZ_ELF)
-$(FUZZ_DIR)/status: $(FUZZ_REPORT)
-$(FUZZ_DIR)/typeinfo: $(call fuzz_objects,,preload/sdk/sdk_typeinfo.c preload/elf/elf_walk.c \
-	sampler/base/process.c sampler/base/text.c)
-$(FUZZ_DIR)/unwind: $(call fuzz_objects,,sampler/unwind/cfi_sig.c sampler/unwind/ehframe_sig.c \
-	sampler/base/readable_sig.c sampler/base/process.c sampler/base/text.c sampler/unwind/stack_bounds_sig.c \
-	sampler/unwind/object_sig.c sampler/region/ring_sig.c sampler/unwind/rule_cache_sig.c sampler/base/arena.c)
+# What stands for the rest of the exporter there.
+FUZZ_HELPERS_answer := $(FUZZ_DIR)/test/unit/export/core_double.o
 
-$(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o
+define fuzz_parts
+$(FUZZ_DIR)/$(1).parts: $(FUZZ_DIR)/test/fuzz/$(1).o $(FUZZ_HELPERS_$(1)) $(FUZZ_DIR)/product.a
+	$$(Q)ld -r -t -t -o $$@.linked $$^ | \
+		sed -n 's|^$(FUZZ_DIR)/\.\./release/|$(FUZZ_DIR)/|p' >$$@ && rm -f $$@.linked
+endef
+$(foreach name,$(FUZZ_NAMES),$(eval $(call fuzz_parts,$(name))))
+
+# In one go, because two of them may need the same object.
+$(FUZZ_DIR)/parts: $(FUZZERS:%=%.parts)
+	@+$(MAKE) --no-print-directory $$(sort -u $^) && touch $@
+
+$(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/%.parts $(FUZZ_DIR)/parts
 	$(call say,LD,$@)
-	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $(sort $(filter %.o,$^)) $(EXPORT_LIBS) -lpthread
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $(FUZZ_DIR)/test/fuzz/$*.o $(FUZZ_HELPERS_$*) $$(cat $<) \
+		$(EXPORT_LIBS) -lpthread
 
 # They are about bytes, so nothing is learnt from building them for another processor.
 ifeq ($(findstring --sysroot,$(CC)),)
