@@ -68,7 +68,7 @@ name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(
 readonly NOUN_CIRCLES='
 export/off_cpu export/push
 preload/sdk/otelcpp
-sampler/context sampler/open_spans
+sampler/open_spans
 '
 bad=0
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread context (thread_context.h) as another library of the program publishes it: the ids of
- * the span that the interrupted thread works for, without a hook.
+ * The record and the thread-local variable of the thread context (thread_context.h), and reading what another
+ * library of the program publishes there: the ids of the span that the interrupted thread works for, without a
+ * hook.
  *
- * The record is memory of others, found by a pointer of others. The kernel is asked whether it can
+ * Such a record is memory of others, found by a pointer of others. The kernel is asked whether it can
  * be read, unless it lies in thread-local storage that every thread has from its begin to its end.
  */
 #ifndef SP_FOREIGN_CONTEXT_H
@@ -11,11 +12,36 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
 
-struct sp_context_record;
+/* As the readers know it: no padding, in the byte order of the machine, aligned to 2 at least. */
+struct sp_context_record {
+	uint8_t trace_id[16]; /* W3C order */
+	uint8_t span_id[8];
+	_Atomic uint8_t valid; /* 1 = the ids are of the active span; all else: there is none */
+	uint8_t flags;         /* W3C trace flags */
+	uint16_t attributes;   /* bytes that follow */
+	/* Of each attribute: its number in the process context, its length, its text. */
+	uint8_t key;
+	uint8_t len;
+	char root_id[16]; /* the local root's span id, lower-case hex */
+};
+_Static_assert(sizeof(struct sp_context_record) == 46, "no padding");
+_Static_assert(offsetof(struct sp_context_record, valid) == 24 &&
+		       offsetof(struct sp_context_record, attributes) == 26 &&
+		       offsetof(struct sp_context_record, key) == 28,
+	       "as OTEP 4947 says");
+
+#define SP_CONTEXT_SYMBOL "otel_thread_ctx_v1"
+
+/*
+ * Any context but the handler. The calling thread's variable, by which profilers find its record: NULL, or that. It
+ * is ours unless an object before us in load order, which is the program, defines the symbol too.
+ */
+void *_Atomic *sp_context_slot(void);
 
 /* Variables that a thread may be found to have: the one that we are bound to, and others. */
 #define SP_FOREIGN_VARIABLES 4U
@@ -49,6 +75,10 @@ void sp_foreign_context_set_root_key(int key);
  * there are records to read, and a few times only.
  */
 void sp_foreign_context_look(void);
+
+/* For foreign_context.c: written before sp_foreign_context_on. */
+extern struct sp_foreign_context_setup sp_foreign_context_setup;
+extern _Atomic int sp_foreign_context_root_key;
 
 /* Any context. Whether handlers read, and whether a sample got its label that way. */
 extern _Atomic bool sp_foreign_context_on;

@@ -7,14 +7,12 @@
  * changes it, or changes the pointer alone (OTEP 4947). Nothing in the record is believed beyond
  * its bytes: each length is checked.
  */
-#include "sampler/context/foreign_context_sig.h"
+#include "sampler/context/foreign_context.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/readable_sig.h"
-#include "sampler/context/thread_context.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
@@ -146,22 +144,17 @@ static uint64_t root_of(uintptr_t at, size_t bytes)
 	return find_root(at + HEAD, bytes, key);
 }
 
-static bool is_zero(const uint8_t id[16])
-{
-	static const uint8_t zero[16];
-
-	return memcmp(id, zero, sizeof(zero)) == 0;
-}
-
 static bool read_record(uintptr_t at, struct sp_foreign_ids *out)
 {
+	static const uint8_t zero[sizeof(out->trace_id)];
 	struct sp_context_record r;
 
 	if (at % 2 != 0 || at > SP_ARCH_ADDRESS_END - HEAD ||
 	    !(is_in_tls(at, HEAD) || (sp_readable(at) && may_read(at, at, HEAD))))
 		return false;
 	copy_head(&r, at);
-	if (atomic_load_explicit(&r.valid, memory_order_relaxed) != 1 || is_zero(r.trace_id))
+	if (atomic_load_explicit(&r.valid, memory_order_relaxed) != 1 ||
+	    memcmp(r.trace_id, zero, sizeof(zero)) == 0)
 		return false;
 	memcpy(&out->span_id, r.span_id, sizeof(out->span_id));
 	memcpy(out->trace_id, r.trace_id, sizeof(out->trace_id));

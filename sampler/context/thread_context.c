@@ -14,8 +14,6 @@
 #include "sampler/base/log.h"
 #include "sampler/base/text.h"
 #include "sampler/config/config.h"
-#include "sampler/context/context_slot.h"
-#include "sampler/context/foreign_context.h"
 #include "sampler/context/process_context.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/thread_labels.h"
@@ -142,21 +140,14 @@ void sp_thread_context_look(void)
 		give_up(SP_CONTEXT_FOREIGN);
 }
 
-static void prepare(struct sp_context_record *r)
-{
-	r->flags = FLAG_SAMPLED;
-	r->attributes = sizeof(*r) - offsetof(struct sp_context_record, key);
-	r->key = SP_PROCESS_CONTEXT_ROOT_KEY;
-	r->len = sizeof(r->root_id);
-}
-
 /* Makes the thread's variable name its record. False if it does not, or not yet. */
 static bool show(struct sp_thread_context *c, uint32_t turn)
 {
+	struct sp_context_record *r = &c->record;
 	void *_Atomic *slot = sp_context_slot();
 	const void *has = atomic_load_explicit(slot, memory_order_relaxed);
 	int saved = errno;
-	bool ok = has == NULL || has == &c->record;
+	bool ok = has == NULL || has == r;
 
 	if (!ok && sp_thread_context_state() <= SP_CONTEXT_PUBLISHED)
 		give_up(SP_CONTEXT_FOREIGN);
@@ -166,9 +157,12 @@ static bool show(struct sp_thread_context *c, uint32_t turn)
 		hide(c);
 		return false;
 	}
-	prepare(&c->record);
+	r->flags = FLAG_SAMPLED;
+	r->attributes = sizeof(*r) - offsetof(struct sp_context_record, key);
+	r->key = SP_PROCESS_CONTEXT_ROOT_KEY;
+	r->len = sizeof(r->root_id);
 	atomic_signal_fence(memory_order_release);
-	atomic_store_explicit(slot, &c->record, memory_order_relaxed);
+	atomic_store_explicit(slot, r, memory_order_relaxed);
 	c->shown = turn;
 	return true;
 }

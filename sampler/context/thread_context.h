@@ -20,32 +20,14 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
+#include "sampler/context/foreign_context.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/region.h"
 
 struct sp_config;
-
-/* As the readers know it: no padding, in the byte order of the machine, aligned to 2 at least. */
-struct sp_context_record {
-	uint8_t trace_id[16]; /* W3C order */
-	uint8_t span_id[8];
-	_Atomic uint8_t valid; /* 1 = the ids are of the active span; all else: there is none */
-	uint8_t flags;         /* W3C trace flags */
-	uint16_t attributes;   /* bytes that follow */
-	/* Of each attribute: its number in the process context, its length, its text. */
-	uint8_t key;
-	uint8_t len;
-	char root_id[16]; /* the local root's span id, lower-case hex */
-};
-_Static_assert(sizeof(struct sp_context_record) == 46, "no padding");
-_Static_assert(offsetof(struct sp_context_record, valid) == 24 &&
-		       offsetof(struct sp_context_record, attributes) == 26 &&
-		       offsetof(struct sp_context_record, key) == 28,
-	       "as OTEP 4947 says");
 
 /*
  * Of one thread, in its block, and one line of memory there. All zero = nothing is published.

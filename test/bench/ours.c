@@ -12,7 +12,6 @@
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/config/config.h"
-#include "sampler/context/context_slot.h"
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_table.h"

@@ -12,7 +12,7 @@
 
 #include "sampler/base/process.h"
 #include "sampler/config/config.h"
-#include "sampler/context/context_slot.h"
+#include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"

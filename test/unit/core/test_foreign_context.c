@@ -11,7 +11,6 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/config/config.h"
-#include "sampler/context/context_slot.h"
 #include "sampler/context/process_context.h"
 #include "sampler/context/thread_context.h"
 

@@ -7,9 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sampler/context/context_slot.h"
+#include "sampler/context/foreign_context.h"
 #include "sampler/context/process_context.h"
-#include "sampler/context/process_maps.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/span/manual_label.h"
 #include "test/unit/core/span_host.h"
