@@ -254,8 +254,10 @@ static void consider(struct search *q, uint32_t i)
 				 : s->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT ||
 							type == STT_NOTYPE);
 
-	if (version <= q->best || s->st_shndx == SHN_UNDEF ||
-	    ELF64_ST_BIND(s->st_info) == STB_LOCAL || !is_of_kind ||
+	/* A table of the old form (DT_HASH) lists what the object refers to, too. */
+	if (s->st_shndx == SHN_UNDEF)
+		return;
+	if (version <= q->best || ELF64_ST_BIND(s->st_info) == STB_LOCAL || !is_of_kind ||
 	    strcmp(o->str + s->st_name, q->name) != 0)
 		return;
 	q->best = version;
