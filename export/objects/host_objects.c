@@ -291,6 +291,17 @@ void sp_host_objects_free(struct sp_host_objects *h)
 	free(h);
 }
 
+struct sp_host_objects *sp_host_objects_copy(const struct sp_host_objects *h)
+{
+	struct sp_host_objects *copy = sp_host_objects_new(h->proc, -1);
+
+	if (copy != NULL && !sp_maps_copy(&copy->maps, &h->maps)) {
+		sp_host_objects_free(copy);
+		return NULL;
+	}
+	return copy;
+}
+
 uint64_t sp_host_objects_generation(const struct sp_host_objects *h)
 {
 	return h->generation;

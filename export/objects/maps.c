@@ -225,6 +225,21 @@ int sp_maps_read(struct sp_maps *m, const char *path, int spare)
 	return err;
 }
 
+bool sp_maps_copy(struct sp_maps *to, const struct sp_maps *from)
+{
+	if (from->n == 0)
+		return true;
+	to->map = malloc(from->n * sizeof(*to->map));
+	to->text = malloc(from->text_n);
+	if (to->map == NULL || to->text == NULL)
+		return false;
+	memcpy(to->map, from->map, from->n * sizeof(*to->map));
+	memcpy(to->text, from->text, from->text_n);
+	to->n = to->cap = from->n;
+	to->text_n = to->text_cap = from->text_n;
+	return true;
+}
+
 void sp_maps_fini(struct sp_maps *m)
 {
 	free(m->map);

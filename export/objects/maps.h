@@ -42,6 +42,9 @@ bool sp_maps_line(const char *line, struct sp_map *map, const char **path);
 int sp_maps_read(struct sp_maps *m, const char *path, int spare);
 void sp_maps_fini(struct sp_maps *m);
 
+/* Into one that is zeroed. False when out of memory; then sp_maps_fini() is right. */
+bool sp_maps_copy(struct sp_maps *to, const struct sp_maps *from);
+
 /* The mapping around addr, or NULL. */
 const struct sp_map *sp_maps_find(const struct sp_maps *m, uint64_t addr);
 

@@ -467,6 +467,36 @@ void sp_modules_free(struct sp_modules *m)
 	free(m);
 }
 
+static bool copy_items(struct item ***to, uint32_t *to_n, struct item *const *from, uint32_t n)
+{
+	*to = calloc(n != 0 ? n : 1, sizeof(struct item *));
+	for (; *to != NULL && *to_n < n; ++*to_n) {
+		struct item *it = malloc(sizeof(*it));
+
+		if (it == NULL)
+			return false;
+		*it = *from[*to_n];
+		set_paths(&it->mod, it->text);
+		(*to)[*to_n] = it;
+	}
+	return *to != NULL;
+}
+
+struct sp_modules *sp_modules_copy(const struct sp_modules *m)
+{
+	struct sp_modules *copy = calloc(1, sizeof(*copy));
+
+	if (copy == NULL)
+		return NULL;
+	copy->epoch = m->epoch;
+	copy->host = sp_host_objects_copy(m->host);
+	if (copy->host != NULL && copy_items(&copy->alive, &copy->alive_n, m->alive, m->alive_n) &&
+	    copy_items(&copy->dead, &copy->dead_n, m->dead, m->dead_n))
+		return copy;
+	sp_modules_free(copy);
+	return NULL;
+}
+
 const struct sp_host_objects *sp_modules_host(const struct sp_modules *m)
 {
 	return m->host;

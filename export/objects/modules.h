@@ -53,6 +53,12 @@ struct sp_modules *sp_modules_new(const char *proc, int maps);
 void sp_modules_free(struct sp_modules *m);
 
 /*
+ * What is known now, for whoever names addresses later and meanwhile knows of no change: only what finds
+ * something may be called on it. NULL when out of memory.
+ */
+struct sp_modules *sp_modules_copy(const struct sp_modules *m);
+
+/*
  * Reads what is mapped now; host_objects.h says what that costs. 0 or a negative errno: then some
  * modules stay unknown, or gone ones known, until the next refresh.
  */
