@@ -3,7 +3,7 @@
  * Compares rights and gives them up (rights.h). By raw system calls, which change only the calling
  * thread: the C library's functions make all threads follow, and end the process if one of them
  * (libcurl's, which looks up a name with the earlier rights) gets another result. Context: the
- * exporter.
+ * exporter, with its turn.
  */
 #define _GNU_SOURCE
 #include "export/exporter/rights.h"
@@ -20,7 +20,7 @@
 
 #define STATUS_MAX ((size_t)1 << 20) /* mostly the list of groups */
 
-/* Static: too large for a stack, and without memory nothing could be compared. */
+/* Static: too large for a stack, and without memory nothing could be compared. Of whoever has its turn. */
 static struct sp_rights host;
 static struct sp_rights own;
 static char status_text[STATUS_MAX];

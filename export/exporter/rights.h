@@ -4,6 +4,9 @@
  * open: with our rights it could read what it may not. So before such files are opened we give up
  * the same rights, for good. Rights that the host could take back at any time (a saved user id) do
  * not count as given up.
+ *
+ * The kernel keeps rights for each thread. So whichever thread is about to open something compares its own, and
+ * follows by itself: the other one may be in the middle of a file, and does the same before its next one.
  */
 #ifndef SP_RIGHTS_H
 #define SP_RIGHTS_H

@@ -141,7 +141,6 @@ bool sp_waiter_may_open(struct sp_waiter *w)
 {
 	int more = w->barred ? 0 : sp_rights_compare(w->host);
 
-	w->rights_ns = sp_clock_mono_ns();
 	if (more == 0 || more == -ENOENT)
 		return !w->barred;
 	if (more < 0 || w->family->follow(w->family->arg, w) != 0)
@@ -151,7 +150,12 @@ bool sp_waiter_may_open(struct sp_waiter *w)
 
 bool sp_waiter_may_take(struct sp_waiter *w)
 {
-	return sp_clock_mono_ns() - w->rights_ns < RIGHTS_NS || sp_waiter_may_open(w);
+	uint64_t now = sp_clock_mono_ns();
+
+	if (now - w->rights_ns < RIGHTS_NS)
+		return true;
+	w->rights_ns = now;
+	return sp_waiter_may_open(w);
 }
 
 /*

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,6 +180,41 @@ static int cannot(void)
 	if (syscall(SYS_setresuid, 4003, 4003, 4003) != 0 || sp_rights_compare(&seen) != 1)
 		return 2;
 	return sp_rights_follow() == -EPERM ? 0 : 3;
+}
+
+static void *follow_on_a_thread(void *arg)
+{
+	bool *good = arg;
+
+	*good = sp_rights_compare(&seen) == 1 && sp_rights_follow() == 0 &&
+		sp_rights_compare(&seen) == 0;
+	return NULL;
+}
+
+/* A thread that has followed tells another one nothing of it: that one compares, and follows, as well. */
+static int follow_twice(void)
+{
+	bool good = false;
+	pthread_t other;
+
+	if (sp_host_open(&seen, &view, &host_nothing) != 0 ||
+	    pthread_create(&other, NULL, follow_on_a_thread, &good) != 0)
+		return 1;
+	(void)pthread_join(other, NULL);
+	if (!good)
+		return 2;
+	if (geteuid() != 0 || sp_rights_compare(&seen) != 1)
+		return 3;
+	return sp_rights_follow() == 0 && geteuid() == 4002 ? 0 : 4;
+}
+
+Test(rights, are_given_up_by_each_thread_for_itself, .timeout = 20)
+{
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	int step = follow(give_up, follow_twice);
+
+	cr_expect_eq(step, 0, "step %d", step);
 }
 
 Test(rights, are_given_up_for_good_when_the_host_has, .timeout = 20)
