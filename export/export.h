@@ -3,8 +3,8 @@
  * The interface between the exporter's loop (loop/main.c) and the processes that it works for. Samples,
  * names and counters of each process come through its sp_core_ops; processes come and go by
  * sp_export_family. exporter/ implements both on the regions that hosts share with us, and unit
- * tests by a double. One thread, unless it says otherwise. The first argument of each function is
- * the arg beside it.
+ * tests by a double. All of it is called with the exporter's turn (util/turn.h), by either of its two threads. The
+ * first argument of each function is the arg beside it.
  */
 #ifndef SP_EXPORT_H
 #define SP_EXPORT_H
@@ -108,8 +108,9 @@ struct sp_core_ops {
 	void (*thread_name)(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
 
 	/*
-	 * To be asked immediately before anything is opened that the host has named, or sent for it. False: we
-	 * have more rights than it has, and cannot give them up. It is not served any more then, as news() tells.
+	 * To be asked immediately before anything is opened that the host has named, or sent for it, by the thread
+	 * that does so, as rights are each thread's own. False: we have more rights than it has, and cannot give them
+	 * up. It is not served any more then, as news() tells.
 	 */
 	bool (*may_open)(void *self);
 
@@ -141,8 +142,12 @@ struct sp_core_ops {
 struct sp_export_family {
 	void *arg;
 
-	/* Sleeps up to timeout_ms, or until a process has news or a new one has come. */
+	/*
+	 * Sleeps up to timeout_ms, or until a process has news, a new one has come, or wake() was called; the turn is
+	 * given away meanwhile.
+	 */
 	void (*wait)(void *self, uint32_t timeout_ms);
+	void (*wake)(void *self);
 
 	/*
 	 * A process that has come and is to be served from now on; valid until left(). NULL = none.

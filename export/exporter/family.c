@@ -21,6 +21,7 @@
 #include "export/exporter/member.h"
 #include "export/exporter/rights.h"
 #include "export/util/clock.h"
+#include "export/util/turn.h"
 #include "region_version.h"
 #include "sampler/region/region.h"
 
@@ -242,7 +243,8 @@ static bool serves_others(const struct family *f, const struct sp_waiter *proces
 /*
  * A worker that became another user would take us with it, away from the others, as each process needs an
  * exporter with at most its own rights. So we follow only a process that is alone. Rights are each
- * thread's own. Whoever looks for us looks for the user that we were.
+ * thread's own: the calling one follows, and with it those that watch. Whoever looks for us looks for the user that
+ * we were.
  */
 static int follow(void *self, const struct sp_waiter *process)
 {
@@ -410,6 +412,7 @@ static void wait_for_family(void *self, uint32_t timeout_ms)
 	uint32_t ms =
 		f->members == NULL && f->linger_ns != 0 ? LINGER_NS / SP_NS_PER_MS : timeout_ms;
 	uint64_t told;
+	bool had;
 	int n;
 
 	if (f->deaf_until_ns != 0 && sp_clock_mono_ns() >= f->deaf_until_ns) {
@@ -418,7 +421,9 @@ static void wait_for_family(void *self, uint32_t timeout_ms)
 	}
 	if (f->deaf_until_ns != 0 && ms > DEAF_NS / SP_NS_PER_MS)
 		ms = DEAF_NS / SP_NS_PER_MS;
+	had = sp_turn_set(false);
 	n = epoll_wait(f->epoll, event, EVENTS, ms < INT32_MAX ? (int)ms : INT32_MAX);
+	(void)sp_turn_set(had);
 	for (int i = 0; i < n; i++)
 		if (event[i].data.ptr != NULL)
 			((struct sp_member *)event[i].data.ptr)->waiter.has_died = true;
@@ -427,6 +432,16 @@ static void wait_for_family(void *self, uint32_t timeout_ms)
 		errno = 0;
 	if (n > 0)
 		let_join(f);
+}
+
+static void wake_family(void *self)
+{
+	const struct family *f = self;
+	const uint64_t one = 1;
+
+	/* If its counter is full, it is awake. */
+	if (write(f->event, &one, sizeof(one)) < 0)
+		errno = 0;
 }
 
 static const struct sp_core_ops *next(void *self)
@@ -519,6 +534,7 @@ static int init(struct family *f, const struct sp_host_descriptors *first, int l
 	*f = (struct family){
 		.ops = {.arg = f,
 			.wait = wait_for_family,
+			.wake = wake_family,
 			.next = next,
 			.ended = ended,
 			.left = left,

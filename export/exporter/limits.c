@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,6 +121,8 @@ static void lower(__rlimit_resource_t resource, uint64_t bytes)
 
 void sp_limits_memory(void)
 {
+	/* Threads that seldom allocate at once need no memory of their own each. */
+	(void)mallopt(M_ARENA_MAX, 1);
 	/* RLIMIT_DATA: private writable memory, which counts against a container's limit. */
 	lower(RLIMIT_DATA, DATA);
 	lower(RLIMIT_AS, DATA + MAPPED + SP_LIMITS_REGIONS);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The exporter's loop: each process that it works for is drained, and at every upload interval what it
- * sampled is encoded and queued for the server. A process that has ended is forgotten once what is queued
- * of it was sent or lost. All state hangs on one object made by sp_export_run().
+ * sampled is handed to the worker, which makes profiles of it and sends them. A process that has ended is forgotten
+ * once what is queued of it was sent or lost. All state hangs on one object made by sp_export_run().
+ *
+ * A process that is about to end waits until it is answered. As long as there are others that outlive it, that is as
+ * soon as its rings are empty, and its files written where profiles go into a folder; the last one waits until the
+ * worker has sent what there is, within the time that the process gives.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,60 +15,39 @@
 
 #include "export/export.h"
 #include "export/loop/target.h"
+#include "export/loop/worker.h"
 #include "export/util/clock.h"
+#include "export/util/turn.h"
 
 /* Of processes that have ended so many may have a profile queued beyond what the living ones may. */
 #define ENDED_MAX 256U
 #define SOON_NS (200 * SP_NS_PER_MS)
 /* So often in a row a process has what it sampled made a profile for want of room. */
 #define FULL_MAX 4U
+/*
+ * A worker that is not done so long after its time is over hangs, in a library or in a file system. A process that
+ * waits for its last profiles has stopped to do so by then.
+ */
+#define LATE_NS (500 * SP_NS_PER_MS)
+#define LATE_LOOK_MS 20U
 
 struct exporter {
 	const struct sp_export_family *family;
-	struct sp_shared shared;
+	struct sp_worker *worker;
 	struct sp_target *targets;  /* oldest first */
 	uint32_t living;            /* of these */
-	struct sp_target *flushing; /* the last one for which the server was waited for */
+	struct sp_target *flushing; /* the one that the worker has an order for */
+	bool has_flushed;           /* the order before that one was a flush for it */
+	struct sp_target
+		*last; /* the exporter ends with it; NULL = as long as there are others it stays */
+	bool has_left; /* and takes nothing more of the others */
+	bool is_alone; /* the worker was given up */
 };
-
-static void wait_for_news(struct exporter *x, uint32_t ms)
-{
-	x->family->wait(x->family->arg, ms);
-}
-
-static bool is_asked(const struct exporter *x)
-{
-	for (const struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (!t->ended && (t->asked != 0 || t->is_full))
-			return true;
-	return false;
-}
 
 /* Those that are due soon have their turn as well, so that many wake us as seldom as one. */
 static bool is_due(const struct sp_target *t, uint64_t now)
 {
 	return !t->ended && sp_target_due_ns(t) <= now + SOON_NS;
-}
-
-/* Nobody's ring may overflow while something takes its time for one of them. */
-static void drain_all(struct exporter *x)
-{
-	uint64_t now = sp_clock_mono_ns();
-
-	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (is_due(t, now))
-			(void)sp_target_drain(t);
-}
-
-/* Between two slices of symbolization. What was asked for is served after it. */
-static bool pause_symbols(void *arg, uint32_t ms)
-{
-	struct exporter *x = arg;
-
-	wait_for_news(x, ms);
-	drain_all(x);
-	sp_upload_run(x->shared.upload);
-	return !is_asked(x);
 }
 
 /* Who is to be told of what concerns all, and how much may be queued. */
@@ -76,7 +59,7 @@ static void lead(struct exporter *x, const struct sp_target *t)
 	     at = at->next)
 		ended += at->ended;
 	if (t != NULL)
-		sp_upload_serve(x->shared.upload, t->ops, x->living, ended);
+		sp_upload_serve(sp_worker_upload(x->worker), t->ops, x->living, ended);
 }
 
 static struct sp_target *first_living(const struct exporter *x)
@@ -122,7 +105,7 @@ static int add(struct exporter *x, const struct sp_core_ops *ops)
 		x->family->left(x->family->arg, ops, -ENOMEM);
 		return -ENOMEM;
 	}
-	err = sp_target_init(t, ops, &x->shared);
+	err = sp_target_init(t, ops, x->worker);
 	if (err != 0) {
 		free_target(x, t, err);
 		return err;
@@ -143,74 +126,41 @@ static void welcome(struct exporter *x)
 		(void)add(x, ops);
 }
 
-/* While a flush waits for the server. False: somebody has come who will outlive it. */
-static bool while_flushing(void *arg, uint32_t wait_ms)
-{
-	struct exporter *x = arg;
-
-	wait_for_news(x, wait_ms);
-	drain_all(x);
-	welcome(x);
-	return !is_outlived(x, x->flushing);
-}
-
-/*
- * The process is about to end, or has. As long as there are others it does not wait for the server: what
- * is queued will be sent.
- */
-static void flush(struct exporter *x, struct sp_target *t, bool is_awaited)
+/* Everything that is there, of a process that may put no more. */
+static void finish(struct sp_target *t, unsigned bits)
 {
 	sp_target_finish(t);
-	if (!is_outlived(x, t)) {
-		lead(x, t);
-		x->flushing = t;
-		sp_upload_flush(x->shared.upload, is_awaited);
-	}
-	sp_target_report(t);
-	/* The request may have been seen a second time while sending. */
-	t->asked &= ~SP_WAIT_FLUSH;
-	t->ops->flushed(t->ops->arg);
-}
-
-static void end(struct exporter *x, struct sp_target *t)
-{
-	if (x->living == 1)
-		sp_upload_abandon(x->shared.upload);
-	sp_target_abandon(t);
-	sp_target_report(t);
-	t->ended = true;
-	x->living--;
-	/* It may be queued for an hour, and there may be hundreds. */
-	sp_target_retire(t);
-	if (t->origin.queued != 0)
-		x->family->ended(x->family->arg, t->ops);
-	lead(x, first_living(x));
+	t->awaited |= bits;
+	t->late_ns = 0;
 }
 
 /*
  * The exporter has to end with this process, within its time, and whatever cannot be sent by then is
- * lost. What all the others have is sent with it. What they put after that stays in their rings, and is
- * taken by the exporter that they start: no profile follows here that it could be in.
+ * lost. What all the others have is sent with it.
  */
-static void end_all(struct exporter *x, struct sp_target *last)
+static void begin_end(struct exporter *x, struct sp_target *last)
+{
+	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
+		if (!t->ended)
+			finish(t, t == last ? SP_WAIT_FLUSH | SP_WAIT_STOP | SP_WAIT_END : 0);
+	x->last = last;
+	x->flushing = NULL;
+}
+
+/*
+ * Most of the others end as well, a moment later, and have put their last samples meanwhile. What they put from now
+ * on stays in their rings, and is taken by the exporter that they start: no profile follows here that it could be
+ * in.
+ */
+static void leave(struct exporter *x)
 {
 	for (struct sp_target *t = x->targets; t != NULL; t = t->next) {
-		if (t->ended)
+		if (t->ended || t == x->last)
 			continue;
-		sp_target_finish(t);
-		t->is_left = t != last;
+		finish(t, 0);
+		t->is_left = true;
 	}
-	lead(x, last);
-	x->flushing = NULL;
-	sp_upload_flush(x->shared.upload, true);
-	sp_upload_abandon(x->shared.upload);
-	for (struct sp_target *t = x->targets; t != NULL; t = t->next) {
-		if (t->ended)
-			continue;
-		end(x, t);
-		if (t->ops->flush_pending(t->ops->arg))
-			t->ops->flushed(t->ops->arg);
-	}
+	x->has_left = true;
 }
 
 static void serve(struct exporter *x, struct sp_target *t)
@@ -221,20 +171,143 @@ static void serve(struct exporter *x, struct sp_target *t)
 	for (unsigned i = 0; i < FULL_MAX && sp_target_drain(t) && t->is_full; i++)
 		sp_target_make_room(t);
 	sp_target_make_room(t);
-	bits = t->asked;
-	t->asked = 0;
-	if ((bits & SP_WAIT_END) != 0) {
-		end_all(x, t);
-		return;
-	}
-	if ((bits & SP_WAIT_FLUSH) != 0)
-		flush(x, t, (bits & SP_WAIT_STOP) == 0);
-	if ((bits & SP_WAIT_STOP) != 0) {
-		end(x, t);
-		return;
-	}
-	if (sp_clock_mono_ns() >= t->tick_ns)
+	/* It asks for a flush until that is answered. */
+	bits = t->asked & ~t->awaited;
+	if ((bits & SP_WAIT_END) != 0 && x->last == NULL)
+		begin_end(x, t);
+	else if ((bits & SP_WAIT_STOP) != 0 && (t->asked & SP_WAIT_FLUSH) == 0)
+		t->awaited |= SP_WAIT_STOP;
+	else if ((bits & (SP_WAIT_FLUSH | SP_WAIT_STOP)) != 0)
+		finish(t, bits & (SP_WAIT_FLUSH | SP_WAIT_STOP));
+	t->asked &= ~(t->awaited | SP_WAIT_END);
+	if (t->awaited == 0 && sp_clock_mono_ns() >= t->tick_ns)
 		sp_target_tick(t);
+}
+
+static void end(struct exporter *x, struct sp_target *t)
+{
+	sp_target_abandon(t);
+	sp_target_report(t);
+	t->ended = true;
+	x->living--;
+	/* It may be queued for an hour, and there may be hundreds. */
+	sp_target_retire(t);
+	lead(x, first_living(x));
+}
+
+static void answer(struct exporter *x, struct sp_target *t)
+{
+	const struct sp_core_ops *ops = t->ops;
+	unsigned awaited = t->awaited;
+
+	if (x->flushing == t) {
+		sp_worker_order(x->worker, SP_WORKER_NOTHING, 0);
+		x->flushing = NULL;
+	}
+	t->awaited = 0;
+	if ((awaited & SP_WAIT_STOP) != 0)
+		end(x, t);
+	else
+		sp_target_report(t);
+	if ((awaited & SP_WAIT_FLUSH) != 0 || (x->last != NULL && ops->flush_pending(ops->arg)))
+		ops->flushed(ops->arg);
+}
+
+/* Nobody will be there to send what is left. */
+static bool ends_all(const struct exporter *x, const struct sp_target *t)
+{
+	return (t->awaited & SP_WAIT_STOP) != 0 && (x->living == 1 || t == x->last);
+}
+
+/* Something was put since the worker had its order. */
+static bool has_more(const struct exporter *x, const struct sp_target *t)
+{
+	if (t != x->last)
+		return t->origin.unnamed != 0;
+	for (const struct sp_target *o = x->targets; o != NULL; o = o->next)
+		if (o->origin.unnamed != 0)
+			return true;
+	return false;
+}
+
+/* Of a target that may give one. False: it needs nothing more of the worker. */
+static bool give_order(struct exporter *x, struct sp_target *t)
+{
+	enum sp_worker_order order;
+
+	if (x->last != NULL && t == x->last && x->flushing == t && !x->has_left)
+		leave(x);
+	if (x->flushing == NULL ? (t->awaited & SP_WAIT_FLUSH) != 0
+				: x->has_flushed && has_more(x, t))
+		order = (t->awaited & SP_WAIT_STOP) != 0 && t != x->last ? SP_WORKER_FLUSH_LAST
+									 : SP_WORKER_FLUSH;
+	else if (ends_all(x, t) && (x->flushing == NULL || x->has_flushed))
+		order = SP_WORKER_ABANDON;
+	else
+		return false;
+	lead(x, t);
+	x->flushing = t;
+	x->has_flushed = order != SP_WORKER_ABANDON;
+	sp_worker_order(x->worker, order, t->ops->flush_left_ms(t->ops->arg));
+	return true;
+}
+
+/* So long that nothing will come of it. */
+static bool is_late(struct sp_target *t)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	if ((t->awaited & SP_WAIT_FLUSH) != 0 && t->ops->flush_left_ms(t->ops->arg) != 0)
+		return false;
+	if (t->late_ns == 0)
+		t->late_ns = now;
+	return now - t->late_ns >= LATE_NS;
+}
+
+/* One that nobody outlives. The worker has one order at a time. False: it has to wait. */
+static bool settle_last(struct exporter *x, struct sp_target *t)
+{
+	bool is_free = x->flushing == NULL || (x->flushing == t && sp_worker_is_done(x->worker));
+
+	if (x->is_alone || (is_free && !give_order(x, t)))
+		return true;
+	if (is_free || !is_late(t))
+		return false;
+	if (x->flushing == t && ends_all(x, t)) {
+		sp_worker_give_up(x->worker);
+		x->is_alone = true;
+	}
+	return true;
+}
+
+static bool is_settled(struct exporter *x, struct sp_target *t)
+{
+	if (x->last != NULL ? t == x->last : !is_outlived(x, t))
+		return settle_last(x, t);
+	/* What goes into a folder is there when the process ends. */
+	return (t->awaited & SP_WAIT_FLUSH) == 0 || t->ops->config->output_dir == NULL ||
+	       t->origin.unnamed == 0 || is_late(t);
+}
+
+/* Answers whoever need not wait any longer; others may take their place then. */
+static void settle(struct exporter *x)
+{
+	struct sp_target *t = x->targets;
+
+	while (t != NULL) {
+		if (t->ended || t->awaited == 0 || !is_settled(x, t)) {
+			t = t->next;
+			continue;
+		}
+		answer(x, t);
+		t = x->targets;
+	}
+	for (t = x->targets; t != NULL && x->last != NULL && x->last->ended; t = t->next) {
+		if (t->ended)
+			continue;
+		t->awaited = SP_WAIT_STOP;
+		answer(x, t);
+	}
 }
 
 /*
@@ -249,7 +322,11 @@ static void dismiss(struct exporter *x)
 	while (*at != NULL) {
 		struct sp_target *t = *at;
 
-		if (!t->ended || t->origin.queued != 0) {
+		if (!t->ended || t->origin.unnamed != 0 || t->origin.queued != 0) {
+			if (t->ended && t->origin.unnamed == 0 && !t->is_retired) {
+				t->is_retired = true;
+				x->family->ended(x->family->arg, t->ops);
+			}
 			at = &t->next;
 			continue;
 		}
@@ -264,19 +341,25 @@ static void dismiss(struct exporter *x)
 static void report(struct exporter *x)
 {
 	for (struct sp_target *t = x->targets; t != NULL; t = t->next)
-		if (t->report_due && !t->ended && t->origin.pushing == 0)
+		if (t->report_due && !t->ended && t->origin.unnamed == 0 && t->origin.pushing == 0)
 			sp_target_report(t);
 }
 
 static uint32_t wait_ms(const struct exporter *x)
 {
-	uint32_t ms = sp_upload_due_ms(x->shared.upload);
+	uint32_t ms = UINT32_MAX;
 	uint64_t now = sp_clock_mono_ns();
 
 	for (const struct sp_target *t = x->targets; t != NULL && ms != 0; t = t->next) {
 		uint64_t due = t->ended ? UINT64_MAX : sp_target_due_ns(t);
 		uint64_t left = due > now ? (due - now - 1) / SP_NS_PER_MS + 1 : 0;
 
+		if (!t->ended && t->awaited != 0) {
+			uint32_t flush = t->ops->flush_left_ms(t->ops->arg);
+
+			flush = flush != 0 ? flush : LATE_LOOK_MS;
+			ms = flush < ms ? flush : ms;
+		}
 		ms = left < ms ? (uint32_t)left : ms;
 	}
 	return ms;
@@ -287,45 +370,48 @@ static void loop(struct exporter *x)
 	do {
 		uint64_t now;
 
-		wait_for_news(x, wait_ms(x));
+		x->family->wait(x->family->arg, wait_ms(x));
 		now = sp_clock_mono_ns();
 		for (struct sp_target *t = x->targets; t != NULL; t = t->next)
 			if (is_due(t, now))
 				serve(x, t);
-		sp_upload_run(x->shared.upload);
+		settle(x);
 		report(x);
+		/* A worker that hangs may still look at what it has. */
+		if (x->is_alone)
+			continue;
 		dismiss(x);
 		welcome(x);
-	} while (x->targets != NULL || x->family->open(x->family->arg));
+	} while (x->is_alone ? x->living != 0
+			     : x->targets != NULL || x->family->open(x->family->arg));
 }
 
-static int create(struct exporter *x, const struct sp_core_ops *ops)
+static void tell(void *arg)
 {
-	int err;
+	const struct exporter *x = arg;
 
-	x->shared.symbols = sp_symbols_new(ops, pause_symbols, x);
-	if (x->shared.symbols == NULL)
-		return -ENOMEM;
-	err = sp_upload_new(ops, while_flushing, x, &x->shared.upload);
-	return err == 0 ? add(x, ops) : err;
+	x->family->wake(x->family->arg);
 }
 
 int sp_export_run(const struct sp_export_family *family)
 {
 	struct exporter *x = calloc(1, sizeof(*x));
+	bool had = sp_turn_set(true);
 	const struct sp_core_ops *ops = family->next(family->arg);
 	int err = x != NULL && ops != NULL ? 0 : -ENOMEM;
 
 	if (err == 0) {
 		x->family = family;
-		err = create(x, ops);
+		err = sp_worker_start(ops, tell, x, &x->worker);
 	}
 	if (err == 0)
+		err = add(x, ops);
+	if (err == 0)
 		loop(x);
-	if (x != NULL) {
-		sp_upload_free(x->shared.upload);
-		sp_symbols_free(x->shared.symbols);
+	if (x != NULL && !x->is_alone) {
+		sp_worker_stop(x->worker);
+		free(x);
 	}
-	free(x);
+	(void)sp_turn_set(had);
 	return err;
 }

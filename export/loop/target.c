@@ -32,7 +32,7 @@ struct moment {
 };
 
 struct sp_target_data {
-	const struct sp_shared *shared;
+	struct sp_worker *worker;
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
@@ -129,8 +129,8 @@ static void tell_begin(struct sp_target *t, bool at_once)
 	struct sp_target_data *d = t->data;
 
 	if (!d->is_told)
-		d->is_told =
-			sp_start_line_tell(t->ops, sp_upload_address(d->shared->upload), at_once);
+		d->is_told = sp_start_line_tell(
+			t->ops, sp_upload_address(sp_worker_upload(d->worker)), at_once);
 }
 
 /* What has no room stays in the rings, which hold some seconds of samples. */
@@ -232,7 +232,6 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 		.map = d->map,
 		.threads = d->threads,
 		.wait_names = sp_waits_names(d->waits),
-		.symbolizer = sp_symbols_symbolizer(d->shared->symbols),
 		.begun_ns = d->begun.mono_ns,
 		.time_ns = d->begun.real_ns,
 		.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns),
@@ -247,13 +246,13 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	return sp_interval_new(&parts);
 }
 
-/* Makes profiles of what was collected, queues them, and begins the next ones. */
-static void encode(struct sp_target *t)
+/* Hands over what was collected, and begins the next interval. */
+static void hand_over(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_core_ops *ops = t->ops;
-	const struct sp_stack_map *const maps[SP_SYMBOLS_MAPS] = {d->map, sp_waits_map(d->waits)};
 	struct sp_interval *interval = NULL;
+	struct sp_modules *modules;
 	uint64_t samples, waits;
 	struct moment end;
 
@@ -267,22 +266,22 @@ static void encode(struct sp_target *t)
 	}
 	/* For addresses in objects that no walk has passed, such as a thread's start routine. */
 	(void)sp_modules_refresh(d->modules);
-	sp_symbols_prepare(d->shared->symbols, ops, d->modules, maps);
-	/* Samples that are taken while this profile is encoded belong to the next one. */
 	end = now();
 	follow_clock(&d->begun, end);
 	samples = samples_of(d->map);
 	waits = samples_of(sp_waits_map(d->waits));
-	interval = take_interval(t, end);
+	modules = sp_modules_copy(d->modules);
+	if (modules != NULL)
+		interval = take_interval(t, end);
 	begin_profile(t, end);
 	if (interval == NULL) {
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 		ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples);
 		ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, waits);
+		sp_modules_free(modules);
 		return;
 	}
-	sp_upload_put(d->shared->upload, &t->origin, interval);
-	sp_interval_release(interval);
+	sp_worker_put(d->worker, &t->origin, interval, modules);
 }
 
 void sp_target_make_room(struct sp_target *t)
@@ -292,7 +291,7 @@ void sp_target_make_room(struct sp_target *t)
 
 	if (!sp_stack_map_is_crowded(d->map) && (waits == NULL || !sp_stack_map_is_crowded(waits)))
 		return;
-	encode(t);
+	hand_over(t);
 	t->is_full = false;
 	t->report_due = true;
 }
@@ -307,7 +306,7 @@ bool sp_target_ending(const struct sp_target *t)
 static void write_status(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
-	const struct sp_upload *u = d->shared->upload;
+	const struct sp_upload *u = sp_worker_upload(d->worker);
 	const struct sp_status_input in = {
 		.state = sp_target_ending(t) ? "ending" : "active",
 		.address = sp_upload_address(u),
@@ -337,10 +336,10 @@ void sp_target_tick(struct sp_target *t)
 	if (t->report_due)
 		sp_target_report(t);
 	tell_begin(t, true);
-	encode(t);
+	hand_over(t);
 	/* When it is known what became of it, at the latest before the next one. */
 	t->report_due = true;
-	/* In step with the first profile, however long encoding took, but never two at once. */
+	/* In step with the first one, but never two at once. */
 	t->tick_ns += interval;
 	if (t->tick_ns <= now_ns)
 		t->tick_ns = now_ns + interval;
@@ -352,7 +351,7 @@ void sp_target_finish(struct sp_target *t)
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		sp_target_make_room(t);
 	tell_begin(t, true);
-	encode(t);
+	hand_over(t);
 	t->data->flushed = true;
 	t->data->flushed_samples = t->data->sampled[0] + t->data->sampled[1];
 }
@@ -375,6 +374,8 @@ uint64_t sp_target_due_ns(const struct sp_target *t)
 	const struct sp_target_data *d = t->data;
 	uint64_t due = earlier(t->drain_ns, t->ops->due_ns(t->ops->arg));
 
+	if ((t->awaited & SP_WAIT_STOP) != 0)
+		return UINT64_MAX;
 	if (t->asked != 0 || t->is_full)
 		return 0;
 	due = earlier(due, sp_waits_due_ns(d->waits));
@@ -402,8 +403,7 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 		       : 0;
 }
 
-int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
-		   const struct sp_shared *shared)
+int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops, struct sp_worker *worker)
 {
 	uint64_t interval = ops->config->upload_interval_ms * SP_NS_PER_MS;
 	int err;
@@ -413,10 +413,10 @@ int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
 	t->data = calloc(1, sizeof(*t->data));
 	if (t->data == NULL)
 		return -ENOMEM;
-	t->data->shared = shared;
+	t->data->worker = worker;
 	err = make(t->data, ops);
 	if (err == 0)
-		err = sp_upload_know(shared->upload, &t->origin, ops);
+		err = sp_upload_know(sp_worker_upload(worker), &t->origin, ops);
 	if (err != 0)
 		return err;
 	t->data->status = sp_status_new(ops);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process that is profiled: its samples are drained, aggregated, and encoded as one profile for
- * each upload interval. What all processes of an exporter share (symbols, the connection to the
- * server) is given to it.
+ * One process that is profiled: its samples are drained, aggregated, and handed to the worker once in each upload
+ * interval.
  */
 #ifndef SP_TARGET_H
 #define SP_TARGET_H
@@ -11,24 +10,20 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "export/loop/symbols.h"
+#include "export/loop/worker.h"
 #include "export/push/origin.h"
-#include "export/push/upload.h"
-
-/* Shared by all processes of an exporter. */
-struct sp_shared {
-	struct sp_symbols *symbols;
-	struct sp_upload *upload;
-};
 
 struct sp_target {
 	struct sp_target *next; /* for a list of the owner */
 	const struct sp_core_ops *ops;
 	struct sp_origin origin;
 	unsigned asked;    /* SP_WAIT_ bits of news() that are not yet served */
+	unsigned awaited;  /* those that are, and wait for the worker */
+	uint64_t late_ns;  /* since when their time is over; 0 = it is not */
 	bool is_full;      /* the last drain left samples in the rings for want of room */
 	bool report_due;   /* a report on the last profile is due */
 	bool ended;        /* the process has ended; queued profiles are still to be sent */
+	bool is_retired;   /* and nothing of it has to be opened any more */
 	bool is_left;      /* what is put into its rings from now on is its next exporter's */
 	uint64_t tick_ns;  /* when the profile that is being collected ends */
 	uint64_t drain_ns; /* when its rings are looked into next */
@@ -36,8 +31,7 @@ struct sp_target {
 };
 
 /* 0 or -ENOMEM; sp_target_fini() is right after either. */
-int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops,
-		   const struct sp_shared *shared);
+int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops, struct sp_worker *worker);
 /* The process has ended: frees what is needed only for more profiles. */
 void sp_target_retire(struct sp_target *t);
 /* When none of its profiles is queued. */
@@ -49,13 +43,10 @@ void sp_target_fini(struct sp_target *t);
  */
 bool sp_target_drain(struct sp_target *t);
 
-/*
- * Where little room is left after a drain, what was collected becomes a profile before its time. To be called
- * wherever sp_target_tick() may be.
- */
+/* Where little room is left after a drain, what was collected is handed over before its time. */
 void sp_target_make_room(struct sp_target *t);
 
-/* An upload interval has ended: encodes what was collected, queues it, and begins the next profile. */
+/* An upload interval has ended: hands over what was collected, and begins the next one. */
 void sp_target_tick(struct sp_target *t);
 
 /* The same with all that its rings hold, where the process is about to end. */

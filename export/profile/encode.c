@@ -15,6 +15,8 @@
 
 #include "export/symbols/lines.h"
 #include "export/util/containers.h"
+#include "export/util/turn.h"
+#include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 
 /* A marker frame may come at either end of the deepest stack. */
@@ -249,17 +251,20 @@ static int add_comments(const struct run *r)
 		SP_FOR_EACH_COUNTER(SP_COMMENT_)
 #undef SP_COMMENT_
 	};
+	uint64_t count[SP_ARRAY_LEN(all)];
 	char text[96];
+	bool had = sp_turn_set(true);
 	int err;
 
+	for (size_t i = 0; i < SP_ARRAY_LEN(all); i++)
+		count[i] = r->interval->ops->counter_read(r->interval->ops->arg, all[i].counter);
+	(void)sp_turn_set(had);
 	(void)snprintf(text, sizeof(text), "spanprof %s", r->interval->ops->version);
 	err = sp_pprof_comment(r->profile, text);
-	for (size_t i = 0; err == 0 && i < sizeof(all) / sizeof(all[0]); i++) {
-		uint64_t n = r->interval->ops->counter_read(r->interval->ops->arg, all[i].counter);
-
-		if (!all[i].loss || n == 0)
+	for (size_t i = 0; err == 0 && i < SP_ARRAY_LEN(all); i++) {
+		if (!all[i].loss || count[i] == 0)
 			continue;
-		(void)snprintf(text, sizeof(text), "%s=%" PRIu64, all[i].name, n);
+		(void)snprintf(text, sizeof(text), "%s=%" PRIu64, all[i].name, count[i]);
 		err = sp_pprof_comment(r->profile, text);
 	}
 	return err;
@@ -286,9 +291,9 @@ static int open_profile(struct run *r)
 	if (!i->has_program)
 		return 0;
 	/* Tools take the first mapping for the program. */
-	program = i->place[0].place;
-	program.file = sp_interval_text(i, i->place[0].file);
-	program.build_id = i->place[0].build_id;
+	program = i->place[i->program].place;
+	program.file = sp_interval_text(i, i->place[i->program].file);
+	program.build_id = i->place[i->program].build_id;
 	return place_id(r, &program, &id);
 }
 

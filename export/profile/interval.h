@@ -73,7 +73,8 @@ struct sp_interval {
 	size_t line_n, line_cap;
 	struct sp_named_place *place;
 	size_t place_n, place_cap;
-	bool has_program; /* the first place is the program's */
+	bool has_program;
+	uint32_t program; /* its place */
 	struct sp_strtab text;
 	unsigned holds;
 	size_t bytes;
@@ -88,8 +89,7 @@ struct sp_interval_store {
 };
 
 /*
- * What it is made of. The maps are taken over, also if that fails. The interval is named once, while the process
- * and its tables are at hand.
+ * What it is made of. The maps are taken over, also if that fails.
  */
 struct sp_interval_parts {
 	const struct sp_core_ops *ops;
@@ -97,17 +97,24 @@ struct sp_interval_parts {
 	struct sp_stack_map *waits;
 	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
 	const struct sp_bounded_names *wait_names;
-	struct sp_symbolizer *symbolizer;
 	uint64_t begun_ns;
 	int64_t time_ns;
 	int64_t duration_ns;
 };
 
-/* Asks the symbolizer for every address of the map; symbolize.h says what follows. */
-void sp_interval_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map);
-
-/* Names all that is in it. Held once by the caller. NULL when out of memory. */
+/*
+ * Names what only the process and its tables know: threads, spans, what is waited for. Held once by the caller.
+ * NULL when out of memory.
+ */
 struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts);
+
+/*
+ * The other half, which may take long and needs the files of the process alone. First the symbolizer is asked for
+ * every address, and symbolize.h says what follows. Then frames are named, once, and profiles can be encoded.
+ * False when out of memory.
+ */
+void sp_interval_want(const struct sp_interval *i, struct sp_symbolizer *symbolizer);
+bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer);
 
 /* From now on it counts, and others may be given up for it. */
 void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store);

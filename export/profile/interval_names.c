@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names all that is in an interval, as long as the process, its files and its tables are at hand: frames by the
- * symbolizer, what is waited for, threads and spans by their tables. Texts are interned, because one name is in
- * many frames. Context: the exporter.
+ * Names all that is in an interval: what is waited for, threads and spans by the tables of the process, as long as
+ * they are at hand, and frames by the symbolizer. Texts are interned, because one name is in many frames. Context:
+ * the exporter.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "export/util/containers.h"
 #include "sampler/base/text.h"
 
-void sp_interval_want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)
+static void want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)
 {
 	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++) {
 		uint32_t stack = sp_stack_map_entry(map, i)->stack;
@@ -25,6 +25,12 @@ void sp_interval_want(struct sp_symbolizer *symbolizer, const struct sp_stack_ma
 		for (unsigned k = 0; k < s.depth; k++)
 			sp_symbolizer_want(symbolizer, s.pc[k], s.epoch);
 	}
+}
+
+void sp_interval_want(const struct sp_interval *i, struct sp_symbolizer *symbolizer)
+{
+	want(symbolizer, i->map);
+	want(symbolizer, i->waits);
 }
 
 static int put_text(struct sp_interval *i, const char *text, size_t len, uint32_t *id)
@@ -123,54 +129,31 @@ static int name_labels(struct sp_interval *i, const struct sp_interval_parts *pa
 	return err;
 }
 
-/* Replaces the addresses of a stack by the places of what they stand for. */
-static int name_stack(struct sp_interval *i, const struct sp_interval_parts *parts,
-		      struct sp_stack_map *map, uint32_t stack)
+static int name_wait(struct sp_interval *i, const struct sp_interval_parts *parts, uint32_t wait)
 {
-	uint64_t *pc = sp_stack_map_pcs(map, stack);
-	struct sp_stack s;
 	struct sp_line line;
 	struct sp_frame f;
-	int err = 0;
 
-	sp_stack_map_stack(map, stack, &s);
-	if (s.wait != 0 && sp_interval_find(i, s.wait, SP_NAMED_WAIT) == NULL) {
-		sp_symbolize_marker(sp_wait_names_text(parts->wait_names, s.wait), &line, &f);
-		err = name_frame(i, s.wait, SP_NAMED_WAIT, &f);
-	}
-	for (unsigned k = 0; err == 0 && k < s.depth; k++) {
-		const struct sp_named *n = sp_interval_find(i, pc[k], s.epoch);
-		size_t at = n != NULL ? (size_t)(n - i->named) : i->named_n;
-
-		if (n == NULL) {
-			sp_symbolize(parts->symbolizer, pc[k], s.epoch, &f);
-			err = name_frame(i, pc[k], s.epoch, &f);
-		}
-		pc[k] = at;
-	}
-	return err;
+	if (wait == 0 || sp_interval_find(i, wait, SP_NAMED_WAIT) != NULL)
+		return 0;
+	sp_symbolize_marker(sp_wait_names_text(parts->wait_names, wait), &line, &f);
+	return name_frame(i, wait, SP_NAMED_WAIT, &f);
 }
 
-static int name_map(struct sp_interval *i, const struct sp_interval_parts *parts,
-		    struct sp_stack_map *map)
+static int name_tables(struct sp_interval *i, const struct sp_interval_parts *parts,
+		       const struct sp_stack_map *map)
 {
+	struct sp_stack s;
 	int err = 0;
 
 	for (uint32_t n = 0; err == 0 && map != NULL && n < sp_stack_map_entries(map); n++)
 		err = name_labels(i, parts, &sp_stack_map_entry(map, n)->labels);
 	for (uint32_t n = SP_STACK_OTHER + 1;
-	     err == 0 && map != NULL && n < sp_stack_map_stacks(map); n++)
-		err = name_stack(i, parts, map, n);
+	     err == 0 && map != NULL && n < sp_stack_map_stacks(map); n++) {
+		sp_stack_map_stack(map, n, &s);
+		err = name_wait(i, parts, s.wait);
+	}
 	return err;
-}
-
-static int name_program(struct sp_interval *i, struct sp_symbolizer *symbolizer)
-{
-	struct sp_place place;
-	uint32_t at;
-
-	i->has_program = sp_symbolize_main(symbolizer, &place);
-	return i->has_program ? put_place(i, &place, &at) : 0;
 }
 
 struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
@@ -194,10 +177,53 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 		.holds = 1,
 	};
 	i->records = i->samples + (i->waits != NULL ? sp_stack_map_entries(i->waits) : 0);
-	sp_symbolizer_begin(parts->symbolizer);
-	if (sp_strtab_init(&i->text) == 0 && name_program(i, parts->symbolizer) == 0 &&
-	    name_map(i, parts, i->map) == 0 && name_map(i, parts, i->waits) == 0)
+	if (sp_strtab_init(&i->text) == 0 && name_tables(i, parts, i->map) == 0 &&
+	    name_tables(i, parts, i->waits) == 0)
 		return i;
 	sp_interval_release(i);
 	return NULL;
+}
+
+/* Replaces the addresses of stacks by the places of what they stand for. */
+static int name_frames(struct sp_interval *i, struct sp_stack_map *map,
+		       struct sp_symbolizer *symbolizer)
+{
+	struct sp_frame f;
+	struct sp_stack s;
+	int err = 0;
+
+	for (uint32_t n = SP_STACK_OTHER + 1; map != NULL && n < sp_stack_map_stacks(map); n++) {
+		uint64_t *pc = sp_stack_map_pcs(map, n);
+
+		sp_stack_map_stack(map, n, &s);
+		for (unsigned k = 0; k < s.depth; k++) {
+			const struct sp_named *named = sp_interval_find(i, pc[k], s.epoch);
+			size_t at = named != NULL ? (size_t)(named - i->named) : i->named_n;
+
+			if (named == NULL) {
+				sp_symbolize(symbolizer, pc[k], s.epoch, &f);
+				err = name_frame(i, pc[k], s.epoch, &f);
+			}
+			if (err != 0)
+				return err;
+			pc[k] = at;
+		}
+	}
+	return 0;
+}
+
+bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
+{
+	struct sp_place program;
+	int err = 0;
+
+	sp_symbolizer_begin(symbolizer);
+	i->has_program = sp_symbolize_main(symbolizer, &program);
+	if (i->has_program)
+		err = put_place(i, &program, &i->program);
+	if (err == 0)
+		err = name_frames(i, i->map, symbolizer);
+	if (err == 0)
+		err = name_frames(i, i->waits, symbolizer);
+	return err == 0;
 }

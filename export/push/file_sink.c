@@ -18,6 +18,7 @@
 
 #include "export/util/clock.h"
 #include "export/util/log.h"
+#include "export/util/turn.h"
 #include "export/util/user_file.h"
 
 #define SP_FILE_NAMES_TRIED 8U
@@ -105,6 +106,7 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
 		       const struct sp_file_sink_item *item, uint64_t now_ns)
 {
 	char name[NAME_MAX - 8];
+	bool had = sp_turn_set(false);
 	int dirfd = sp_user_file_open_folder(f->dir, 0755);
 	int err = dirfd < 0 ? dirfd : 0;
 
@@ -113,6 +115,7 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
 		err = write_new(f, dirfd, profile, item, name, sizeof(name));
 		close(dirfd);
 	}
+	(void)sp_turn_set(had);
 	if (err == 0) {
 		f->ops->counter_add(f->ops->arg, SP_COUNT_FILES_WRITTEN, 1);
 		if (f->ops->config->log_level >= SP_LOG_DEBUG)

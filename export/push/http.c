@@ -7,6 +7,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "export/push/http_transfer.h"
 #include "export/push/libcurl.h"
 #include "export/util/clock.h"
+#include "export/util/turn.h"
 #include "sampler/base/compiler.h"
 #include "sampler/config/config_table.h"
 
@@ -74,9 +76,11 @@ static void close_connections(struct sp_http *h)
 void sp_http_rest(void *http, uint64_t now_ns)
 {
 	struct sp_http *h = http;
+	bool had = sp_turn_set(false);
 
 	if (h->used == 0 && now_ns > h->idle_ns + SP_HTTP_IDLE_S * SP_NS_PER_S)
 		close_connections(h);
+	(void)sp_turn_set(had);
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -169,9 +173,9 @@ static bool get_handles(struct sp_http *h, struct sp_http_transfer *t)
 	return t->easy != NULL && h->multi != NULL;
 }
 
-void sp_http_start(void *http, unsigned slot, const struct sp_message *message, uint32_t timeout_ms)
+static void start(struct sp_http *h, unsigned slot, const struct sp_message *message,
+		  uint32_t timeout_ms)
 {
-	struct sp_http *h = http;
 	struct sp_http_transfer *t = calloc(1, sizeof(*t));
 
 	h->slot[slot].used = true;
@@ -189,6 +193,14 @@ void sp_http_start(void *http, unsigned slot, const struct sp_message *message, 
 	}
 	sp_http_answer_keep(t);
 	t->nomem = curl_multi_add_handle(h->multi, t->easy) != CURLM_OK;
+}
+
+void sp_http_start(void *http, unsigned slot, const struct sp_message *message, uint32_t timeout_ms)
+{
+	bool had = sp_turn_set(false);
+
+	start(http, slot, message, timeout_ms);
+	(void)sp_turn_set(had);
 }
 
 static bool has_ended(const struct sp_http *h, unsigned slot)
@@ -240,10 +252,8 @@ static void finish(struct sp_http *h, unsigned slot, struct sp_reply *reply)
 	end(h, slot);
 }
 
-bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
+static bool proceed(struct sp_http *h, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
 {
-	struct sp_http *h = http;
-
 	go_on(h);
 	if (!find(h, has_ended, slot) && wait_ms != 0 && h->multi != NULL) {
 		(void)curl_multi_poll(h->multi, NULL, 0, (int)wait_ms, NULL);
@@ -255,16 +265,60 @@ bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply 
 	return true;
 }
 
+bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
+{
+	bool had = sp_turn_set(false);
+	bool is_one = proceed(http, wait_ms, slot, reply);
+
+	(void)sp_turn_set(had);
+	return is_one;
+}
+
+/* Until the first transfer has taken too long. */
+static uint32_t left_ms(const struct sp_http *h, uint32_t most)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	for (unsigned slot = 0; h != NULL && slot < SP_TRANSFERS; slot++) {
+		const struct sp_http_transfer *t = h->slot[slot].transfer;
+		uint64_t passed = t != NULL ? (now - t->begun_ns) / SP_NS_PER_MS : 0;
+
+		if (t != NULL && (passed >= t->timeout_ms || t->timeout_ms - passed < most))
+			most = passed >= t->timeout_ms ? 0 : t->timeout_ms - (uint32_t)passed;
+	}
+	return most;
+}
+
+void sp_http_wait(struct sp_http *h, int wake, uint32_t wait_ms)
+{
+	bool had = sp_turn_set(false);
+	uint32_t ms = left_ms(h, wait_ms);
+	int most = ms < INT32_MAX ? (int)ms : -1;
+
+	if (h != NULL && h->used != 0 && h->multi != NULL) {
+		struct curl_waitfd either = {.fd = wake, .events = CURL_WAIT_POLLIN};
+
+		(void)curl_multi_poll(h->multi, &either, 1, most, NULL);
+	} else {
+		struct pollfd only = {.fd = wake, .events = POLLIN};
+
+		(void)poll(&only, 1, most);
+	}
+	(void)sp_turn_set(had);
+}
+
 void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply)
 {
 	struct sp_http *h = http;
 	struct sp_http_transfer *t = h->slot[slot].transfer;
+	bool had = sp_turn_set(false);
 
 	if (t != NULL && !t->ended) {
 		t->rc = CURLE_ABORTED_BY_CALLBACK;
 		(void)snprintf(t->error, sizeof(t->error), "stopped before an answer came");
 	}
 	finish(h, slot, reply);
+	(void)sp_turn_set(had);
 }
 
 void sp_http_post(struct sp_http *h, const struct sp_message *message, uint32_t timeout_ms,

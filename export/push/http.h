@@ -31,7 +31,7 @@ void sp_http_free(struct sp_http *h);
 const char *sp_http_shown(const struct sp_http *h);
 
 /*
- * The transport for push.h. Begins a transfer, on an open connection if one is free, in a slot that is not in
+ * The transport for push.h. None of these has the exporter's turn (turn.h) while it works. Begins a transfer, on an open connection if one is free, in a slot that is not in
  * use: 0 to SP_TRANSFERS - 1. The message's bytes must stay until poll said that it ended, or it was stopped.
  */
 void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
@@ -42,6 +42,12 @@ void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
  * slot ended, and so; there may be more.
  */
 bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
+
+/*
+ * Sleeps up to wait_ms, until something of the transfers can go on, or the descriptor can be read. NULL = there
+ * are no transfers.
+ */
+void sp_http_wait(struct sp_http *h, int wake, uint32_t wait_ms);
 
 /* Ends that one. SP_REPLY_ABORTED, unless there is an answer already. */
 void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply);

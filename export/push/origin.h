@@ -19,6 +19,7 @@ struct sp_origin {
 	struct sp_losses losses;
 	struct sp_file_sink *files; /* NULL = no folder */
 	uint32_t requests;          /* made so far */
+	uint32_t unnamed;           /* intervals that no profile was made of yet */
 	uint32_t queued;            /* profiles that wait for the server or are being sent */
 	uint32_t pushing;           /* of these, those that are being sent */
 };

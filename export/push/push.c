@@ -17,8 +17,9 @@
 
 /* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
 #define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
-#define SP_PUSH_ROUND 32U   /* requests, then the caller has its turn */
-#define SP_PUSH_POLL_MS 10U /* as often a transfer is looked at */
+#define SP_PUSH_ROUND 32U    /* requests, then the caller has its turn */
+#define SP_PUSH_POLL_MS 10U  /* as often a flush looks whether it is still waited for */
+#define SP_PUSH_LOOK_MS 500U /* as often what has become too old is looked for during a transfer */
 /*
  * A profile of as many records as may be takes fourteen refusals to come down to one. A server that does not
  * even take that one may take the others, so this is tried twice.
@@ -36,7 +37,8 @@ struct sp_push {
 	struct sp_push_env env;
 	struct sp_push_limits limits;
 	struct sp_backlog backlog;
-	uint32_t most; /* records of a profile */
+	uint32_t wanted; /* places in the backlog */
+	uint32_t most;   /* records of a profile */
 	int learnt_status;
 	uint64_t learnt_ns; /* when that was learnt from the server; 0 = it was not */
 	struct sp_backoff backoff;
@@ -141,6 +143,7 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->ops = ops;
 	p->env = *env;
 	p->limits = *limits;
+	p->wanted = limits->capacity;
 	p->most = SP_ENCODE_SAMPLES;
 	p->width = 1;
 	if (sp_backlog_limit(&p->backlog, limits->capacity) != 0) {
@@ -165,7 +168,7 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
 		   uint32_t ended)
 {
 	p->ops = ops;
-	(void)sp_backlog_limit(&p->backlog, p->limits.capacity * living + ended);
+	p->wanted = p->limits.capacity * living + ended;
 }
 
 /*
@@ -185,6 +188,7 @@ static bool falls_behind(const struct sp_push *p, const struct sp_origin *origin
 void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_message *message,
 		 uint64_t born_ns)
 {
+	(void)sp_backlog_limit(&p->backlog, p->wanted);
 	while (sp_backlog_full(&p->backlog))
 		lose_profile(p, sp_backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL, 0);
 	if (falls_behind(p, origin, message->type))
@@ -400,6 +404,9 @@ void sp_push_run(struct sp_push *p)
 		p->width = 1;
 	if (p->env.rest != NULL && !sp_push_under_way(p))
 		p->env.rest(p->env.transport_arg, now(p));
+	/* Whoever was told last of what concerns all may be gone by then. */
+	if (p->backlog.n == 0)
+		return;
 	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
 		if (sp_backoff_over(&p->backoff, now(p)) && !p->ops->flush_pending(p->ops->arg))
 			begin(p);
@@ -517,6 +524,13 @@ void sp_push_flush(struct sp_push *p, bool is_awaited)
 		tell_unfinished(p);
 }
 
+void sp_push_count_unsent(struct sp_push *p)
+{
+	for (uint32_t i = 0; i < p->backlog.n; i++)
+		count_loss(p, &p->backlog.profile[i], p->backlog.profile[i].samples, SP_LOSS_UNSENT,
+			   0);
+}
+
 bool sp_push_under_way(const struct sp_push *p)
 {
 	return p->backlog.under_way != 0;
@@ -528,7 +542,7 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 	uint64_t ms;
 
 	if (sp_push_under_way(p))
-		return SP_PUSH_POLL_MS;
+		return SP_PUSH_LOOK_MS;
 	if (p->backlog.n == 0)
 		return UINT32_MAX;
 	if (sp_backoff_over(&p->backoff, t))
@@ -540,6 +554,11 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 uint32_t sp_push_queued(const struct sp_push *p)
 {
 	return p->backlog.n;
+}
+
+uint64_t sp_push_moves(const struct sp_push *p)
+{
+	return p->news.attempts << 32 | (uint64_t)p->backlog.n << 8 | p->backlog.under_way;
 }
 
 const struct sp_push_news *sp_push_news(const struct sp_push *p)

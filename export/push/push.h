@@ -77,7 +77,8 @@ void sp_push_free(struct sp_push *p);
 /*
  * Whose flushes are minded and who is told of what concerns all, from now on; and how many processes
  * there are: living ones have room for limits.capacity profiles each, others for one. Where there is no
- * memory for more room it stays as it is.
+ * memory for more room it stays as it is. May be called by another thread while p is busy with what may take
+ * long (turn.h).
  */
 void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t living,
 		   uint32_t ended);
@@ -107,15 +108,24 @@ void sp_push_run(struct sp_push *p);
  */
 void sp_push_flush(struct sp_push *p, bool is_awaited);
 
+/* Counts everything as unsent, also what is under way, where nothing else may be done with it any more. */
+void sp_push_count_unsent(struct sp_push *p);
+
 /* Gives up on everything, also on what is under way. */
 void sp_push_abandon(struct sp_push *p);
 
 bool sp_push_under_way(const struct sp_push *p);
 
-/* Milliseconds until sp_push_run() has something to do; UINT32_MAX = nothing is queued. */
+/*
+ * Milliseconds until sp_push_run() has something to do, or earlier, when the transport has; UINT32_MAX = nothing is
+ * queued.
+ */
 uint32_t sp_push_due_ms(const struct sp_push *p);
 
 uint32_t sp_push_queued(const struct sp_push *p);
+
+/* A number that changes with what is queued or being sent. */
+uint64_t sp_push_moves(const struct sp_push *p);
 
 /* How the last tries went. */
 const struct sp_push_news *sp_push_news(const struct sp_push *p);

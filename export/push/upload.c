@@ -22,12 +22,17 @@
 #include "export/push/series.h"
 #include "export/util/clock.h"
 #include "export/util/log.h"
+#include "export/util/turn.h"
 
 struct sp_upload {
 	const struct sp_core_ops *ops;
 	struct sp_http *http; /* NULL = no server */
 	struct sp_push *push;
 	struct sp_interval_store kept;
+	/* What is being put, and what of it is in no profile yet. */
+	struct sp_origin *origin;
+	struct sp_encode_range left[SP_PROFILE_TYPES];
+	unsigned lefts;
 	uint64_t random_state;
 };
 
@@ -47,8 +52,10 @@ static uint64_t next_random(void *arg)
 static void warn(void *arg, const char *text)
 {
 	struct sp_upload *u = arg;
+	bool had = sp_turn_set(true);
 
 	u->ops->log(u->ops->arg, SP_LOG_WARN, text);
+	(void)sp_turn_set(had);
 }
 
 static void label_refused(void *arg, const char *name, size_t len, const char *reason)
@@ -103,11 +110,13 @@ static int encode_again(void *arg, struct sp_origin *origin, const struct sp_mes
 	const struct sp_pprof_limits limits = {part->most, SP_ENCODE_BYTES};
 	const struct sp_encode_range range = {of->interval, of->type, part->first, part->end};
 	struct sp_encoded encoded;
+	bool had = sp_turn_set(false);
 	int err = sp_encode(&range, &limits, &encoded);
 
 	(void)arg;
 	if (err == 0)
 		err = make(origin, &range, &encoded, of->until_ns, out);
+	(void)sp_turn_set(had);
 	if (err == 0)
 		hold(out, of->interval);
 	free(encoded.bytes.data);
@@ -226,8 +235,11 @@ static void queue(struct sp_upload *u, struct sp_origin *origin,
 	/* Not by the clock of time_ns, which may have been set meanwhile. */
 	int64_t until_ns = interval->time_ns + (int64_t)(sp_clock_mono_ns() - interval->begun_ns);
 	struct sp_message message;
+	bool had = sp_turn_set(false);
+	int err = make(origin, range, encoded, until_ns, &message);
 
-	if (make(origin, range, encoded, until_ns, &message) != 0) {
+	(void)sp_turn_set(had);
+	if (err != 0) {
 		origin->ops->counter_add(origin->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 		count_unsent(origin->ops, range->type, encoded->samples);
 		return;
@@ -246,8 +258,10 @@ static int write_file(struct sp_origin *origin, const struct sp_encode_range *ra
 		.samples = encoded->samples,
 	};
 	struct sp_bytes packed;
+	bool had = sp_turn_set(false);
 	int err = sp_gzip_pack(&encoded->bytes, &packed);
 
+	(void)sp_turn_set(had);
 	if (err != 0) {
 		origin->ops->counter_add(origin->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 		return -ENOMEM;
@@ -304,26 +318,29 @@ static void put_profile(struct sp_upload *u, struct sp_origin *origin,
 
 /* Without memory for a profile all that is left is lost, so that nothing is counted twice. */
 static void put_type(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval,
-		     enum sp_profile_type type)
+		     struct sp_encode_range *range)
 {
 	const struct sp_core_ops *ops = origin->ops;
 	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
-	struct sp_encode_range range = sp_encode_all(interval, type);
 	struct sp_encoded encoded;
 	int err;
 
 	do {
-		err = sp_encode(&range, &limits, &encoded);
+		bool had = sp_turn_set(false);
+
+		err = sp_encode(range, &limits, &encoded);
+		(void)sp_turn_set(had);
 		if (err == 0)
-			put_profile(u, origin, &range, interval, &encoded);
+			put_profile(u, origin, range, interval, &encoded);
 		free(encoded.bytes.data);
 		if (err == 0)
-			range.from = encoded.end;
-	} while (err == 0 && range.from < range.end);
-	if (err == 0 || err == -ENOENT)
-		return;
-	ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-	count_unsent(ops, type, sp_encode_samples(&range));
+			range->from = encoded.end;
+	} while (err == 0 && range->from < range->end);
+	if (err != 0 && err != -ENOENT) {
+		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+		count_unsent(ops, range->type, sp_encode_samples(range));
+	}
+	range->from = range->end;
 }
 
 void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval)
@@ -331,11 +348,16 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_inte
 	const struct sp_config *c = origin->ops->config;
 
 	sp_interval_keep(interval, &u->kept);
-	put_type(u, origin, interval, SP_PROFILE_CPU);
+	u->origin = origin;
+	u->lefts = 0;
+	u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_CPU);
 	if (c->wall)
-		put_type(u, origin, interval, SP_PROFILE_WALL);
+		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_WALL);
 	if (c->off_cpu)
-		put_type(u, origin, interval, SP_PROFILE_OFF_CPU);
+		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_OFF_CPU);
+	for (unsigned i = 0; i < u->lefts; i++)
+		put_type(u, origin, interval, &u->left[i]);
+	u->lefts = 0;
 }
 
 void sp_upload_run(struct sp_upload *u)
@@ -356,9 +378,27 @@ void sp_upload_abandon(struct sp_upload *u)
 		sp_push_abandon(u->push);
 }
 
+void sp_upload_count_unsent(struct sp_upload *u)
+{
+	for (unsigned i = 0; i < u->lefts; i++)
+		count_unsent(u->origin->ops, u->left[i].type, sp_encode_samples(&u->left[i]));
+	if (u->push != NULL)
+		sp_push_count_unsent(u->push);
+}
+
+void sp_upload_wait(struct sp_upload *u, int wake, uint32_t wait_ms)
+{
+	sp_http_wait(u->http, wake, wait_ms);
+}
+
 uint32_t sp_upload_due_ms(const struct sp_upload *u)
 {
 	return u->push != NULL ? sp_push_due_ms(u->push) : UINT32_MAX;
+}
+
+uint64_t sp_upload_moves(const struct sp_upload *u)
+{
+	return u->push != NULL ? sp_push_moves(u->push) : 0;
 }
 
 const struct sp_push_news *sp_upload_news(const struct sp_upload *u)

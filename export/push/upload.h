@@ -42,7 +42,12 @@ void sp_upload_run(struct sp_upload *u); /* goes on with sending what is due; ne
 /* The last chance, within the flush's time; as sp_push_flush(). */
 void sp_upload_flush(struct sp_upload *u, bool is_awaited);
 void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
+void sp_upload_count_unsent(struct sp_upload *u);
+/* Sleeps up to wait_ms, until a transfer can go on or the descriptor can be read. */
+void sp_upload_wait(struct sp_upload *u, int wake, uint32_t wait_ms);
 uint32_t sp_upload_due_ms(const struct sp_upload *u);
+/* A number that changes with what is queued or being sent. */
+uint64_t sp_upload_moves(const struct sp_upload *u);
 
 /* NULL = nothing is pushed. */
 const struct sp_push_news *sp_upload_news(const struct sp_upload *u);

@@ -24,6 +24,7 @@
 #include "export/objects/modules.h"
 #include "export/profile/encode.h"
 #include "export/profile/gzip.h"
+#include "export/util/turn.h"
 #include "test/unit/export/core_double.h"
 
 #define SAMPLES 16000U
@@ -173,16 +174,18 @@ static double began_ms;
 
 static struct sp_interval *interval_of(struct sp_modules *modules)
 {
+	static struct sp_symbolizer *symbolizer;
+	struct sp_interval *interval;
 	static struct sp_interval_parts parts = {
 		.ops = &core.ops,
 		.time_ns = 1700000000000000000,
 		.duration_ns = 15000000000,
 	};
 
-	if (parts.symbolizer == NULL)
-		parts.symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
+	if (symbolizer == NULL)
+		symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
 	parts.map = sp_stack_map_new(&sp_stack_limits_default);
-	if (parts.map == NULL || parts.symbolizer == NULL)
+	if (parts.map == NULL || symbolizer == NULL)
 		exit(2);
 	state = 88172645463325252U;
 	fill(parts.map);
@@ -190,7 +193,8 @@ static struct sp_interval *interval_of(struct sp_modules *modules)
 	before_interval = memory("VmRSS:");
 	forget_peak();
 	began_ms = cpu_ms();
-	return sp_interval_new(&parts);
+	interval = sp_interval_new(&parts);
+	return interval != NULL && sp_interval_name(interval, symbolizer) ? interval : NULL;
 }
 
 static int write_profiles(struct sp_modules *modules, size_t mib)
@@ -256,9 +260,16 @@ static unsigned script(unsigned call)
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
 	struct timespec t = {0, (timeout_ms < 100 ? timeout_ms : 100) * 1000000L};
+	bool had = sp_turn_set(false);
 
 	(void)self;
 	nanosleep(&t, NULL);
+	(void)sp_turn_set(had);
+}
+
+static void wake(void *self)
+{
+	(void)self;
 }
 
 static const struct sp_core_ops *next_process(void *self)
@@ -293,6 +304,7 @@ static bool is_open(void *self)
 static int run_loop(unsigned seconds)
 {
 	const struct sp_export_family family = {.wait = wait_for_family,
+						.wake = wake,
 						.next = next_process,
 						.ended = ended,
 						.left = left,

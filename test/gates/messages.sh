@@ -29,7 +29,7 @@ fault preload/lifecycle/lifecycle.c 's/waiting for the last push/& of a batch/'
 fault export/push/file_sink.c 's/cannot write a profile/& of ours/'
 fault export/push/push.c "s/the process ends/&$(printf ' and ends%.0s' {1..30})/"
 fault export/loop/status.c 's/the path is too long; ignored/the path is too long\\n/'
-fault export/loop/symbols.c 's/an object has no lines/an object  has no lines/'
+fault export/loop/worker.c 's/an object has no lines/an object  has no lines/'
 fault scripts/spanprof-doctor 's/": not profiling this process"/": no profiles of this process"/'
 fault scripts/man/spanprof.7 's/^the program took signal/the program has taken signal/'
 expect_fail 'full stop: ' python3 test/gates/messages.py

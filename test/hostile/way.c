@@ -187,13 +187,13 @@ void way_send(struct way *w, const char *what)
 		&(struct sp_interval_parts){.ops = &w->ops,
 					    .map = w->map,
 					    .threads = w->config.thread_name ? names : NULL,
-					    .symbolizer = symbolizer,
 					    .time_ns = WAY_NOW - INT64_C(15000000000),
 					    .duration_ns = INT64_C(15000000000)});
 	struct sp_encode_range range;
 	struct sp_encoded encoded;
 
 	cr_assert_not_null(interval);
+	cr_assert(sp_interval_name(interval, symbolizer));
 	w->map = sp_stack_map_new(&sp_stack_limits_default);
 	cr_assert_eq(sp_series_init(&series, &w->config, w->ops.pid, label_refused, w), 0);
 	range = sp_encode_all(interval, SP_PROFILE_CPU);

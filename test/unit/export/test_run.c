@@ -18,6 +18,7 @@
 #include "export/export.h"
 #include "export/profile/gzip.h"
 #include "export/util/clock.h"
+#include "export/util/turn.h"
 #include "profile_reader.h"
 #include "test/unit/descriptors.h"
 #include "test/unit/scratch.h"
@@ -28,10 +29,24 @@ static unsigned waits;     /* for news of the family */
 
 static unsigned asks_at; /* the wait after which it asks for something */
 
+static void sleep_in_turn(void)
+{
+	bool had = sp_turn_set(false);
+
+	usleep(100);
+	(void)sp_turn_set(had);
+}
+
+static void wake(void *self)
+{
+	(void)self;
+}
+
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
 	(void)self;
 	(void)timeout_ms;
+	sleep_in_turn();
 	if (++waits == asks_at)
 		core.due_ns = 0;
 }
@@ -65,7 +80,7 @@ static uint64_t begun_ns;
 static int core_run(void)
 {
 	const struct sp_export_family family = {
-		.wait = wait_for_family, .next = next, .left = left, .open = is_open};
+		.wait = wait_for_family, .wake = wake, .next = next, .left = left, .open = is_open};
 
 	begun_ns = sp_clock_mono_ns();
 	comes = true;
@@ -500,12 +515,16 @@ static void listen_in_silence(void)
 	core.config.push_timeout_ms = 60000;
 }
 
-/* How often wait() was called since the upload began, this call included; 0 = not yet. */
+/* How often it was asked since the server had a request, this call included; 0 = not yet. */
 static unsigned calls_in_upload(void)
 {
 	static unsigned n;
+	static int with = -1;
+	char byte;
 
-	if (n != 0 || accept(silent, NULL, NULL) >= 0)
+	if (with < 0)
+		with = accept(silent, NULL, NULL);
+	if (n != 0 || (with >= 0 && recv(with, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1))
 		n++;
 	return n;
 }
@@ -610,12 +629,22 @@ static const struct sp_core_ops *next_of_two(void *self)
 	return n == 1 ? &leader : n == 2 ? &core.ops : NULL;
 }
 
+static unsigned waits_in_upload;
+
 static void wait_and_sample(void *self, uint32_t timeout_ms)
 {
 	(void)self;
 	(void)timeout_ms;
-	if (calls_in_upload() == 2)
+	sleep_in_turn();
+	waits_in_upload = calls_in_upload();
+	if (waits_in_upload == 2)
 		core_sample(2, 0, (void *)core_logged, NULL);
+}
+
+static uint32_t until_it_has_put(void *self)
+{
+	(void)self;
+	return waits_in_upload < 5 ? 2000 : 0;
 }
 
 static unsigned nothing(unsigned call)
@@ -624,26 +653,30 @@ static unsigned nothing(unsigned call)
 	return 0;
 }
 
-Test(run, what_others_put_while_it_ends_is_left_to_the_next_exporter, .timeout = 20)
+/* It is put while the last profiles are sent, and the transfer that hangs would not take it. */
+Test(run, what_others_put_while_it_ends_is_taken_once_more, .timeout = 20)
 {
-	const struct sp_export_family family = {
-		.wait = wait_and_sample, .next = next_of_two, .left = left, .open = is_open};
+	const struct sp_export_family family = {.wait = wait_and_sample,
+						.wake = wake,
+						.next = next_of_two,
+						.left = left,
+						.open = is_open};
 
 	listen_in_silence();
 	core.config.upload_interval_ms = 60000;
 	core.script = nothing;
-	core.flush_step = 300;
 	core_sample(1, 0, (void *)core_reset, NULL);
 	leader = core.ops;
 	leader.drain = drain_nothing;
 	leader.news = end_with_another;
+	leader.flush_left_ms = until_it_has_put;
 
 	cr_assert_eq(sp_export_run(&family), 0);
 
 	cr_expect_eq(done_with, 2);
-	cr_expect_eq(core.drained, 1);
-	cr_expect_eq(core.records, 1);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
+	cr_expect_eq(core.drained, 2);
+	cr_expect_eq(core.records, 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 2);
 }
 
 /* Looks up every address of a function that the test is linked from, one sample each. */
@@ -660,7 +693,7 @@ static unsigned stop_when_flushed(unsigned call)
 	return call == 0 ? SP_WAIT_FLUSH : 0;
 }
 
-Test(run, a_flush_looks_lines_up_without_pauses, .timeout = 20)
+Test(run, a_flush_looks_lines_up, .timeout = 20)
 {
 	profile *p;
 
@@ -670,8 +703,78 @@ Test(run, a_flush_looks_lines_up_without_pauses, .timeout = 20)
 	cr_assert_eq(core_run(), 0);
 
 	p = read_only_profile();
-	cr_expect_eq(waits, 2, "the flush waited");
 	cr_expect_eq(core.counter[SP_COUNT_LINES_LATE], 0);
 	cr_expect(p->mapping[0]->has_line_numbers);
 	profile_done(p);
+}
+
+/* A file system that hangs: no file is renamed as long as that is so. */
+static _Atomic bool hangs;
+
+int renameat(int old_folder, const char *old, int folder, const char *name)
+{
+	while (hangs)
+		usleep(1000);
+	return (int)syscall(SYS_renameat2, old_folder, old, folder, name, 0);
+}
+
+static unsigned stop_with_a_flush(unsigned call)
+{
+	return call < 3 ? 0 : SP_WAIT_FLUSH | SP_WAIT_STOP;
+}
+
+Test(run, what_hangs_in_the_worker_at_the_end_is_counted, .timeout = 20)
+{
+	hangs = true;
+	core.script = stop_with_a_flush;
+	core.flush_step = 100;
+	core_sample(1, 0, (void *)core_logged, NULL);
+	core_sample(2, 0, (void *)core_logged, NULL);
+
+	cr_assert_eq(core_run(), 0);
+
+	cr_expect_eq(core.drained, 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 0);
+	cr_expect_eq(core.flushed, 1);
+	cr_expect(core_logged("2 samples lost before a profile was made of them"), "%s", core.log);
+}
+
+static unsigned stop_after_it_was_answered(void *self)
+{
+	(void)self;
+	return core.flushed != 0 ? SP_WAIT_STOP : 0;
+}
+
+static unsigned flush_during_many_uploads(unsigned call)
+{
+	if (call % 4 == 1 && core.drained < 10)
+		core_sample(call, 0, (void *)core_logged, NULL);
+	if (core.flushed != 0)
+		return SP_WAIT_STOP;
+	return core.drained >= 10 && calls_in_upload() != 0 ? SP_WAIT_FLUSH : 0;
+}
+
+Test(run, whoever_is_outlived_is_drained_and_answered_at_once, .timeout = 20)
+{
+	const struct sp_export_family family = {.wait = wait_for_family,
+						.wake = wake,
+						.next = next_of_two,
+						.left = left,
+						.open = is_open};
+
+	listen_in_silence();
+	core.script = flush_during_many_uploads;
+	core.flush_step = 1;
+	leader = core.ops;
+	leader.drain = drain_nothing;
+	leader.news = stop_after_it_was_answered;
+
+	cr_assert_eq(sp_export_run(&family), 0);
+
+	cr_expect_eq(core.drained, 10);
+	cr_expect_eq(core.flushed, 1);
+	cr_expect_geq(core.flush_left, 1990, "it had to wait");
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 10);
 }

@@ -71,16 +71,18 @@ static void encode(enum sp_profile_type type)
 	struct sp_encode_range range;
 	struct sp_encoded encoded;
 
-	if (interval == NULL)
+	bool is_new = interval == NULL;
+
+	if (is_new)
 		interval =
 			sp_interval_new(&(struct sp_interval_parts){.ops = &core.ops,
 								    .map = map,
 								    .waits = waits,
 								    .wait_names = names,
-								    .symbolizer = symbolizer,
 								    .time_ns = 1700000000000000000,
 								    .duration_ns = 1});
 	cr_assert_not_null(interval);
+	cr_assert(!is_new || sp_interval_name(interval, symbolizer));
 	range = sp_encode_all(interval, type);
 	cr_assert_eq(sp_encode(&range, &limits, &encoded), 0);
 	cr_assert_eq(encoded.end, range.end);
