@@ -25,8 +25,8 @@ static void *enters_and_leaves(void *arg)
 	atomic_store(&is_inside, true);
 	while (!atomic_load(&go_on))
 		(void)sched_yield();
-	/* the fork has been called by now, or is about to be: until then it waits */
-	for (int i = 0; i < 1000; i++)
+	/* the fork has been called by now, or is about to be: until then it waits, but no longer than a second */
+	for (int i = 0; i < 20; i++)
 		(void)sched_yield();
 	atomic_store(&is_inside, false);
 	sp_fork_barrier_leave();
