@@ -153,7 +153,7 @@ static inline bool sp_span_table_room(uint64_t hash, _Atomic uint64_t **cell)
 static inline bool sp_span_table_is_noted(uint32_t ref, uint64_t span_id)
 {
 	const _Atomic uint64_t *noted =
-		&sp_span_tables.noted[((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES];
+		&sp_span_tables.noted[(size_t)((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES];
 
 	return atomic_load_explicit(&noted[SP_SPAN_NOTE_SAMPLE], memory_order_relaxed) == span_id ||
 	       atomic_load_explicit(&noted[SP_SPAN_NOTE_WAIT], memory_order_relaxed) == span_id;
