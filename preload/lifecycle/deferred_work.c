@@ -30,8 +30,6 @@
 #include "sampler/span/span_age.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/thread_scan.h"
-#include "sampler/thread/thread_timer.h"
 
 #define BEGIN_NS (20 * SP_NS_PER_MS)
 #define SWEEP_NS (30 * SP_NS_PER_S)

@@ -46,8 +46,6 @@
 #include "sampler/sampling/handler.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/thread_scan.h"
-#include "sampler/thread/thread_timer.h"
 
 /*
  * The start takes about a millisecond of CPU time; on a busy machine it may be preempted meanwhile.

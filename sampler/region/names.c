@@ -27,6 +27,7 @@
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/text.h"
+#include "sampler/region/record.h"
 
 /*
  * At most a quarter of the slots are used, so ordinary names never fill a run of this length. Names

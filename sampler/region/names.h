@@ -19,7 +19,8 @@
 #include <string.h>
 
 #include "sampler/base/compiler.h"
-#include "sampler/region/channel.h"
+
+struct sp_channel;
 
 #define SP_NAMES_MAX 100000U /* a larger max_names counts as this */
 
@@ -43,7 +44,7 @@ const char *sp_names_text(uint32_t id, size_t *len);
  */
 SP_SIGSAFE bool sp_names_tell(struct sp_channel *o, uint32_t id);
 
-/* For names.c and names_sig.c. */
+/* For names.c and who tells a name (ring_sig.c). */
 struct sp_name {
 	uint32_t len;
 	_Atomic uint32_t told; /* number of the last channel in which the exporter was told of it */

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 
+#include "sampler/region/names.h"
+
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 /* Losing a race this often in a row means hundreds of threads in the handler: drop and count. */
@@ -90,4 +92,28 @@ SP_SIGSAFE int sp_ring_put(struct sp_ring *r, enum sp_record_kind kind, const vo
 	struct sp_ring_part part = {record, bytes};
 
 	return sp_ring_put_parts(r, kind, &part, 1);
+}
+
+_Atomic(struct sp_names *) sp_names;
+
+/*
+ * The record goes into the ring first and then the name is marked, so whoever finds the mark puts its sample behind
+ * the record.
+ */
+SP_SIGSAFE bool sp_names_tell(struct sp_channel *o, uint32_t id)
+{
+	struct sp_name *name = sp_names_of(id);
+	struct sp_name_head head;
+	struct sp_ring_part part[2];
+
+	/* pairs with the release below: the record is in the ring */
+	if (name == NULL || atomic_load_explicit(&name->told, memory_order_acquire) == o->number)
+		return true;
+	head = (struct sp_name_head){id, name->len};
+	part[0] = (struct sp_ring_part){&head, sizeof(head)};
+	part[1] = (struct sp_ring_part){name->bytes, SP_NAME_WORDS(name->len)};
+	if (sp_ring_put_parts(&o->names, SP_RECORD_NAME, part, 2) != 0)
+		return false;
+	atomic_store_explicit(&name->told, o->number, memory_order_release);
+	return true;
 }

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
@@ -208,6 +209,95 @@ static inline struct sp_thread *sp_thread_of(uint32_t index)
 
 	return own != NULL && own->index == index ? own : sp_thread_at(index);
 }
+
+/* linux/posix-timers_types.h: CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK in the low bits. */
+#define SP_THREAD_CPU_CLOCK(tid) ((clockid_t)((~(uint32_t)(tid) << 3) | 6U))
+
+/*
+ * APP, at activation. The sampling period, the signal and the cookie of all timers that are armed
+ * from now on.
+ */
+void sp_thread_timer_set(int signo, uint64_t period_ns, uint32_t cookie);
+uint64_t sp_thread_timer_period_ns(void);
+/*
+ * APP. Arms a timer on the CPU clock of thread tid. It sends the thread our signal once per period
+ * of CPU time; the first expiry is uniform in (0, period]. si_value carries cookie << 32 | index.
+ * Returns the kernel's timer id or a negative errno. errno preserved.
+ */
+int sp_thread_timer_arm(uint32_t tid, uint32_t index);
+
+/* Deletes it. errno preserved. */
+void sp_thread_timer_delete(int id);
+
+/*
+ * How many timers we may have. Each timer holds one entry of RLIMIT_SIGPENDING as long as it
+ * exists. All processes of the user share these entries, and sigqueue(3) and timer_create(2) of the
+ * host fail when none is left. So we take no more than half of them. APP.
+ */
+
+/*
+ * The limit by the text of /proc/PID/status, for a process that has `ours` timers of ours. False if
+ * the text does not tell.
+ */
+bool sp_timer_limit_of(const char *status, uint32_t ours, uint64_t *timers);
+
+/*
+ * Asks the kernel and sets the limit that thread.h obeys. Without /proc the limit stays as it was.
+ */
+void sp_timer_limit_look(void);
+
+/* As many threads without a timer a call looks at, some 0.3 ms. */
+#define SP_THREAD_SCAN_MAX 64U
+
+/*
+ * Enrols other threads of the process, from where the last call ended, and frees blocks of threads that
+ * are gone when it has come to the end. False if there are more: then the next call goes on. Opens and
+ * closes one directory descriptor; without /proc it does nothing.
+ */
+bool sp_thread_scan(void);
+
+/* The table of blocks, for the files of this folder and for thread_account.c. */
+#define SP_THREAD_STRIDE 8192U
+
+/*
+ * Blocks, and the map from thread ids to blocks, are mapped piece by piece as they are needed: all
+ * at once would take 136 MiB of address space, which RLIMIT_AS may limit in the host.
+ */
+#define SP_THREAD_SLAB 256U /* blocks */
+#define SP_THREAD_SLABS (SP_THREADS_MAX / SP_THREAD_SLAB)
+#define SP_TID_LEAF 65536U /* thread ids */
+#define SP_TID_LEAVES (SP_TID_MAX / SP_TID_LEAF)
+
+struct sp_thread_table {
+	char *_Atomic
+		slab[SP_THREAD_SLABS]; /* mapped before the first of its blocks is handed out */
+	_Atomic uint16_t *_Atomic leaf[SP_TID_LEAVES]; /* sp_thread_by_tid() */
+	bool ready;
+	uint32_t cookie; /* upper half of our timers' si_value, beside the index of the block */
+	_Atomic uint32_t used; /* blocks ever handed out */
+	uint32_t limit;        /* blocks at most */
+	_Atomic uint64_t free; /* top of the free stack: change count << 32 | index + 1 */
+	_Atomic uint32_t armed;
+	_Atomic uint32_t armed_max; /* sp_timer_limit_look() */
+	_Atomic bool closed;        /* arm no more */
+};
+
+extern struct sp_thread_table sp_thread_table;
+
+/*
+ * The entry of the map for thread tid: the index + 1 of its block, 0 = it has none. NULL for an id
+ * that the kernel does not assign, or when there is no memory. APP.
+ */
+_Atomic uint16_t *sp_thread_by_tid(uint32_t tid);
+
+/*
+ * At activation and in a forked child: a limit of timers that holds until sp_timer_limit_look().
+ */
+void sp_thread_limit_init(void);
+/* The block is bound to tid, but another thread may release it, and reuse it, at any time. */
+void sp_thread_arm(struct sp_thread *t, uint32_t tid);
+void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid);
+void sp_thread_disarm(struct sp_thread *t);
 
 /*
  * What thread_table.c asks of thread_account.c when a thread begins and ends. That stands above it: an account is

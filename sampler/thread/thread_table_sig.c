@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the signal handler asks of a thread: its block, and its name in the kernel. */
-#include "sampler/thread/thread_table.h"
+#include "sampler/thread/thread.h"
 
 #include <stddef.h>
 #include <string.h>

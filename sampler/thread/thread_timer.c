@@ -12,7 +12,7 @@
  * (the thread itself, or the one that creates or finds it); lock-free. thread.h tells who may do
  * what.
  */
-#include "sampler/thread/thread_timer.h"
+#include "sampler/thread/thread.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -29,9 +29,7 @@
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
-#include "sampler/thread/alternate_stack.h"
 #include "sampler/thread/signals.h"
-#include "sampler/thread/thread_table.h"
 
 /* Of /proc/self/status. */
 #define QUEUED "\nSigQ:"

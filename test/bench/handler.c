@@ -28,7 +28,7 @@
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/config/config.h"
-#include "sampler/region/channel.h"
+#include "sampler/region/ring.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/thread/thread.h"

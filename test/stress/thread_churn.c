@@ -16,13 +16,11 @@
 #include <unistd.h>
 
 #include "sampler/base/counters.h"
-#include "sampler/region/channel.h"
+#include "sampler/region/ring.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/thread_scan.h"
-#include "sampler/thread/thread_table.h"
 
 #define SPAWNERS 3U
 #define THREADS 300U /* by each spawner */

@@ -18,12 +18,11 @@
 #include <unistd.h>
 
 #include "sampler/base/counters.h"
-#include "sampler/region/channel.h"
+#include "sampler/region/ring.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
-#include "sampler/thread/thread_timer.h"
 
 #define SIGNO SIGUSR2
 #define RATE_HZ 100U

@@ -11,7 +11,7 @@
 #include "busy_thread.h"
 #include "sampled_host.h"
 #include "sampler/base/process.h"
-#include "sampler/thread/thread_scan.h"
+#include "sampler/thread/thread.h"
 #include "test/unit/emulated.h"
 
 static void *find_nothing(const char *name)

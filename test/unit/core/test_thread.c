@@ -18,8 +18,6 @@
 #include "sampler/base/process.h"
 #include "sampler/region/ring.h"
 #include "sampler/sampling/thread_account.h"
-#include "sampler/thread/thread_table.h"
-#include "sampler/thread/thread_timer.h"
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
 

@@ -12,11 +12,11 @@
 #include "clock_double.h"
 #include "kernel_double.h"
 #include "sampler/base/counters.h"
-#include "sampler/region/channel.h"
+#include "sampler/region/ring.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/span/active_span.h"
 #include "sampler/span/manual_label.h"
-#include "sampler/thread/thread_timer.h"
+#include "sampler/thread/thread.h"
 #include "span_host.h"
 #include "test/common/own_memory.h"
 

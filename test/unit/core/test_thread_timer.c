@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about arming timers: what the kernel is asked for, and that it really sends it. */
-#include "sampler/thread/thread_timer.h"
+#include "sampler/thread/thread.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 
 #include "export/exporter/host.h"
 #include "export/exporter/view.h"
-#include "sampler/region/channel.h"
+#include "sampler/region/ring.h"
 #include "sampler/region/region.h"
 #include "test/common/put_sample.h"
 

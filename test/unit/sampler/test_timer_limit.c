@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about how many timers the kernel's limit leaves us. */
-#include "sampler/thread/thread_timer.h"
+#include "sampler/thread/thread.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
