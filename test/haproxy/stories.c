@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What programs do with opentelemetry-c-wrapper, one story per run; what they say is explained in
- * tell.h. Usage: stories [story [milliseconds per piece of work]]; without a story, prints their
+ * tell.h. What every SDK can do is told in test/conformance; this is what is told of calls that only this
+ * one has, or refuses, and of CPU time. Usage: stories [story [milliseconds per piece of work]]; without a story, prints their
  * names.
  */
 #include <pthread.h>
@@ -10,15 +11,6 @@
 
 #include "test/haproxy/tell.h"
 #include "test/hosts/host.h"
-
-static void single(void)
-{
-	struct otelc_span *a = tell_start("a", "a");
-
-	tell_burn("a", "a");
-	tell_end(a);
-	tell_burn("-", "-");
-}
 
 static void nested(void)
 {
@@ -43,40 +35,6 @@ static void unrelated(void)
 	tell_end(b);
 	tell_burn("a", "a");
 	tell_end(a);
-}
-
-static void *child_of(void *a)
-{
-	struct otelc_span *b = tell_child("b", "a", a);
-
-	tell_burn("b", "a");
-	tell_end(b);
-	tell_burn("-", "-");
-	return NULL;
-}
-
-static void elsewhere(void)
-{
-	struct otelc_span *a = tell_start("a", "a");
-
-	tell_elsewhere(child_of, a);
-	tell_burn("a", "a");
-	tell_end(a);
-}
-
-static void *finish(void *span)
-{
-	tell_end(span);
-	return NULL;
-}
-
-static void handed_over(void)
-{
-	struct otelc_span *a = tell_start("a", "a");
-
-	tell_burn("a", "a");
-	tell_elsewhere(finish, a);
-	tell_burn("-", "-");
 }
 
 static void remote(void)
@@ -138,26 +96,6 @@ static void renamed(void)
 	tell_burn("b", "a");
 	tell_end(b);
 	tell_end(a);
-}
-
-/* An event loop: the request that came first is answered while the second one is still open. */
-static void event_loop(void)
-{
-	struct otelc_span *a = tell_start("a", "a");
-	struct otelc_span *b = tell_start("b", "b");
-	struct otelc_span *c;
-	struct otelc_span *d;
-
-	tell_end(a);
-	c = tell_start("c", "c");
-	d = tell_child("d", "c", c);
-	/* whose work this is only the host knows */
-	tell_burn("-", "-");
-	tell_end(b);
-	tell_burn("d", "c");
-	tell_end(c);
-	tell_end(d);
-	tell_burn("-", "-");
 }
 
 static void refused(void)
@@ -291,11 +229,9 @@ static const struct story {
 	const char *name;
 	void (*tell)(void);
 } stories[] = {
-	{"single", single},       {"nested", nested},   {"unrelated", unrelated},
-	{"elsewhere", elsewhere}, {"remote", remote},   {"handed_over", handed_over},
-	{"ends", ends},           {"renamed", renamed}, {"event_loop", event_loop},
-	{"refused", refused},     {"silent", silent},   {"tracers", tracers},
-	{"forked", forked},
+	{"nested", nested}, {"unrelated", unrelated}, {"remote", remote},
+	{"ends", ends},     {"renamed", renamed},     {"refused", refused},
+	{"silent", silent}, {"tracers", tracers},     {"forked", forked},
 };
 
 int main(int argc, char **argv)

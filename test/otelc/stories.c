@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What programs do with otap-labs/opentelemetry-c, one story per run; what they say is explained in
- * tell.h. Built as programs of several link modes and as a plugin.
+ * tell.h. What every SDK can do is told in test/conformance; this is what is told of calls that only this
+ * one has, or refuses, and of CPU time. Built as programs of several link modes and as a plugin.
  * Usage: stories [story [milliseconds per piece of work]]; without a story, prints their names.
  */
 #include "test/hosts/host.h"
@@ -10,15 +11,6 @@
 #define CONTEXTS_MAX 64
 
 __attribute__((visibility("default"))) int stories_run(int argc, char **argv);
-
-static void single(void)
-{
-	otel_span_t *a = tell_start("a", "a", NULL);
-
-	tell_burn("a", "a");
-	tell_finish(a);
-	tell_burn("-", "-");
-}
 
 static void nested(void)
 {
@@ -43,40 +35,6 @@ static void unrelated(void)
 	tell_finish(b);
 	tell_burn("a", "a");
 	tell_finish(a);
-}
-
-static void *child_of(void *a)
-{
-	otel_span_t *b = tell_start("b", "a", a);
-
-	tell_burn("b", "a");
-	tell_finish(b);
-	tell_burn("-", "-");
-	return NULL;
-}
-
-static void elsewhere(void)
-{
-	otel_span_t *a = tell_start("a", "a", NULL);
-
-	tell_elsewhere(child_of, a);
-	tell_burn("a", "a");
-	tell_finish(a);
-}
-
-static void *finish(void *span)
-{
-	tell_finish(span);
-	return NULL;
-}
-
-static void handed_over(void)
-{
-	otel_span_t *a = tell_start("a", "a", NULL);
-
-	tell_burn("a", "a");
-	tell_elsewhere(finish, a);
-	tell_burn("-", "-");
 }
 
 static otel_span_context_t *ids_of(const otel_span_t *span)
@@ -311,26 +269,6 @@ static void refused(void)
 	tell_finish(a);
 }
 
-/* Requests on one thread that overlap: a start does not tell which one it works for. */
-static void event_loop(void)
-{
-	otel_span_t *a = tell_start("a", "a", NULL);
-	otel_span_t *b;
-	otel_span_t *c;
-
-	tell_burn("a", "a");
-	b = tell_start("b", "b", NULL);
-	tell_burn("-", "-");
-	tell_finish(a);
-	tell_burn("b", "b");
-	c = tell_start("c", "c", NULL);
-	tell_burn("-", "-");
-	tell_finish(b);
-	tell_burn("c", "c");
-	tell_finish(c);
-}
-
-/* As a server does that knows the route only after it has begun. */
 /* A key that others write as well. */
 static void own_attribute(void)
 {
@@ -349,6 +287,7 @@ static void own_attribute(void)
 	tell_destroy(b);
 }
 
+/* As a server does that knows the route only after it has begun. */
 static void renamed(void)
 {
 	otel_span_t *a = tell_start("draft", NULL, NULL);
@@ -409,18 +348,15 @@ static const struct story {
 	const char *name;
 	void (*tell)(void);
 } stories[] = {
-	{"single", single},
 	{"nested", nested},
 	{"unrelated", unrelated},
-	{"elsewhere", elsewhere},
-	{"handed_over", handed_over},
+
 	{"remote", remote},
 	{"ambient", ambient},
 	{"scopes", scopes},
 	{"full_stack", full_stack},
 	{"ends", ends},
 	{"refused", refused},
-	{"event_loop", event_loop},
 	{"own_attribute", own_attribute},
 	{"renamed", renamed},
 	{"unnamed", unnamed},

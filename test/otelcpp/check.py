@@ -82,8 +82,7 @@ def check_cpu(host_path, spans_path, report_path, scope):
     wanted = collections.Counter()
     pieces = collections.Counter()
     for own, root, ns in host_lines(host_path, "cpu"):
-        # A span too deep to be known has no label of its own rather than another's.
-        name = (own if scope == "all" else root).replace("-", "").replace("deeper", "")
+        name = (own if scope == "all" else root).replace("-", "")
         wanted[name] += int(ns)
         pieces[name] += 1
     with open(report_path, encoding="utf-8") as file:

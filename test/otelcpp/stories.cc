@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program instrumented with opentelemetry-cpp, which tells one story per run. It says what it
+ * A program instrumented with opentelemetry-cpp, which tells one story per run. What every SDK can do is
+ * told in test/conformance; this is what only this one has, and CPU time. It says what it
  * does: a line "span NAME ROOT" per span that the SDK exports, ROOT being its local root, and a
  * line "cpu NAME ROOT NANOSECONDS" for work that belongs to a span ("- -" for work that belongs to
  * none), as measured by the thread's own clock. Usage: stories NAME MILLISECONDS-PER-PIECE-OF-WORK
@@ -324,23 +325,6 @@ static void out_of_order()
 	inner->End();
 }
 
-static void double_end()
-{
-	auto span = start("twice", "twice");
-
-	work("twice", "twice");
-	span->End();
-	span->End();
-	work_alone();
-	/* may get the memory of the one before */
-	span = SpanPtr{};
-	auto next = start("next", "next");
-
-	work("next", "next");
-	next->End();
-	next->End();
-}
-
 static void destroyed()
 {
 	{
@@ -571,28 +555,6 @@ static void renamed()
 	route->UpdateName("late");
 }
 
-/* The profiler knows 128 open spans of a thread; of those below it knows the root. */
-static void descend(int level)
-{
-	const char *name = level < 128 ? "level" : "deeper";
-	auto span = start(name, "level");
-	trace::Scope scope(span);
-
-	if (level == 10 || level == 127 || level == 135)
-		work(name, "level");
-	if (level < 150)
-		descend(level + 1);
-	if (level == 127)
-		work(name, "level");
-	span->End();
-}
-
-static void deep()
-{
-	descend(0);
-	work_alone();
-}
-
 static void say_attribute(const char *span, const char *key, const char *value)
 {
 	std::printf("attribute %s %s %s\n", span, key, value);
@@ -675,13 +637,11 @@ static const Story stories[] = {
 	{"remote", remote, true},
 	{"parents", parents, true},
 	{"out_of_order", out_of_order, true},
-	{"double_end", double_end, false},
 	{"destroyed", destroyed, true},
 	{"tokens", tokens, true},
 	{"own_storage", own_storage, true},
 	{"deaf_storage", deaf_storage, false},
 	{"renamed", renamed, true},
-	{"deep", deep, true},
 	{"own_attributes", own_attributes, true},
 	{"piled_up", piled_up, false},
 	{"unsampled", not_recorded, false},
