@@ -7,7 +7,7 @@
  * own handler for the signal that we sample with, so we look after ours then (sampler/thread/signals.h).
  *
  * Where a handler of the host uses alternate signal stacks, ours has to run there too
- * (sampler/thread/alternate_stack.h), so we look on when the first such handler is set, and when a
+ * (sampler/thread/signals.h), so we look on when the first such handler is set, and when a
  * thread changes its stack. Dispositions themselves are the host's business: our signal is none that it
  * can name.
  *

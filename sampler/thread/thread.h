@@ -73,7 +73,7 @@ struct sp_thread_part {
 /* Why a thread has no timer. */
 enum sp_unarmed {
 	SP_UNARMED_NOT,     /* it has one, or nobody has tried */
-	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING (thread_timer.h) */
+	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING (sp_timer_limit_look()) */
 	SP_UNARMED_REFUSED, /* by the kernel */
 	SP_UNARMED_STACK,   /* it, or its alternate signal stack, is too small for a signal */
 	SP_UNARMED_N
