@@ -26,6 +26,16 @@
 
 #define SP_REST_FACTOR 50U
 
+#define SP_PAGE UINT64_C(4096)
+/* Unwinding one stack touches two or three pages of each object. A power of two. */
+#define SP_PAGES 256U
+
+/* Of a file, where it is mapped. */
+struct page {
+	uint64_t at; /* 0 = empty */
+	uint8_t byte[SP_PAGE];
+};
+
 /* There are two: of this refresh and of the last one. */
 struct list {
 	struct sp_host_object *object;
@@ -43,7 +53,7 @@ struct sp_host_objects {
 	struct sp_object_files files;
 	struct list now;
 	struct list next;
-	uint64_t generation;
+	struct page *memory; /* SP_PAGES; NULL until one is read */
 	uint64_t end_ns;
 	uint64_t took_ns;
 };
@@ -195,30 +205,15 @@ static int look(struct sp_host_objects *h)
 	return err;
 }
 
-static bool is_news(const struct sp_host_objects *h)
-{
-	if (h->now.n != h->next.n)
-		return true;
-	for (size_t i = 0; i < h->now.n; i++) {
-		const struct sp_host_object *a = &h->now.object[i];
-		const struct sp_host_object *b = &h->next.object[i];
-
-		/* The file of the old one still exists, because files are dropped later. */
-		if (a->file->serial != b->file->serial || a->bias != b->bias || a->lo != b->lo ||
-		    a->hi != b->hi)
-			return true;
-	}
-	return false;
-}
-
 /* Replaces the known list by the one that was read. */
 static void take_over(struct sp_host_objects *h)
 {
 	struct list list = h->now;
 	struct sp_maps maps = h->maps;
 
-	if (is_news(h))
-		h->generation++;
+	/* Another object may be mapped there now, and a page costs some microseconds to read. */
+	free(h->memory);
+	h->memory = NULL;
 	h->now = h->next;
 	h->next = list;
 	h->maps = h->reading;
@@ -284,6 +279,7 @@ void sp_host_objects_free(struct sp_host_objects *h)
 	if (h == NULL)
 		return;
 	sp_object_files_fini(&h->files);
+	free(h->memory);
 	free(h->now.object);
 	free(h->next.object);
 	sp_maps_fini(&h->maps);
@@ -300,11 +296,6 @@ struct sp_host_objects *sp_host_objects_copy(const struct sp_host_objects *h)
 		return NULL;
 	}
 	return copy;
-}
-
-uint64_t sp_host_objects_generation(const struct sp_host_objects *h)
-{
-	return h->generation;
 }
 
 size_t sp_host_objects_count(const struct sp_host_objects *h)
@@ -342,50 +333,9 @@ const char *sp_host_objects_proc(const struct sp_host_objects *h)
 }
 
 /*
- * Memory of a host's objects is read out of their files. Segments that are writable are left out: the
- * loader has relocated them, so the file does not say what they contain.
+ * Memory is read out of files. Segments that are writable are left out: the loader has relocated them, so the file
+ * does not say what they contain.
  */
-
-#define SP_PAGE UINT64_C(4096)
-/* Unwinding one stack touches two or three pages of each object. A power of two. */
-#define SP_PAGES 256U
-
-struct page {
-	uint64_t at; /* 0 = empty */
-	uint8_t byte[SP_PAGE];
-};
-
-struct sp_mapped {
-	const struct sp_host_objects *host;
-	uint64_t generation; /* generation of the objects when the pages were read */
-	struct page page[SP_PAGES];
-};
-
-struct sp_mapped *sp_mapped_new(const struct sp_host_objects *host)
-{
-	struct sp_mapped *m = calloc(1, sizeof(*m));
-
-	if (m != NULL)
-		m->host = host;
-	return m;
-}
-
-void sp_mapped_free(struct sp_mapped *m)
-{
-	free(m);
-}
-
-bool sp_mapped_find(const struct sp_mapped *m, uint64_t addr, struct sp_mapped_object *object)
-{
-	const struct sp_host_object *o = sp_host_objects_find(m->host, addr);
-
-	if (o == NULL)
-		return false;
-	object->lo = o->lo;
-	object->hi = o->hi;
-	object->eh_frame_hdr = o->file->eh_frame_hdr != 0 ? o->bias + o->file->eh_frame_hdr : 0;
-	return true;
-}
 
 /*
  * Whole pages, because the loader maps segments in pages, and fills the last page of a file with
@@ -411,34 +361,33 @@ static bool read_page(const struct sp_host_object *o, uint64_t at, struct page *
 	return false;
 }
 
-static const struct page *page_of(struct sp_mapped *m, uint64_t at)
+static const struct page *page_of(struct sp_host_objects *h, uint64_t at)
 {
-	struct page *page = &m->page[at / SP_PAGE % SP_PAGES];
+	struct page *page;
 
-	if (m->generation != sp_host_objects_generation(m->host))
-		for (unsigned i = 0; i < SP_PAGES; i++)
-			m->page[i].at = 0;
-	m->generation = sp_host_objects_generation(m->host);
-	if (at == 0)
+	if (h->memory == NULL)
+		h->memory = calloc(SP_PAGES, sizeof(*h->memory));
+	if (h->memory == NULL || at == 0)
 		return NULL;
+	page = &h->memory[at / SP_PAGE % SP_PAGES];
 	if (page->at == at)
 		return page;
 	page->at = 0;
 	/* The object may begin inside of its first page, or end inside of its last one. */
-	if (!read_page(sp_host_objects_find(m->host, at + SP_PAGE - 1), at, page) &&
-	    !read_page(sp_host_objects_find(m->host, at), at, page))
+	if (!read_page(sp_host_objects_find(h, at + SP_PAGE - 1), at, page) &&
+	    !read_page(sp_host_objects_find(h, at), at, page))
 		return NULL;
 	page->at = at;
 	return page;
 }
 
-bool sp_mapped_read(struct sp_mapped *m, uint64_t addr, void *out, unsigned bytes)
+bool sp_host_objects_read(struct sp_host_objects *h, uint64_t addr, void *out, unsigned bytes)
 {
 	uint8_t *to = out;
 
 	while (bytes > 0) {
 		uint64_t skip = addr % SP_PAGE;
-		const struct page *page = page_of(m, addr - skip);
+		const struct page *page = page_of(h, addr - skip);
 		unsigned n = bytes < SP_PAGE - skip ? bytes : (unsigned)(SP_PAGE - skip);
 
 		if (page == NULL)
@@ -451,9 +400,9 @@ bool sp_mapped_read(struct sp_mapped *m, uint64_t addr, void *out, unsigned byte
 	return true;
 }
 
-bool sp_mapped_is_data(const struct sp_mapped *m, uint64_t addr)
+bool sp_host_objects_is_data(const struct sp_host_objects *h, uint64_t addr)
 {
-	const struct sp_host_object *o = sp_host_objects_find(m->host, addr);
+	const struct sp_host_object *o = sp_host_objects_find(h, addr);
 
 	for (unsigned i = 0; o != NULL && i < o->file->loads; i++) {
 		const struct sp_object_load *l = &o->file->load[i];

@@ -50,9 +50,6 @@ int sp_host_objects_refresh(struct sp_host_objects *h);
 /* False if a refresh now would make refreshing take more than a fiftieth of the time. */
 bool sp_host_objects_due(const struct sp_host_objects *h);
 
-/* A number that changes whenever a refresh changed anything. */
-uint64_t sp_host_objects_generation(const struct sp_host_objects *h);
-
 /* Ascending, and none overlaps with a load of another one. */
 size_t sp_host_objects_count(const struct sp_host_objects *h);
 const struct sp_host_object *sp_host_objects_get(const struct sp_host_objects *h, size_t i);
@@ -68,32 +65,13 @@ const char *sp_host_objects_path(const struct sp_host_objects *h, const struct s
 const char *sp_host_objects_proc(const struct sp_host_objects *h);
 
 /*
- * The memory of a host's objects as far as their files show it: everything that is mapped and not
- * writable, that is, code, call frame information and constants. Pages are read once and kept until
- * the host's objects change.
+ * Reads memory of the objects as far as their files show it: everything that is mapped and not writable, that is, code,
+ * call frame information and constants. Pages are kept until the next refresh. False unless all bytes
+ * lie in readable segments of objects that nobody writes to.
  */
-struct sp_mapped;
+bool sp_host_objects_read(struct sp_host_objects *h, uint64_t addr, void *out, unsigned bytes);
 
-/* An object by an address in it. */
-struct sp_mapped_object {
-	uint64_t lo; /* [lo, hi): all its segments */
-	uint64_t hi;
-	uint64_t eh_frame_hdr; /* 0 = none */
-};
-
-/* NULL when out of memory. The objects must outlive it. */
-struct sp_mapped *sp_mapped_new(const struct sp_host_objects *host);
-void sp_mapped_free(struct sp_mapped *m);
-
-/* The object that addr lies in. False if there is none. */
-bool sp_mapped_find(const struct sp_mapped *m, uint64_t addr, struct sp_mapped_object *object);
-
-/* False unless all bytes lie in readable segments of objects that nobody writes to. */
-bool sp_mapped_read(struct sp_mapped *m, uint64_t addr, void *out, unsigned bytes);
-
-/*
- * True if the address is in a writable segment: there is memory, but no file says what it contains.
- */
-bool sp_mapped_is_data(const struct sp_mapped *m, uint64_t addr);
+/* True if the address is in a writable segment: there is memory, but no file says what it contains. */
+bool sp_host_objects_is_data(const struct sp_host_objects *h, uint64_t addr);
 
 #endif

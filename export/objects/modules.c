@@ -497,7 +497,7 @@ struct sp_modules *sp_modules_copy(const struct sp_modules *m)
 	return NULL;
 }
 
-const struct sp_host_objects *sp_modules_host(const struct sp_modules *m)
+struct sp_host_objects *sp_modules_host(const struct sp_modules *m)
 {
 	return m->host;
 }

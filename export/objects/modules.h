@@ -65,7 +65,7 @@ struct sp_modules *sp_modules_copy(const struct sp_modules *m);
 int sp_modules_refresh(struct sp_modules *m);
 
 /* What the last refresh looked at; lives as long as the modules. */
-const struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
+struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
 
 /*
  * A module event: the handler found this object before the samples that follow. If another object

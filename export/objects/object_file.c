@@ -348,14 +348,12 @@ static void free_file(struct sp_object_file *f)
 static struct sp_object_file *new_file(const struct sp_object_host *host, const struct sp_map *map,
 				       const char *mapped)
 {
-	static uint32_t serials;
 	struct sp_object_file *f = calloc(1, sizeof(*f));
 	struct source own = {.fd = -1};
 	int err;
 
 	if (f == NULL)
 		return NULL;
-	f->serial = ++serials;
 	f->device = map->device;
 	f->inode = map->inode;
 	f->vdso = map->inode == 0;

@@ -33,7 +33,6 @@ struct sp_object_file {
 	char *mapped;    /* path of the mapping, as the kernel has it; owned */
 	char *path;      /* to open; NULL = none of the file's paths leads to it; owned */
 	struct stat st;  /* of path, when it was opened */
-	uint32_t serial; /* never of two files */
 	bool known;      /* it is an ELF file, and what follows is true */
 	bool vdso;
 	uint64_t phdr;         /* ELF address of the program headers; 0 = they are not mapped */

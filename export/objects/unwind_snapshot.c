@@ -20,9 +20,8 @@
 
 /* Zero at first, but for the host's objects. */
 struct space {
-	unw_addr_space_t space; /* both NULL before it is opened */
-	struct sp_mapped *mapped;
-	const struct sp_host_objects *host;
+	unw_addr_space_t space; /* NULL before it is opened */
+	struct sp_host_objects *host;
 	struct sp_unwinder_stack stack;
 	uint64_t reg[SP_ARCH_REGS]; /* of the snapshot, and what was found out */
 	uint64_t function;          /* where that of the last pc asked for begins */
@@ -65,24 +64,25 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 			  int need_unwind_info, void *arg)
 {
 	struct space *s = arg;
-	struct sp_mapped_object object;
+	const struct sp_host_object *object = sp_host_objects_find(s->host, ip);
+	uint64_t at = object != NULL ? object->bias + object->file->eh_frame_hdr : 0;
 	struct eh_frame_hdr hdr;
 	unw_dyn_info_t di;
 	int rc;
 
 	s->described = false;
-	if (!sp_mapped_find(s->mapped, ip, &object) || object.eh_frame_hdr == 0 ||
-	    !sp_mapped_read(s->mapped, object.eh_frame_hdr, &hdr, sizeof(hdr)))
+	if (object == NULL || object->file->eh_frame_hdr == 0 ||
+	    !sp_host_objects_read(s->host, at, &hdr, sizeof(hdr)))
 		return -UNW_ENOINFO;
 	if (hdr.version != SP_EH_HDR_VERSION || hdr.frame_encoding != SP_EH_PCREL_SDATA4 ||
 	    hdr.count_encoding != SP_EH_UDATA4 || hdr.table_encoding != SP_EH_DATAREL_SDATA4)
 		return -UNW_ENOINFO;
 	memset(&di, 0, sizeof(di));
 	di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
-	di.start_ip = object.lo;
-	di.end_ip = object.hi;
-	di.u.rti.segbase = object.eh_frame_hdr;
-	di.u.rti.table_data = object.eh_frame_hdr + sizeof(hdr);
+	di.start_ip = object->lo;
+	di.end_ip = object->hi;
+	di.u.rti.segbase = at;
+	di.u.rti.table_data = at + sizeof(hdr);
 	/* In words; a row is two numbers of 4 bytes. */
 	di.u.rti.table_len = hdr.count;
 	s->describing = true;
@@ -126,13 +126,13 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 		memcpy(value, stack->copy + at, sizeof(*value));
 		return 0;
 	}
-	if (sp_mapped_read(s->mapped, addr, value, sizeof(*value)))
+	if (sp_host_objects_read(s->host, addr, value, sizeof(*value)))
 		return 0;
 	/*
 	 * Call frame information of C++ contains a pointer, in data, to its personality routine.
 	 * Nobody needs that here, but without it libunwind rejects the rest.
 	 */
-	if (s->describing && sp_mapped_is_data(s->mapped, addr)) {
+	if (s->describing && sp_host_objects_is_data(s->host, addr)) {
 		*value = 0;
 		return 0;
 	}
@@ -203,13 +203,11 @@ static bool open_space(struct space *s)
 		.get_proc_name = no_name,
 	};
 
-	if (s->mapped == NULL)
-		s->mapped = sp_mapped_new(s->host);
 	if (s->space == NULL)
 		s->space = unw_create_addr_space(&accessors, 0);
 	if (s->space != NULL)
 		(void)unw_set_caching_policy(s->space, UNW_CACHE_NONE);
-	return s->mapped != NULL && s->space != NULL;
+	return s->space != NULL;
 }
 
 /* One word, as libunwind reads it. False if there is none. */
@@ -218,7 +216,7 @@ static bool read_word(struct space *s, uint64_t at, unw_word_t *word)
 	return access_mem(s->space, at, word, 0, s) == 0;
 }
 
-struct sp_unwinder *sp_unwinder_new(const struct sp_host_objects *host)
+struct sp_unwinder *sp_unwinder_new(struct sp_host_objects *host)
 {
 	struct sp_unwinder *u = calloc(1, sizeof(*u));
 
@@ -233,7 +231,6 @@ void sp_unwinder_free(struct sp_unwinder *u)
 		return;
 	if (u->from.space != NULL)
 		unw_destroy_addr_space(u->from.space);
-	sp_mapped_free(u->from.mapped);
 	free(u);
 }
 
@@ -242,7 +239,8 @@ static bool at_sigreturn(struct sp_unwinder *u, uint64_t ip)
 {
 	uint8_t code[SP_ARCH_SIGRETURN_BYTES];
 
-	return sp_mapped_read(u->from.mapped, ip, code, sizeof(code)) && sp_arch_is_sigreturn(code);
+	return sp_host_objects_read(u->from.host, ip, code, sizeof(code)) &&
+	       sp_arch_is_sigreturn(code);
 }
 
 struct place {
@@ -350,14 +348,14 @@ static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, st
 
 #if defined(__x86_64__)
 /* "jmp *slot(%rip)", the stub of a PLT, as it is or behind endbr64 and with bnd: where its slot is. 0 = none. */
-static uint64_t slot_of_stub(struct sp_mapped *code_of, uint64_t at)
+static uint64_t slot_of_stub(struct sp_host_objects *code_of, uint64_t at)
 {
 	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 	uint8_t code[11];
 	unsigned skip = 0;
 	int32_t relative;
 
-	if (!sp_mapped_read(code_of, at, code, sizeof(code)))
+	if (!sp_host_objects_read(code_of, at, code, sizeof(code)))
 		return 0;
 	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
 		skip = sizeof(endbr64);
@@ -381,12 +379,12 @@ static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
 	uint8_t code[6];
 
 	if (at < SP_CODE_START ||
-	    !sp_mapped_read(u->from.mapped, at - sizeof(code), code, sizeof(code)))
+	    !sp_host_objects_read(u->from.host, at - sizeof(code), code, sizeof(code)))
 		return false;
 	memcpy(&relative, code + 2, sizeof(relative));
 	if (code[1] == 0xe8) {
 		target = at + (uint64_t)(int64_t)relative;
-		slot = slot_of_stub(u->from.mapped, target);
+		slot = slot_of_stub(u->from.host, target);
 	} else if (code[0] == 0xff && code[1] == 0x15) {
 		slot = at + (uint64_t)(int64_t)relative;
 	}
@@ -401,7 +399,7 @@ static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
 	uint32_t code;
 
 	return at >= SP_CODE_START && at % 4 == 0 &&
-	       sp_mapped_read(u->from.mapped, at - 4, &code, 4) &&
+	       sp_host_objects_read(u->from.host, at - 4, &code, 4) &&
 	       (code & 0xfc000000U) == 0x94000000U &&
 	       at - 4 + (uint64_t)(int64_t)((int32_t)(code << 6) >> 4) == function;
 }

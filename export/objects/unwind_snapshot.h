@@ -16,7 +16,7 @@ struct sp_unwinder;
  * NULL when out of memory. Most of what it needs is allocated with the first snapshot. The objects
  * must outlive it.
  */
-struct sp_unwinder *sp_unwinder_new(const struct sp_host_objects *host);
+struct sp_unwinder *sp_unwinder_new(struct sp_host_objects *host);
 void sp_unwinder_free(struct sp_unwinder *u);
 
 /*

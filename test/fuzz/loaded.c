@@ -138,18 +138,16 @@ static void write_file(void)
 	FUZZ_CHECK(fclose(maps) == 0);
 }
 
-static void ask_mapped(const struct sp_host_objects *host)
+static void ask_memory(struct sp_host_objects *host)
 {
-	struct sp_mapped *m = sp_mapped_new(host);
-	struct sp_mapped_object found;
+	const struct sp_host_object *found = sp_host_objects_find(host, AT);
 	uint64_t word;
 
-	FUZZ_CHECK(m != NULL);
-	if (sp_mapped_find(m, AT, &found))
-		FUZZ_CHECK(found.lo <= AT && AT < found.hi);
+	if (found != NULL)
+		FUZZ_CHECK(found->lo <= AT && AT < found->hi);
 	for (size_t at = 0; at <= object.size; at += 511) {
 		bool inside = at + sizeof(word) <= object.size;
-		bool there = sp_mapped_read(m, AT + at, &word, sizeof(word));
+		bool there = sp_host_objects_read(host, AT + at, &word, sizeof(word));
 
 		if (object.loads)
 			continue;
@@ -157,8 +155,7 @@ static void ask_mapped(const struct sp_host_objects *host)
 		FUZZ_CHECK(!inside || at < sizeof(ElfW(Ehdr)) ||
 			   memcmp(&word, object.image + at, sizeof(word)) == 0);
 	}
-	(void)sp_mapped_is_data(m, AT);
-	sp_mapped_free(m);
+	(void)sp_host_objects_is_data(host, AT);
 }
 
 static void ask_modules(void)
@@ -171,7 +168,7 @@ static void ask_modules(void)
 	mod = sp_modules_find(m, AT, sp_modules_epoch(m));
 	FUZZ_CHECK(mod != NULL || object.loads);
 	FUZZ_CHECK(mod == NULL || mod->build_id_len <= SP_BUILD_ID_MAX);
-	ask_mapped(sp_modules_host(m));
+	ask_memory(sp_modules_host(m));
 	sp_modules_free(m);
 }
 

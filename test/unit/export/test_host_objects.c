@@ -154,20 +154,6 @@ Test(host_objects, are_those_that_the_loader_lists)
 	cr_expect_gt(compared, 5);
 }
 
-Test(host_objects, change_nothing_when_nothing_changed)
-{
-	uint64_t generation;
-
-	fake_host_map(fake_host_object("a.so", 0x1000, 1), 0x10000, 0x1000);
-	cr_assert_eq(sp_host_objects_refresh(host), 0);
-	generation = sp_host_objects_generation(host);
-	cr_assert_eq(sp_host_objects_refresh(host), 0);
-	cr_expect_eq(sp_host_objects_generation(host), generation);
-	fake_host_map(fake_host_object("b.so", 0x1000, 1), 0x20000, 0x1000);
-	cr_assert_eq(sp_host_objects_refresh(host), 0);
-	cr_expect_neq(sp_host_objects_generation(host), generation);
-}
-
 /* A package manager writes the new file beside the old one and renames it. */
 Test(host_objects, are_not_believed_of_a_file_of_another_inode)
 {

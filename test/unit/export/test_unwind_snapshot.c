@@ -281,34 +281,26 @@ Test(unwind_snapshot, survives_a_real_one_with_bytes_changed)
 Test(mapped, reads_what_is_there_across_pages, .timeout = 20)
 {
 	struct sp_host_objects *own = sp_host_objects_new("/proc/self", -1);
-	struct sp_mapped *m = sp_mapped_new(own);
-	struct sp_mapped_object object;
 	static uint8_t copy[9000];
 
 	cr_assert_eq(sp_host_objects_refresh(own), 0);
-	cr_assert(sp_mapped_find(m, (uint64_t)(uintptr_t)qsort, &object));
-	cr_assert_leq(object.lo, (uint64_t)(uintptr_t)qsort);
-	cr_assert_gt(object.hi, (uint64_t)(uintptr_t)qsort);
-	cr_assert_neq(object.eh_frame_hdr, 0);
-	cr_assert(sp_mapped_read(m, (uint64_t)(uintptr_t)qsort, copy, sizeof(copy)));
+	cr_assert(sp_host_objects_find(own, (uint64_t)(uintptr_t)qsort) != NULL);
+	cr_assert(sp_host_objects_read(own, (uint64_t)(uintptr_t)qsort, copy, sizeof(copy)));
 	cr_assert_arr_eq(copy, (const void *)(uintptr_t)qsort, sizeof(copy));
-	sp_mapped_free(m);
 	sp_host_objects_free(own);
 }
 
 Test(mapped, reads_the_vdso, .timeout = 20)
 {
 	struct sp_host_objects *own = sp_host_objects_new("/proc/self", -1);
-	struct sp_mapped *m = sp_mapped_new(own);
 	uint64_t at = getauxval(AT_SYSINFO_EHDR);
 	uint8_t copy[4096];
 
 	if (at == 0)
 		cr_skip_test("this kernel has no vdso");
 	cr_assert_eq(sp_host_objects_refresh(own), 0);
-	cr_assert(sp_mapped_read(m, at, copy, sizeof(copy)));
+	cr_assert(sp_host_objects_read(own, at, copy, sizeof(copy)));
 	cr_assert_arr_eq(copy, (const void *)(uintptr_t)at, sizeof(copy)); // NOLINT
-	sp_mapped_free(m);
 	sp_host_objects_free(own);
 }
 
@@ -316,17 +308,15 @@ Test(mapped, reads_the_vdso, .timeout = 20)
 Test(mapped, reads_an_object_in_the_gap_of_another_one, .timeout = 20)
 {
 	struct sp_host_objects *objects = sp_host_objects_new(fake_host_start(), -1);
-	struct sp_mapped *m = sp_mapped_new(objects);
 	const char *outer = fake_host_object("outer.so", 0x2000, 1);
 	uint8_t id = 0;
 
 	fake_host_map_around(outer, fake_host_object("inner.so", 0x800, 2));
 	cr_assert_eq(sp_host_objects_refresh(objects), 0);
-	cr_assert(sp_mapped_read(m, 0x10000 + FAKE_BUILD_ID_AT, &id, 1));
+	cr_assert(sp_host_objects_read(objects, 0x10000 + FAKE_BUILD_ID_AT, &id, 1));
 	cr_expect_eq(id, 1);
-	cr_assert(sp_mapped_read(m, 0x20000 + FAKE_BUILD_ID_AT, &id, 1));
+	cr_assert(sp_host_objects_read(objects, 0x20000 + FAKE_BUILD_ID_AT, &id, 1));
 	cr_expect_eq(id, 2);
-	sp_mapped_free(m);
 	sp_host_objects_free(objects);
 	fake_host_end();
 }
@@ -336,45 +326,39 @@ static int written = 1;
 Test(mapped, refuses_what_no_file_tells_of, .timeout = 20)
 {
 	struct sp_host_objects *own = sp_host_objects_new("/proc/self", -1);
-	struct sp_mapped *m = sp_mapped_new(own);
-	struct sp_mapped_object object;
 	char *heap = malloc(64);
 	uint64_t word;
 
 	cr_assert_eq(sp_host_objects_refresh(own), 0);
-	cr_assert(!sp_mapped_find(m, (uint64_t)(uintptr_t)heap, &object));
-	cr_assert(!sp_mapped_read(m, (uint64_t)(uintptr_t)heap, &word, sizeof(word)));
-	cr_assert(!sp_mapped_is_data(m, (uint64_t)(uintptr_t)heap));
-	cr_assert(sp_mapped_find(m, (uint64_t)(uintptr_t)&written, &object));
-	cr_assert(!sp_mapped_read(m, (uint64_t)(uintptr_t)&written, &word, sizeof(word)));
-	cr_assert(sp_mapped_is_data(m, (uint64_t)(uintptr_t)&written));
-	cr_assert(!sp_mapped_is_data(m, (uint64_t)(uintptr_t)qsort));
-	cr_assert(!sp_mapped_read(m, 0, &word, sizeof(word)));
-	cr_assert(!sp_mapped_read(m, 8, &word, sizeof(word)));
-	cr_assert(!sp_mapped_read(m, UINT64_MAX - 3, &word, sizeof(word)));
+	cr_assert(sp_host_objects_find(own, (uint64_t)(uintptr_t)heap) == NULL);
+	cr_assert(!sp_host_objects_read(own, (uint64_t)(uintptr_t)heap, &word, sizeof(word)));
+	cr_assert(!sp_host_objects_is_data(own, (uint64_t)(uintptr_t)heap));
+	cr_assert(sp_host_objects_find(own, (uint64_t)(uintptr_t)&written) != NULL);
+	cr_assert(!sp_host_objects_read(own, (uint64_t)(uintptr_t)&written, &word, sizeof(word)));
+	cr_assert(sp_host_objects_is_data(own, (uint64_t)(uintptr_t)&written));
+	cr_assert(!sp_host_objects_is_data(own, (uint64_t)(uintptr_t)qsort));
+	cr_assert(!sp_host_objects_read(own, 0, &word, sizeof(word)));
+	cr_assert(!sp_host_objects_read(own, 8, &word, sizeof(word)));
+	cr_assert(!sp_host_objects_read(own, UINT64_MAX - 3, &word, sizeof(word)));
 	free(heap);
-	sp_mapped_free(m);
 	sp_host_objects_free(own);
 }
 
 Test(mapped, forgets_objects_that_are_gone, .timeout = 20, .fini = fake_host_end)
 {
 	struct sp_host_objects *other = sp_host_objects_new(fake_host_start(), -1);
-	struct sp_mapped *m = sp_mapped_new(other);
-	struct sp_mapped_object object;
 	uint64_t word;
 
 	fake_host_map(fake_host_object("first.so", 0x1000, 1), 0x10000, 0x1000);
 	cr_assert_eq(sp_host_objects_refresh(other), 0);
-	cr_assert(sp_mapped_find(m, 0x10000, &object));
-	cr_assert(sp_mapped_read(m, 0x10000, &word, sizeof(word)));
+	cr_assert(sp_host_objects_find(other, 0x10000) != NULL);
+	cr_assert(sp_host_objects_read(other, 0x10000, &word, sizeof(word)));
 	cr_assert_eq(memcmp(&word, "\177ELF", 4), 0);
 	fake_host_unmap_all();
 	fake_host_map(fake_host_object("second.so", 0x1000, 2), 0x20000, 0x1000);
 	cr_assert_eq(sp_host_objects_refresh(other), 0);
 
-	cr_assert(!sp_mapped_find(m, 0x10000, &object));
-	cr_assert(!sp_mapped_read(m, 0x10000, &word, sizeof(word)));
-	sp_mapped_free(m);
+	cr_assert(sp_host_objects_find(other, 0x10000) == NULL);
+	cr_assert(!sp_host_objects_read(other, 0x10000, &word, sizeof(word)));
 	sp_host_objects_free(other);
 }
