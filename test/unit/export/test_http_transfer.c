@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers: that nobody waits for one, when it ends, and what is known of it then. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <time.h>
 
 #include "export/util/clock.h"
@@ -191,7 +192,9 @@ Test(http_transfer, a_connection_is_closed_that_is_idle_for_some_seconds, .timeo
 	sp_http_rest(http, now);
 	cr_expect_gt(open_descriptors(), before, "too soon");
 	sp_http_rest(http, sp_clock_mono_ns() + 5 * SP_NS_PER_S);
-	cr_expect_leq(open_descriptors(), before);
+	/* The server, which is in this process, closes its end when it sees ours closed. */
+	while (open_descriptors() > before)
+		(void)sched_yield();
 	send_small();
 	cr_expect_eq(reply.status, 200, "%s", reply.text);
 	stop_server();
