@@ -30,10 +30,10 @@ struct sp_object_load {
 struct sp_object_file {
 	uint64_t device; /* as the mapping has them */
 	uint64_t inode;
-	char *mapped;    /* path of the mapping, as the kernel has it; owned */
-	char *path;      /* to open; NULL = none of the file's paths leads to it; owned */
-	struct stat st;  /* of path, when it was opened */
-	bool known;      /* it is an ELF file, and what follows is true */
+	char *mapped;   /* path of the mapping, as the kernel has it; owned */
+	char *path;     /* to open; NULL = none of the file's paths leads to it; owned */
+	struct stat st; /* of path, when it was opened */
+	bool known;     /* it is an ELF file, and what follows is true */
 	bool vdso;
 	uint64_t phdr;         /* ELF address of the program headers; 0 = they are not mapped */
 	uint64_t eh_frame_hdr; /* ELF address; 0 = none */

@@ -24,8 +24,8 @@
 #include "sampler/base/arena.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/monotonic.h"
-#include "sampler/region/ring.h"
 #include "sampler/region/names.h"
+#include "sampler/region/ring.h"
 #include "sampler/unwind/object_sig.h"
 
 /* A handler that still uses an old ring is done by then, unless its thread is stopped. */

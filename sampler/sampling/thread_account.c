@@ -28,8 +28,8 @@
 #include "sampler/base/cpu_clock.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_table.h"
-#include "sampler/region/ring.h"
 #include "sampler/region/names.h"
+#include "sampler/region/ring.h"
 #include "sampler/span/active_span.h"
 #include "sampler/thread/thread.h"
 

@@ -18,9 +18,9 @@
 
 #include "sampler/base/counters.h"
 #include "sampler/base/monotonic.h"
-#include "sampler/region/ring.h"
 #include "sampler/region/names.h"
 #include "sampler/region/region.h"
+#include "sampler/region/ring.h"
 #include "sampler/sampling/handler.h"
 
 #define PRODUCERS 4U

@@ -9,8 +9,8 @@
 
 #include "export/exporter/host.h"
 #include "export/exporter/view.h"
-#include "sampler/region/ring.h"
 #include "sampler/region/region.h"
+#include "sampler/region/ring.h"
 #include "test/common/put_sample.h"
 
 /* Behind the header, on a page. */

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "sampler/base/counters.h"
-#include "sampler/region/ring.h"
 #include "sampler/region/names.h"
+#include "sampler/region/ring.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/unwind/object_sig.h"
 #include "test/common/put_sample.h"
