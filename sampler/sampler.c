@@ -139,7 +139,6 @@ static int prepare(const struct sp_config *cfg)
 		.name = cfg->span_name_scope,
 		.trace_id = cfg->trace_id,
 	};
-	sp_shown_label_parts_only = cfg->span_times && !cfg->off_cpu && !cfg->wall;
 	sp_shown_label_notes_waits =
 		cfg->attributes != SP_ATTRIBUTES_NEVER && (cfg->off_cpu || cfg->wall);
 	h->thread_name = cfg->thread_name;

@@ -57,7 +57,7 @@ struct put_arg {
 
 static void put_sample(const struct sp_sample *s, const struct put_arg *p)
 {
-	uint32_t thread = sp_thread_names_put(p->d->threads, s->thread_name, true);
+	uint32_t thread = sp_thread_names_put(p->d->threads, s->thread_name);
 
 	sp_stack_loss_count(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
 	p->d->sampled[s->span_id != 0]++;
@@ -72,7 +72,7 @@ static void put_cpu_time(const struct sp_cpu_time *t, const struct put_arg *p)
 	memcpy(name, t->thread_name, sizeof(name));
 	if (p->d->threads != NULL && name[0] == '\0' && t->tid != 0)
 		p->ops->thread_name(p->ops->arg, t->tid, name);
-	thread = sp_thread_names_put(p->d->threads, name, true);
+	thread = sp_thread_names_put(p->d->threads, name);
 	sp_stack_loss_count(p->ops, sp_stack_map_put_cpu_time(p->d->map, t, p->epoch, thread));
 }
 
@@ -256,7 +256,6 @@ static void hand_over(struct sp_target *t)
 	uint64_t samples, waits;
 	struct moment end;
 
-	sp_waits_settle(d->waits);
 	/* What was collected is lost then, as the process is told to be served no more. */
 	if (has_collected(d) && !ops->may_open(ops->arg))
 		return;
@@ -313,7 +312,7 @@ static void write_status(struct sp_target *t)
 		.news = sp_upload_news(u),
 		.with_span = d->sampled[1],
 		.without_span = d->sampled[0],
-		.waits = t->ops->config->off_cpu || t->ops->config->wall ? &d->waits_news : NULL,
+		.waits = sp_config_wants_waits(t->ops->config) ? &d->waits_news : NULL,
 	};
 
 	(void)sp_waits_news(d->waits, &d->waits_news);

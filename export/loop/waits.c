@@ -12,7 +12,7 @@ struct sp_waits {
 	struct sp_bounded_names *names;
 };
 
-static uint32_t thread_of(const struct sp_waits *w, uint32_t tid, bool counts)
+static uint32_t thread_of(const struct sp_waits *w, uint32_t tid)
 {
 	const struct sp_core_ops *ops = w->env.ops;
 	char name[SP_THREAD_NAME_BYTES];
@@ -20,16 +20,7 @@ static uint32_t thread_of(const struct sp_waits *w, uint32_t tid, bool counts)
 	if (w->env.threads == NULL)
 		return 0;
 	ops->thread_name(ops->arg, tid, name);
-	return sp_thread_names_put(w->env.threads, name, counts);
-}
-
-/* A wait that goes on has been counted. */
-static void count(const struct sp_core_ops *ops, const struct sp_wait *wait, unsigned loss)
-{
-	ops->counter_add(ops->arg, SP_COUNT_WAITS, wait->begins);
-	if (wait->begins && wait->label->span_id == 0 && wait->label->name_id == 0)
-		ops->counter_add(ops->arg, SP_COUNT_WAITS_FORGOTTEN, 1);
-	sp_stack_loss_count(ops, wait->begins ? loss : loss & SP_STACK_NOMEM);
+	return sp_thread_names_put(w->env.threads, name);
 }
 
 static void put(void *arg, const struct sp_wait *wait)
@@ -39,7 +30,7 @@ static void put(void *arg, const struct sp_wait *wait)
 	struct sp_stack_labels labels = {
 		.span_id = wait->label->span_id,
 		.name_id = wait->label->name_id <= UINT32_MAX ? (uint32_t)wait->label->name_id : 0,
-		.thread = thread_of(w, wait->tid, wait->begins),
+		.thread = thread_of(w, wait->tid),
 	};
 	const struct sp_stack_wait entry = {
 		.labels = &labels,
@@ -49,21 +40,14 @@ static void put(void *arg, const struct sp_wait *wait)
 				.epoch = wait->epoch,
 				.depth = wait->depth,
 				.flags = wait->flags,
-				.wait = sp_wait_names_put(w->names, wait->leaf, wait->begins),
+				.wait = sp_wait_names_put(w->names, wait->leaf),
 			},
 		.ns = wait->ns,
-		.begins = wait->begins,
 	};
 
 	memcpy(labels.trace_id, wait->label->trace, sizeof(labels.trace_id));
-	count(w->env.ops, wait, sp_stack_map_put_wait(w->map, &entry));
-}
-
-/* The spans themselves are told (SPANPROF_SPAN_TIMES), and nobody else wants to know. */
-static void put_nowhere(void *arg, const struct sp_wait *wait)
-{
-	(void)arg;
-	(void)wait;
+	w->env.ops->counter_add(w->env.ops->arg, SP_COUNT_WAITS, 1);
+	sp_stack_loss_count(w->env.ops, sp_stack_map_put_wait(w->map, &entry));
 }
 
 /* Reading the mappings takes the host's mmap lock: only where something new is on a stack. */
@@ -81,9 +65,7 @@ static uint32_t prepare(void *arg, uint64_t pc)
 struct sp_waits *sp_waits_new(const struct sp_waits_env *env)
 {
 	struct sp_waits *w = calloc(1, sizeof(*w));
-	bool has_profile = env->ops->config->off_cpu || env->ops->config->wall;
-	const struct sp_off_cpu_hooks hooks = {
-		.put = has_profile ? put : put_nowhere, .prepare = prepare, .arg = w};
+	const struct sp_off_cpu_hooks hooks = {.put = put, .prepare = prepare, .arg = w};
 
 	if (w == NULL)
 		return NULL;
@@ -111,12 +93,6 @@ void sp_waits_run(struct sp_waits *w)
 {
 	if (w != NULL)
 		sp_off_cpu_run(w->off_cpu);
-}
-
-void sp_waits_settle(struct sp_waits *w)
-{
-	if (w != NULL)
-		sp_off_cpu_settle(w->off_cpu);
 }
 
 void sp_waits_clear(struct sp_waits *w)

@@ -27,9 +27,8 @@ struct sp_waits *sp_waits_new(const struct sp_waits_env *env);
 void sp_waits_free(struct sp_waits *w);
 
 /* All of these do nothing for NULL, which has no map and is never due. */
-void sp_waits_run(struct sp_waits *w);    /* looks at the threads if it is time to */
-void sp_waits_settle(struct sp_waits *w); /* a profile is about to end */
-void sp_waits_clear(struct sp_waits *w);  /* another one has begun */
+void sp_waits_run(struct sp_waits *w);   /* looks at the threads if it is time to */
+void sp_waits_clear(struct sp_waits *w); /* another profile has begun */
 /* The caller has the map from now on, and an empty one takes its place. False without memory for that. */
 bool sp_waits_take(struct sp_waits *w, struct sp_stack_map **map);
 uint64_t sp_waits_due_ns(const struct sp_waits *w);

@@ -1,27 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which threads are looked at, and when (off_cpu.h). Context: the exporter. */
+/*
+ * Which threads are looked at, when, and for how much time a look stands (off_cpu.h).
+ *
+ * Looks come at random instants, so that no program can be in step with them, and each is independent of what went
+ * before. What a look finds (the span, the stack, and what the thread waits for) stands for all the time that the
+ * thread was blocked since it was last found blocked: the time that has passed, less what its clocks say that it was on
+ * a processor or waited for one. So the sum of a thread is that of its clocks, and each name gets of it what it has, in
+ * expectation, however short its spans are. In the thread's own time, which stands still while it is not blocked,
+ * these looks are a Poisson process, and the time before such a look is as long, on the average, wherever it falls.
+ *
+ * That gives the rules. Nothing depends on when spans began and ended. A look that finds the thread running
+ * changes nothing, and one that finds it blocked outside of spans takes the time and throws it away. A look that
+ * failed, came late, or was not made makes later ones stand for more. A thread gets the time of one look in advance,
+ * because as much is left over when it ends.
+ *
+ * What a thread waited for a processor is an account of its own, which a look takes that finds it runnable: the kernel
+ * does not show whether it is on a processor just then.
+ *
+ * Looking takes a bounded part of a processor. If that does not suffice, each thread is looked at with a chance, the
+ * same for all. It changes slowly, so that it does not depend on what threads do.
+ *
+ * Context: the exporter.
+ */
 #include "export/off_cpu/off_cpu.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/off_cpu/thread_waits.h"
+#include "export/off_cpu/wait_leaf.h"
+#include "export/off_cpu/wait_stack.h"
 #include "export/util/clock.h"
 #include "export/util/containers.h"
 
-/* Looking at one takes 2 to 4 us. With more threads than that each is looked at less often. */
-#define LOOKS_MAX 128U
 #define THREADS_MAX 65536U
+/* Looking may take so much of a processor: 1.5 %. */
+#define BUDGET_NS (SP_OFF_CPU_PERIOD_NS * 15 / 1000)
+/* The first stacks take milliseconds, as the host's objects are read; that says nothing of what follows. */
+#define LOOK_MOST_NS (100 * UINT64_C(1000))
+/* So many rounds are averaged over. */
+#define ROUNDS 64
+/* A chance of one. */
+#define ALWAYS (UINT64_C(1) << 20)
+
+/* Where a thread was found blocked, with its stack. */
+struct place {
+	bool is_known;
+	uint64_t slices; /* of its time on processors: it has not run since if that is the same */
+	struct sp_task_place at;
+	uint32_t epoch;
+	uint16_t depth;
+	uint16_t flags;
+	uint64_t *pc;
+	size_t pc_cap;
+	char leaf[SP_WAIT_LEAF];
+};
+
+/* Zero at first. */
+struct thread {
+	uint32_t tid; /* 0 = none */
+	uint32_t n;   /* of its label at the last look */
+	bool is_gone; /* that thread has ended, though its place does not say so */
+	bool is_idle; /* it was blocked outside of spans */
+	bool has_clocks;
+	uint32_t idle_looks;
+	uint64_t at_ns; /* when these were read */
+	struct sp_task_times times;
+	struct sp_task_file file;
+	uint64_t advance_ns; /* that it has got */
+	int64_t blocked_ns; /* since a look has last taken it; the clocks of a thread that runs lag */
+	uint64_t delay_ns;
+	struct place place;
+};
 
 struct sp_off_cpu {
-	struct sp_thread_waits_env env;
-	struct sp_thread_waits *thread;
+	const struct sp_core_ops *ops;
+	struct sp_off_cpu_hooks hooks;
+	struct sp_off_cpu_kernel kernel;
+	struct sp_wait_stacks *stacks;
+	struct sp_sockets sockets;
+	struct thread *thread;
 	size_t cap;
 	uint32_t threads; /* in the array */
-	uint32_t next;    /* the first one of the next round */
-	uint64_t due_ns;
 	uint32_t with_span;
+	uint64_t begun_ns;
+	uint64_t due_ns;
+	uint64_t at_ns; /* the last round */
+	uint64_t
+		period_ns; /* between two rounds, on the average; on a busy machine they come late */
+	uint64_t random;
+	uint64_t chance;  /* of a thread to be looked at in a round, of ALWAYS */
+	uint64_t cost_ns; /* of looking at all threads, about; 0 = not known yet */
+	uint64_t put_ns;
 };
+
+/* The kernel of this machine */
+
+static uint64_t now_ns(void *arg)
+{
+	(void)arg;
+	return sp_clock_mono_ns();
+}
+
+static uint64_t cpu_ns(void *arg)
+{
+	(void)arg;
+	return sp_clock_thread_ns();
+}
+
+static bool read_times(void *arg, struct sp_task_file *file, uint32_t tid,
+		       struct sp_task_times *out)
+{
+	const struct sp_off_cpu *o = arg;
+
+	return sp_task_times_read(file, o->ops->proc, tid, out);
+}
+
+/* Without the right to see in what a thread is blocked, whether it is. */
+static int read_place(void *arg, uint32_t tid, struct sp_task_place *out)
+{
+	struct sp_off_cpu *o = arg;
+	int err = -EPERM;
+
+	if (sp_wait_stacks_may_try(o->stacks))
+		err = sp_wait_stacks_place(o->stacks, tid, out);
+	return err == 0 || err == -ESRCH || err == -EAGAIN
+		       ? err
+		       : sp_task_state_read(o->ops->proc, tid, out);
+}
+
+static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, struct sp_sample *s)
+{
+	struct sp_off_cpu *o = arg;
+
+	return sp_wait_stacks_walk(o->stacks, tid, place, s);
+}
 
 struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwinder *unwinder,
 				  const struct sp_off_cpu_hooks *hooks)
@@ -30,14 +144,28 @@ struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwin
 
 	if (o == NULL)
 		return NULL;
-	o->env.wait.ops = ops;
-	o->env.wait.hooks = *hooks;
-	o->env.wait.sockets.ops = ops;
-	o->env.wait.stacks = sp_wait_stacks_new(ops, unwinder);
-	if (o->env.wait.stacks != NULL)
+	o->ops = ops;
+	o->hooks = *hooks;
+	o->kernel = (struct sp_off_cpu_kernel){now_ns, cpu_ns, read_times, read_place, walk, o};
+	if (hooks->kernel != NULL)
+		o->kernel = *hooks->kernel;
+	o->sockets.ops = ops;
+	o->random = sp_clock_seed(ops->pid);
+	o->chance = ALWAYS;
+	o->begun_ns = o->at_ns = o->kernel.now_ns(o->kernel.arg);
+	o->period_ns = SP_OFF_CPU_PERIOD_NS;
+	o->stacks = sp_wait_stacks_new(ops, unwinder);
+	if (o->stacks != NULL)
 		return o;
 	free(o);
 	return NULL;
+}
+
+static void forget(struct thread *t)
+{
+	sp_task_file_close(&t->file);
+	free(t->place.pc);
+	memset(t, 0, sizeof(*t));
 }
 
 void sp_off_cpu_free(struct sp_off_cpu *o)
@@ -45,12 +173,188 @@ void sp_off_cpu_free(struct sp_off_cpu *o)
 	if (o == NULL)
 		return;
 	for (uint32_t i = 0; i < o->threads; i++)
-		sp_thread_waits_forget(&o->thread[i]);
+		forget(&o->thread[i]);
 	free(o->thread);
-	sp_wait_stacks_free(o->env.wait.stacks);
-	free(o->env.wait.sockets.kept);
+	sp_wait_stacks_free(o->stacks);
+	free(o->sockets.kept);
 	free(o);
 }
+
+/* A look */
+
+static void put(struct sp_off_cpu *o, const struct sp_wait *w, struct sp_thread_labels *labels)
+{
+	o->put_ns += w->ns;
+	o->hooks.put(o->hooks.arg, w);
+	if (w->label->span_id != 0)
+		sp_thread_labels_note_wait(labels, w->label->span_id);
+}
+
+static void take_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at)
+{
+	static struct sp_sample s; /* too large for a stack */
+	struct place *p = &t->place;
+	int err = -EPERM;
+
+	p->depth = 0;
+	p->flags = SP_SAMPLE_ROOTED;
+	if (at->state != SP_TASK_HIDDEN) {
+		sp_wait_leaf(o->ops->config->off_cpu_targets ? &o->sockets : NULL, o->ops->proc, at,
+			     p->leaf);
+		p->epoch = o->hooks.prepare(o->hooks.arg, at->pc);
+		err = o->kernel.walk(o->kernel.arg, t->tid, at, &s);
+	}
+	if (err == 0 && SP_GROW(p->pc, p->pc_cap, s.depth, SP_FRAMES_MAX)) {
+		p->depth = s.depth;
+		p->flags = s.flags;
+		memcpy(p->pc, s.pc, s.depth * sizeof(s.pc[0]));
+	} else if (err == 0) {
+		o->ops->counter_add(o->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+	} else if (err != -EAGAIN) {
+		const char *why = sp_wait_stacks_refusal(o->stacks);
+
+		(void)snprintf(p->leaf, sizeof(p->leaf), "[blocked, no stack: %s]",
+			       why != NULL ? why : "unknown");
+	}
+	/* A thread that has gone on meanwhile was there all the same: what is known of it are its span and its call. */
+	p->is_known = err == 0;
+}
+
+static void put_blocked(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
+			const struct sp_thread_label *label, uint64_t ns,
+			struct sp_thread_labels *labels)
+{
+	struct place *p = &t->place;
+
+	if (!p->is_known || p->slices != t->times.slices || memcmp(&p->at, at, sizeof(*at)) != 0) {
+		p->at = *at;
+		p->slices = t->times.slices;
+		take_stack(o, t, at);
+	}
+	put(o,
+	    &(struct sp_wait){
+		    .label = label,
+		    .tid = t->tid,
+		    .leaf = p->leaf,
+		    .pc = p->pc,
+		    .epoch = p->epoch,
+		    .depth = p->depth,
+		    .flags = p->flags,
+		    .ns = ns,
+	    },
+	    labels);
+}
+
+static uint64_t since(uint64_t now, uint64_t then)
+{
+	return now > then ? now - then : 0;
+}
+
+/* What the thread did since its clocks were read last, or at the first time, since its first label. */
+static void spend(const struct sp_off_cpu *o, struct thread *t, uint64_t off_ns, uint64_t now,
+		  const struct sp_task_times *times)
+{
+	uint64_t advance = o->period_ns * ALWAYS / o->chance;
+
+	if (t->has_clocks) {
+		uint64_t delay = since(times->delay_ns, t->times.delay_ns);
+
+		t->delay_ns += delay;
+		t->blocked_ns += (int64_t)(since(now, t->at_ns) -
+					   since(times->cpu_ns, t->times.cpu_ns) - delay);
+	} else {
+		uint64_t most = since(now, o->begun_ns);
+		uint64_t off = since(now - times->cpu_ns, off_ns);
+
+		off = off < most ? off : most;
+		t->delay_ns = times->delay_ns <= off ? times->delay_ns : 0;
+		t->blocked_ns = (int64_t)(off - t->delay_ns);
+	}
+	t->blocked_ns += (int64_t)(advance - t->advance_ns);
+	t->advance_ns = advance;
+	t->has_clocks = true;
+	t->at_ns = now;
+	t->times = *times;
+}
+
+static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
+		 const struct sp_thread_label *label, struct sp_thread_labels *labels)
+{
+	bool has_label = label->span_id != 0 || label->name_id != 0;
+	uint64_t ns;
+
+	if (at->state == SP_TASK_RUNS) {
+		ns = t->delay_ns;
+		t->delay_ns = 0;
+		if (has_label && ns != 0)
+			put(o,
+			    &(struct sp_wait){.label = label,
+					      .tid = t->tid,
+					      .leaf = "[waiting for a CPU]",
+					      .flags = SP_SAMPLE_ROOTED,
+					      .ns = ns},
+			    labels);
+	} else if (t->blocked_ns > 0) {
+		ns = (uint64_t)t->blocked_ns;
+		t->blocked_ns = 0;
+		if (has_label)
+			put_blocked(o, t, at, label, ns, labels);
+	}
+	o->with_span += has_label;
+	t->is_idle = !has_label && at->state != SP_TASK_RUNS;
+}
+
+/*
+ * A thread that is idle outside of spans costs nothing: as long as its label has not changed it has none, and its files
+ * are read at the 1st, 2nd, 4th, 8th such look, and so on. All that time is thrown away.
+ */
+static bool is_still_idle(struct thread *t, const struct sp_thread_labels *labels)
+{
+	if (!t->is_idle || atomic_load_explicit(&labels->n, memory_order_relaxed) != t->n)
+		return false;
+	t->idle_looks++;
+	return (t->idle_looks & (t->idle_looks - 1)) != 0;
+}
+
+static void look(struct sp_off_cpu *o, struct thread *t, struct sp_thread_labels *labels)
+{
+	uint32_t tid = atomic_load_explicit(&labels->tid, memory_order_acquire);
+	struct sp_thread_labels_copy c;
+	struct sp_task_times times;
+	struct sp_task_place at;
+	uint64_t now;
+	int err;
+
+	if (tid != t->tid) {
+		forget(t);
+		t->tid = tid;
+	}
+	if (tid == 0 || t->is_gone)
+		return;
+	if (is_still_idle(t, labels)) {
+		t->at_ns = o->kernel.now_ns(o->kernel.arg);
+		return;
+	}
+	if (!o->kernel.times(o->kernel.arg, &t->file, tid, &times)) {
+		sp_task_file_close(&t->file);
+		t->is_gone = true;
+		return;
+	}
+	now = o->kernel.now_ns(o->kernel.arg);
+	/* The label immediately before the place: a thread may change both within microseconds. */
+	if (!sp_thread_labels_copy(labels, &c) || c.tid != tid)
+		return;
+	err = o->kernel.place(o->kernel.arg, tid, &at);
+	if (!t->is_idle || times.slices != t->times.slices || c.n != t->n)
+		t->idle_looks = 0;
+	spend(o, t, c.off_ns, now, &times);
+	t->n = c.n;
+	t->is_idle = false;
+	if (err == 0)
+		take(o, t, &at, &c.label, labels);
+}
+
+/* A round */
 
 static bool make_room(struct sp_off_cpu *o, uint32_t used)
 {
@@ -65,59 +369,70 @@ static bool make_room(struct sp_off_cpu *o, uint32_t used)
 	return true;
 }
 
-/* From the first one of this round on, until so many that have a span were looked at. */
-static void look_at_some(struct sp_off_cpu *o, struct sp_thread_labels_part *part, uint32_t looks)
+static uint64_t average(uint64_t so_far, uint64_t next)
 {
-	uint32_t looked = 0;
-	uint32_t with_span = 0;
-	uint32_t i = 0;
-
-	for (; i < o->threads && looked < looks; i++) {
-		uint32_t at = (o->next + i) % o->threads;
-
-		looked += sp_thread_waits_look(&o->env, &o->thread[at], &part->thread[at]);
-		with_span += o->thread[at].has_label;
-	}
-	o->next = o->threads != 0 ? (o->next + i) % o->threads : 0;
-	if (i == o->threads)
-		o->with_span = with_span;
+	return (uint64_t)((int64_t)so_far + ((int64_t)next - (int64_t)so_far) / ROUNDS);
 }
 
-static void look(struct sp_off_cpu *o, uint32_t looks)
+static void spread(struct sp_off_cpu *o, uint64_t took_ns, uint32_t looks)
 {
+	uint64_t most = looks * LOOK_MOST_NS;
+	uint64_t all = (took_ns < most ? took_ns : most) * ALWAYS / o->chance;
+
+	o->cost_ns = o->cost_ns != 0 ? average(o->cost_ns, all) : all;
+	o->chance = o->cost_ns > BUDGET_NS ? ALWAYS * BUDGET_NS / o->cost_ns + 1 : ALWAYS;
+}
+
+static void look_around(struct sp_off_cpu *o)
+{
+	uint64_t begun = o->kernel.cpu_ns(o->kernel.arg);
 	uint32_t room = 0;
-	struct sp_thread_labels_part *part =
-		o->env.wait.ops->thread_labels(o->env.wait.ops->arg, &room);
+	struct sp_thread_labels_part *part = o->ops->thread_labels(o->ops->arg, &room);
+	uint32_t looks = 0;
 	uint32_t used;
 
 	if (part == NULL)
 		return;
 	used = atomic_load_explicit(&part->used, memory_order_acquire);
 	used = used < room ? used : room;
-	if (make_room(o, used < THREADS_MAX ? used : THREADS_MAX))
-		look_at_some(o, part, looks);
-	else
-		o->env.wait.ops->counter_add(o->env.wait.ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+	if (!make_room(o, used < THREADS_MAX ? used : THREADS_MAX)) {
+		o->ops->counter_add(o->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+		return;
+	}
+	o->with_span = 0;
+	for (uint32_t i = 0; i < o->threads; i++) {
+		if (sp_clock_random(&o->random) % ALWAYS >= o->chance)
+			continue;
+		look(o, &o->thread[i], &part->thread[i]);
+		looks++;
+	}
+	o->with_span = (uint32_t)((uint64_t)o->with_span * ALWAYS / o->chance);
+	spread(o, o->kernel.cpu_ns(o->kernel.arg) - begun, looks);
+}
+
+/*
+ * Until the next round: a number that forgets, as each millisecond may be the last one with the same chance. Its mean
+ * is the period.
+ */
+static uint64_t wait_ns(struct sp_off_cpu *o)
+{
+	uint64_t ns = sp_clock_random(&o->random) % (2 * SP_NS_PER_MS);
+
+	while (sp_clock_random(&o->random) % (SP_OFF_CPU_PERIOD_NS / SP_NS_PER_MS) != 0)
+		ns += SP_NS_PER_MS;
+	return ns;
 }
 
 void sp_off_cpu_run(struct sp_off_cpu *o)
 {
-	uint64_t now = sp_clock_mono_ns();
+	uint64_t now = o->kernel.now_ns(o->kernel.arg);
 
 	if (now < o->due_ns)
 		return;
-	/* In step, unless something has kept us for longer than that. */
-	o->due_ns += SP_OFF_CPU_PERIOD_NS;
-	if (o->due_ns <= now)
-		o->due_ns = now + SP_OFF_CPU_PERIOD_NS;
-	sp_thread_wait_allow(&o->env.wait, now);
-	look(o, LOOKS_MAX);
-}
-
-void sp_off_cpu_settle(struct sp_off_cpu *o)
-{
-	sp_thread_wait_allow(&o->env.wait, sp_clock_mono_ns());
-	look(o, UINT32_MAX);
+	o->period_ns = average(o->period_ns, since(now, o->at_ns));
+	o->at_ns = now;
+	look_around(o);
+	o->due_ns = now + wait_ns(o);
 }
 
 uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o)
@@ -129,7 +444,7 @@ void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out)
 {
 	*out = (struct sp_off_cpu_news){
 		.threads = o->with_span,
-		.ns = o->env.put_ns,
-		.refusal = sp_wait_stacks_refusal(o->env.wait.stacks),
+		.ns = o->put_ns,
+		.refusal = sp_wait_stacks_refusal(o->stacks),
 	};
 }

@@ -54,7 +54,7 @@ void sp_bounded_names_free(struct sp_bounded_names *n)
 	free(n);
 }
 
-static uint32_t put(struct sp_bounded_names *n, const char *raw, size_t max, bool counts)
+static uint32_t put(struct sp_bounded_names *n, const char *raw, size_t max)
 {
 	char text[SP_WAIT_NAME_BYTES]; /* the others are shorter */
 	size_t len = sp_text_clean(text, sizeof(text), raw, strnlen(raw, max));
@@ -64,20 +64,18 @@ static uint32_t put(struct sp_bounded_names *n, const char *raw, size_t max, boo
 		return id;
 	if (n->names.n < FIRST + n->max && sp_strtab_put(&n->names, text, len, &id) == 0)
 		return id;
-	if (counts)
-		n->ops->counter_add(n->ops->arg, n->others, 1);
+	n->ops->counter_add(n->ops->arg, n->others, 1);
 	return OTHER;
 }
 
-uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREAD_NAME_BYTES],
-			     bool counts)
+uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREAD_NAME_BYTES])
 {
-	return n != NULL ? put(n, raw, SP_THREAD_NAME_BYTES - 1, counts) : EMPTY;
+	return n != NULL ? put(n, raw, SP_THREAD_NAME_BYTES - 1) : EMPTY;
 }
 
-uint32_t sp_wait_names_put(struct sp_bounded_names *n, const char *raw, bool counts)
+uint32_t sp_wait_names_put(struct sp_bounded_names *n, const char *raw)
 {
-	uint32_t id = put(n, raw, SP_WAIT_NAME_BYTES, counts);
+	uint32_t id = put(n, raw, SP_WAIT_NAME_BYTES);
 
 	return id != EMPTY ? id : OTHER;
 }

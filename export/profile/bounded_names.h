@@ -29,16 +29,14 @@ void sp_bounded_names_free(struct sp_bounded_names *n);
 
 /*
  * The id of a thread's name as the kernel gives it: 0, which is "(unknown)", for an empty one, and where n is NULL.
- * Without counts it was counted before.
  */
-uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREAD_NAME_BYTES],
-			     bool counts);
+uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREAD_NAME_BYTES]);
 
 /* The label of an id; never empty. */
 const char *sp_thread_names_text(const struct sp_bounded_names *n, uint32_t id, size_t *len);
 
 /* The id of what is waited in, which may be any bytes; never 0, which stands for no wait. */
-uint32_t sp_wait_names_put(struct sp_bounded_names *n, const char *raw, bool counts);
+uint32_t sp_wait_names_put(struct sp_bounded_names *n, const char *raw);
 
 const char *sp_wait_names_text(const struct sp_bounded_names *n, uint32_t id);
 

@@ -180,7 +180,7 @@ unsigned sp_stack_map_put_wait(struct sp_stack_map *m, const struct sp_stack_wai
 	unsigned loss = SP_STACK_KEPT;
 	struct sp_stack_entry *e = count_in(m, &w->stack, w->labels, &loss);
 
-	e->count += w->begins;
+	e->count++;
 	if (__builtin_add_overflow(e->unsampled_ns, w->ns, &e->unsampled_ns))
 		e->unsampled_ns = UINT64_MAX;
 	return loss;

@@ -81,12 +81,11 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_time *t,
 				   uint32_t epoch, uint32_t thread);
 
-/* Some time of a wait; it is a sample only when it begins. */
+/* What a look has found, and the time that it stands for. */
 struct sp_stack_wait {
 	const struct sp_stack_labels *labels;
 	struct sp_stack stack; /* depth of at most SP_FRAMES_MAX */
 	uint64_t ns;
-	bool begins;
 };
 unsigned sp_stack_map_put_wait(struct sp_stack_map *m, const struct sp_stack_wait *w);
 

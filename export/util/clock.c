@@ -29,6 +29,11 @@ uint64_t sp_clock_process_ns(void)
 	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+uint64_t sp_clock_thread_ns(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t sp_clock_seed(uint32_t pid)
 {
 	return read_clock(CLOCK_MONOTONIC) ^ read_clock(CLOCK_REALTIME) << 20 ^ (uint64_t)pid << 40;

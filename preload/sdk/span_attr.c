@@ -26,12 +26,10 @@ static const char *const keys[KEY_N] = {
 _Static_assert(KEY_N <= 8, "a byte has a bit for each");
 
 /* These have one bit for all: a program that sets one of them itself has other times in mind than we. */
-enum { RUNNABLE, BLOCKED, LOCK, IO, FAULTS, VOLUNTARY, INVOLUNTARY, TIMES_N };
+enum { OFF_CPU, RUNNABLE, FAULTS, VOLUNTARY, INVOLUNTARY, TIMES_N };
 static const char *const times_keys[TIMES_N] = {
+	[OFF_CPU] = "spanprof.off_cpu_time_ns",
 	[RUNNABLE] = "spanprof.runnable_time_ns",
-	[BLOCKED] = "spanprof.blocked_time_ns",
-	[LOCK] = "spanprof.lock_wait_time_ns",
-	[IO] = "spanprof.io_wait_time_ns",
 	[FAULTS] = "spanprof.page_faults.major",
 	[VOLUNTARY] = "spanprof.context_switches.voluntary",
 	[INVOLUNTARY] = SP_SPAN_ATTR_LONGEST,
@@ -148,35 +146,30 @@ static void set_links(const struct sp_span_record *r, struct sp_profile_url *l,
 	}
 }
 
-/* What is not known is left out. */
-static void set_waits(const struct sp_span_times *t, const struct sp_span_attr_set *set, void *span)
+static void set_others(const struct sp_span_times *t, const struct sp_span_attr_set *set,
+		       void *span)
 {
-	if (t->has_counts) {
-		set->integer(span, times_keys[FAULTS], (int64_t)t->major_faults);
-		set->integer(span, times_keys[VOLUNTARY], (int64_t)t->voluntary_switches);
-		set->integer(span, times_keys[INVOLUNTARY], (int64_t)t->involuntary_switches);
-	}
-	if (t->has_waits) {
+	set->integer(span, times_keys[OFF_CPU], (int64_t)t->off_cpu_ns);
+	if (t->has_runnable)
 		set->integer(span, times_keys[RUNNABLE], (int64_t)t->runnable_ns);
-		set->integer(span, times_keys[BLOCKED], (int64_t)t->blocked_ns);
-	}
-	if (t->has_kinds) {
-		set->integer(span, times_keys[LOCK], (int64_t)t->lock_ns);
-		set->integer(span, times_keys[IO], (int64_t)t->io_ns);
-	}
+	set->integer(span, times_keys[FAULTS], (int64_t)t->major_faults);
+	set->integer(span, times_keys[VOLUNTARY], (int64_t)t->voluntary_switches);
+	set->integer(span, times_keys[INVOLUNTARY], (int64_t)t->involuntary_switches);
 }
 
 /* noinline: most users want none. */
 static __attribute__((noinline)) void set_times(const struct sp_span_record *r,
 						const struct sp_span_attr_set *set, void *span)
 {
+	bool all = sp_lifecycle_config()->span_times;
 	struct sp_span_times t;
 
 	sp_span_times_of(r, &t);
-	if (is_free(r, KEY_CPU_TIME))
+	/* What is not known is left out; who asked for the CPU time alone has that of the parts that have ended. */
+	if (is_free(r, KEY_CPU_TIME) && (t.is_known || !all))
 		set->integer(span, keys[KEY_CPU_TIME], (int64_t)t.cpu_ns);
-	if (sp_lifecycle_config()->span_times && is_free(r, KEY_TIMES))
-		set_waits(&t, set, span);
+	if (all && t.is_known && is_free(r, KEY_TIMES))
+		set_others(&t, set, span);
 }
 
 /* The type of profile that has something of the span: wall has all of it, where there is one. */

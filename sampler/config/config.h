@@ -175,7 +175,7 @@ bool sp_config_names_sink(void);
 /* Somebody has to look at waiting threads. Any context. */
 static inline bool sp_config_wants_waits(const struct sp_config *cfg)
 {
-	return cfg->off_cpu || cfg->wall || cfg->span_times;
+	return cfg->off_cpu || cfg->wall;
 }
 
 /*

@@ -183,11 +183,10 @@ struct sp_config_var {
 	X(SPAN_TIMES, BOOL, span_times, \
 	  .source = {{"SPANPROF_SPAN_TIMES", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root attributes that tell where its time went: " \
-		  "`spanprof.cpu_time_ns`, `.runnable_time_ns`, `.blocked_time_ns`, of it " \
-		  "`.lock_wait_time_ns` and `.io_wait_time_ns`, `.page_faults.major`, " \
-		  "`.context_switches.voluntary` and `.involuntary`. What is not known is left out, " \
-		  "such as the waits of most spans of less than 30 ms and of some of up to " \
-		  "80 ms. Costs four system calls per local root and thread.") \
+		  "`spanprof.cpu_time_ns`, `.off_cpu_time_ns`, of it `.runnable_time_ns`, " \
+		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. All are " \
+		  "exact, whatever the length of the span, and what is not known is left out. Costs " \
+		  "four system calls per local root and thread.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \

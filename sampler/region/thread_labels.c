@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The labels of threads over time, and what they wait for (thread_labels.h). Contexts: APP, the exporter. */
+/* The labels of threads (thread_labels.h). Contexts: APP, the exporter. */
 #include "sampler/region/thread_labels.h"
 
 #include <stddef.h>
@@ -7,7 +7,6 @@
 
 #include "sampler/base/monotonic.h"
 
-#define KEPT SP_THREAD_LABELS_KEPT
 #define WORDS SP_THREAD_LABEL_WORDS
 
 _Atomic(struct sp_thread_labels_part *) sp_thread_labels_part;
@@ -36,36 +35,22 @@ static struct sp_thread_labels *place_of(struct sp_thread_labels_part *p, uint32
 		       : NULL;
 }
 
-static void read_words(const struct sp_thread_labels *t, uint32_t i, struct sp_thread_label *out)
+static void read_words(const struct sp_thread_labels *t, struct sp_thread_label *out)
 {
 	uint64_t word[WORDS];
 
 	for (unsigned w = 0; w < WORDS; w++)
-		word[w] = atomic_load_explicit(&t->word[i % KEPT][w], memory_order_relaxed);
+		word[w] = atomic_load_explicit(&t->word[w], memory_order_relaxed);
 	memcpy(out, word, sizeof(word));
 }
 
-static void write_words(struct sp_thread_labels *t, uint32_t i, const struct sp_thread_label *l)
+static void write_words(struct sp_thread_labels *t, const struct sp_thread_label *l)
 {
 	uint64_t word[WORDS];
 
 	memcpy(word, l, sizeof(word));
 	for (unsigned w = 0; w < WORDS; w++)
-		atomic_store_explicit(&t->word[i % KEPT][w], word[w], memory_order_relaxed);
-}
-
-/* Whether the last label is this one, and still counts. */
-static bool goes_on(const struct sp_thread_labels *t, uint32_t n, const struct sp_thread_label *l)
-{
-	struct sp_thread_label last;
-
-	if (n == 0)
-		return l->span_id == 0 && l->name_id == 0;
-	read_words(t, n - 1, &last);
-	return last.span_id == l->span_id && last.name_id == l->name_id &&
-	       last.trace[0] == l->trace[0] && last.trace[1] == l->trace[1] &&
-	       last.part == l->part &&
-	       atomic_load_explicit(&t->struck_ns, memory_order_relaxed) < last.since_ns;
+		atomic_store_explicit(&t->word[w], word[w], memory_order_relaxed);
 }
 
 static void show(struct sp_thread_labels_part *p, uint32_t block)
@@ -78,30 +63,34 @@ static void show(struct sp_thread_labels_part *p, uint32_t block)
 		;
 }
 
-void sp_thread_labels_put(const struct sp_thread_labels_owner *who, struct sp_thread_label *label)
+void sp_thread_labels_put(const struct sp_thread_labels_owner *who,
+			  const struct sp_thread_label *label)
 {
 	struct sp_thread_labels_part *p = sp_thread_labels_now();
 	struct sp_thread_labels *t = place_of(p, who->block);
 	bool is_mine = t != NULL && atomic_load_explicit(&t->tid, memory_order_relaxed) == who->tid;
+	struct sp_thread_label last;
 	uint32_t n;
 
 	if (t == NULL)
 		return;
 	n = atomic_load_explicit(&t->n, memory_order_relaxed);
-	if (is_mine && goes_on(t, n, label))
+	read_words(t, &last);
+	if (is_mine && memcmp(&last, label, sizeof(last)) == 0 &&
+	    atomic_load_explicit(&t->struck, memory_order_relaxed) != n)
 		return;
-	label->since_ns = sp_monotonic_ns();
-	/*
-	 * A reader that sees a word of this label sees that the number before it is gone: the number was
-	 * stored as a release when the label before this one began.
-	 */
+	/* It is odd where this process is a copy of one that was writing. */
+	n |= 1;
+	atomic_store_explicit(&t->n, n, memory_order_relaxed);
+	/* pairs with the fence in sp_thread_labels_copy(): who reads a new word finds another number behind it */
 	atomic_thread_fence(memory_order_release);
-	write_words(t, n, label);
+	write_words(t, label);
+	if (!is_mine)
+		atomic_store_explicit(&t->off_ns, sp_monotonic_ns() - who->cpu_ns,
+				      memory_order_relaxed);
 	atomic_store_explicit(&t->n, n + 1, memory_order_release);
 	if (is_mine)
 		return;
-	atomic_store_explicit(&t->cpu_ns, who->cpu_ns, memory_order_relaxed);
-	atomic_store_explicit(&t->first, n, memory_order_relaxed);
 	atomic_store_explicit(&t->tid, who->tid, memory_order_release);
 	show(p, who->block);
 }
@@ -110,8 +99,13 @@ void sp_thread_labels_strike(uint32_t block)
 {
 	struct sp_thread_labels *t = place_of(sp_thread_labels_now(), block);
 
-	if (t != NULL)
-		atomic_store_explicit(&t->struck_ns, sp_monotonic_ns(), memory_order_relaxed);
+	uint32_t n;
+
+	if (t == NULL)
+		return;
+	n = atomic_load_explicit(&t->n, memory_order_relaxed);
+	/* The one that is being written is told to have ended, too. */
+	atomic_store_explicit(&t->struck, n + (n & 1), memory_order_relaxed);
 }
 
 void sp_thread_labels_end(uint32_t block)
@@ -124,39 +118,6 @@ void sp_thread_labels_end(uint32_t block)
 		return;
 	sp_thread_labels_strike(block);
 	atomic_store_explicit(&t->tid, 0, memory_order_release);
-}
-
-/*
- * Numbers of a part only grow, so it does no harm if some of them are a look older than others. Those of another
- * part are not taken for them, because the part is read before and after.
- */
-bool sp_thread_labels_waited(uint32_t block, uint32_t part, struct sp_thread_waited *out)
-{
-	const struct sp_thread_labels *t = place_of(sp_thread_labels_now(), block);
-
-	/* pairs with the release in sp_thread_labels_tell() */
-	if (t == NULL || part == 0 ||
-	    atomic_load_explicit(&t->waited_part, memory_order_acquire) != part)
-		return false;
-	out->part = part;
-	out->last = atomic_load_explicit(&t->waited_last, memory_order_relaxed);
-	for (unsigned i = 0; i < SP_WAITED_N; i++)
-		out->ns[i] = atomic_load_explicit(&t->waited_ns[i], memory_order_relaxed);
-	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&t->waited_part, memory_order_relaxed) == part;
-}
-
-void sp_thread_labels_tell(struct sp_thread_labels *to, const struct sp_thread_waited *w)
-{
-	if (atomic_load_explicit(&to->waited_part, memory_order_relaxed) != w->part) {
-		atomic_store_explicit(&to->waited_part, 0, memory_order_relaxed);
-		/* pairs with the fence of the reader */
-		atomic_thread_fence(memory_order_release);
-	}
-	atomic_store_explicit(&to->waited_last, w->last, memory_order_relaxed);
-	for (unsigned i = 0; i < SP_WAITED_N; i++)
-		atomic_store_explicit(&to->waited_ns[i], w->ns[i], memory_order_relaxed);
-	atomic_store_explicit(&to->waited_part, w->part, memory_order_release);
 }
 
 void sp_thread_labels_note_wait(struct sp_thread_labels *to, uint64_t span_id)
@@ -173,29 +134,18 @@ uint64_t sp_thread_labels_take_note(uint32_t block)
 	return atomic_exchange_explicit(&t->waited_span, 0, memory_order_relaxed);
 }
 
-void sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out)
+bool sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out)
 {
-	uint32_t tid = atomic_load_explicit(&from->tid, memory_order_acquire);
-	uint32_t before = atomic_load_explicit(&from->n, memory_order_acquire);
-	uint32_t own = before - atomic_load_explicit(&from->first, memory_order_relaxed);
-	uint32_t after;
-
-	out->tid = tid;
-	/* Numbers may wrap. */
-	out->labels = own < KEPT ? own : KEPT;
-	out->first = before - out->labels;
-	for (uint32_t i = 0; i < out->labels; i++)
-		read_words(from, out->first + i, &out->label[i]);
-	out->cpu_ns = atomic_load_explicit(&from->cpu_ns, memory_order_relaxed);
-	out->struck_ns = atomic_load_explicit(&from->struck_ns, memory_order_relaxed);
-	/* pairs with the fence of the writer */
+	/* The thread may be gone from the place, and another one in it, between two of these. */
+	out->tid = atomic_load_explicit(&from->tid, memory_order_acquire);
+	out->n = atomic_load_explicit(&from->n, memory_order_acquire);
+	read_words(from, &out->label);
+	out->off_ns = atomic_load_explicit(&from->off_ns, memory_order_relaxed);
+	if (atomic_load_explicit(&from->struck, memory_order_relaxed) == out->n ||
+	    (out->label.span_id == 0 && out->label.name_id == 0))
+		memset(&out->label, 0, sizeof(out->label));
+	/* pairs with the fence in sp_thread_labels_put() */
 	atomic_thread_fence(memory_order_acquire);
-	after = atomic_load_explicit(&from->n, memory_order_relaxed);
-	out->n = before;
-	/* The place of number `after` may be half written, so number after - KEPT is gone. */
-	while (out->labels != 0 && (uint32_t)(after - out->first) >= KEPT) {
-		out->labels--;
-		out->first++;
-		memmove(out->label, out->label + 1, out->labels * sizeof(out->label[0]));
-	}
+	return out->n % 2 == 0 && atomic_load_explicit(&from->n, memory_order_relaxed) == out->n &&
+	       atomic_load_explicit(&from->tid, memory_order_relaxed) == out->tid;
 }

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which label each thread had when, for the exporter, which looks at waiting threads (SPANPROF_OFF_CPU,
- * SPANPROF_WALL, SPANPROF_SPAN_TIMES) and cannot see their span stacks. A part of the region with a place for
- * each thread block. Without these options the part has no bytes, and a change of the active span costs one
- * load.
+ * Which label each thread has now, for the exporter, which looks at waiting threads (SPANPROF_OFF_CPU,
+ * SPANPROF_WALL) and cannot see their span stacks. A part of the region with a place for each thread block.
+ * Without these options the part has no bytes, and a change of the active span costs one load.
  *
- * A place keeps the thread's last labels, each with the moment at which it began. Only the thread itself
- * adds to them, without waiting and without a system call. Another thread that ends a span here notes just
- * when it did so: the exporter then takes that label for ended, though what lies below it on the stack may
- * be active again.
+ * Only the thread itself writes its label, without waiting, without a system call and, but for its first one,
+ * without a clock. Another thread that ends a span here notes just that it did so: the exporter then takes the
+ * label for none, though what lies below it on the stack may be active again.
  *
- * The other way round, the exporter tells a thread what it has waited for since its present local root became
- * active there, as far as that was seen (struct sp_thread_waited). The host believes it only as far as it can
- * do no harm: as parts of a time that the thread has measured itself. And it tells which span has a wait in a
- * profile, for SPANPROF_ATTRIBUTES=with-samples; the host looks whether it has such a span.
+ * The other way round, the exporter tells which span has a wait in a profile, for SPANPROF_ATTRIBUTES=with-samples
+ * and for the link; the host looks whether it has such a span.
  *
- * Contexts: APP writes labels and reads what was waited for, the exporter does the opposite. Times are
- * CLOCK_MONOTONIC in nanoseconds.
+ * Contexts: APP writes labels, the exporter reads them.
  */
 #ifndef SP_THREAD_LABELS_H
 #define SP_THREAD_LABELS_H
@@ -27,57 +22,29 @@
 
 #include "sampler/base/compiler.h"
 
-/* One of them may be half written while it is read, so one less is known. */
-#define SP_THREAD_LABELS_KEPT 16U
-
+/* As in a sample; all 0 = none. */
 struct sp_thread_label {
-	uint64_t since_ns;
-	uint64_t span_id; /* this, trace_id and name_id as in a sample; all 0 = none */
+	uint64_t span_id;
 	uint64_t trace[2];
 	uint64_t name_id;
-	/* The number of the part of a local root's time on this thread (span_times.h); 0 = none. */
-	uint64_t part;
 };
 
 #define SP_THREAD_LABEL_WORDS (sizeof(struct sp_thread_label) / sizeof(uint64_t))
 
-/* What a thread waited for. */
-enum sp_waited {
-	SP_WAITED_CPU,
-	SP_WAITED_LOCK, /* mutexes, condition variables, semaphores, locks on files */
-	SP_WAITED_IO,   /* sockets, pipes, files, and events of them */
-	SP_WAITED_OTHER,
-	SP_WAITED_UNKNOWN, /* not for a processor, and for what was not seen */
-	SP_WAITED_N
-};
-
-/* In one part of a local root's time, which lies on one thread. */
-struct sp_thread_waited {
-	uint32_t part;
-	/* enum sp_waited: what it was in when it was last seen; SP_WAITED_N = in no wait. */
-	uint32_t last;
-	uint64_t ns[SP_WAITED_N];
-};
-
 struct sp_thread_labels {
-	_Atomic uint32_t tid;   /* whose labels these are; 0 = the thread has ended */
-	_Atomic uint32_t n;     /* labels ever begun; number i lies at i % SP_THREAD_LABELS_KEPT */
-	_Atomic uint32_t first; /* number of this thread's first label */
+	_Atomic uint32_t tid; /* whose label this is; 0 = the thread has ended */
+	_Atomic uint32_t n;   /* changes with each label; odd while one is written */
+	_Atomic uint32_t
+		struck; /* the label of that number is none: another thread has ended its span */
 	uint32_t unused;
-	_Atomic uint64_t struck_ns; /* when another thread last ended a span of this one */
-	_Atomic uint64_t cpu_ns;    /* the thread's CPU clock at some time before its first label */
-	_Atomic uint64_t word[SP_THREAD_LABELS_KEPT][SP_THREAD_LABEL_WORDS];
-	uint64_t pad[4];
-
-	/* Written by the exporter. */
-	_Atomic uint32_t waited_part; /* what follows is of this part; 0 = it is being written */
-	_Atomic uint32_t waited_last; /* enum sp_waited, of the last wait */
-	_Atomic uint64_t waited_ns[SP_WAITED_N];
-	_Atomic uint64_t waited_span; /* see sp_thread_labels_note_wait(); 0 = none */
-	uint64_t waited_pad;
+	/* At the thread's first label: CLOCK_MONOTONIC less the thread's CPU clock, as it was at some time before. */
+	_Atomic uint64_t off_ns;
+	_Atomic uint64_t
+		waited_span; /* written by the exporter: sp_thread_labels_note_wait(); 0 = none */
+	_Atomic uint64_t word[SP_THREAD_LABEL_WORDS];
 };
 
-_Static_assert(sizeof(struct sp_thread_labels) % 64 == 0, "no two threads share a cache line");
+_Static_assert(sizeof(struct sp_thread_labels) == 64, "no two threads share a cache line");
 
 struct sp_thread_labels_part {
 	_Atomic uint32_t used; /* places in use: all numbers are below */
@@ -125,26 +92,18 @@ void sp_thread_labels_use(void *part, uint64_t bytes);
 struct sp_thread_labels_owner {
 	uint32_t block;
 	uint32_t tid;
-	uint64_t cpu_ns; /* as in struct sp_thread_labels */
+	uint64_t cpu_ns; /* its CPU clock at some time before its first label */
 };
 
-/* APP, the thread itself. Its label is this from now on; since_ns is filled in. No-op if it was so before. */
-void sp_thread_labels_put(const struct sp_thread_labels_owner *who, struct sp_thread_label *label);
+/* APP, the thread itself. Its label is this from now on. No-op if it was so before. */
+void sp_thread_labels_put(const struct sp_thread_labels_owner *who,
+			  const struct sp_thread_label *label);
 
 /* APP. Another thread has ended a span of the thread with that block. */
 void sp_thread_labels_strike(uint32_t block);
 
 /* APP. The thread with that block has ended. */
 void sp_thread_labels_end(uint32_t block);
-
-/*
- * APP, the thread itself: what the exporter has told about that part. False if it has told nothing yet. Any
- * numbers, but for *out->part.
- */
-bool sp_thread_labels_waited(uint32_t block, uint32_t part, struct sp_thread_waited *out);
-
-/* The exporter. Tells it. */
-void sp_thread_labels_tell(struct sp_thread_labels *to, const struct sp_thread_waited *w);
 
 /* The exporter: a wait of the thread, under the label that it has now, was put into a profile with that span's id. */
 void sp_thread_labels_note_wait(struct sp_thread_labels *to, uint64_t span_id);
@@ -155,15 +114,15 @@ uint64_t sp_thread_labels_take_note(uint32_t block);
 /* What the exporter makes of a place. */
 struct sp_thread_labels_copy {
 	uint32_t tid;
-	uint32_t n;     /* as in the place */
-	uint32_t first; /* number of label[0]; those before are forgotten */
-	uint32_t labels;
-	uint64_t struck_ns;
-	uint64_t cpu_ns;
-	struct sp_thread_label label[SP_THREAD_LABELS_KEPT];
+	uint32_t n; /* as in the place: where it is the same, the label was the same all the time */
+	uint64_t off_ns;
+	struct sp_thread_label label;
 };
 
-/* The exporter. Copies what the host may be writing at this moment, or may never have written. */
-void sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out);
+/*
+ * The exporter. Copies what the host may be writing at this moment, or may never have written. False if the label
+ * was being written: the thread runs.
+ */
+bool sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out);
 
 #endif

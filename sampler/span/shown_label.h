@@ -22,12 +22,6 @@
 /* Written at activation: it matters which spans have a wait in a profile (sp_span_table_note_wait()). */
 SP_HIDDEN bool sp_shown_label_notes_waits;
 
-/*
- * Written at activation: nobody wants the labels but for the part of a root's time that is in them. Spans below the
- * root then change nothing.
- */
-SP_HIDDEN bool sp_shown_label_parts_only;
-
 /* Shows it to the exporter. */
 void sp_shown_label_put(struct sp_thread *t);
 

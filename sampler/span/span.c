@@ -26,7 +26,6 @@
 #include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
 
-bool sp_shown_label_parts_only;
 bool sp_shown_label_notes_waits;
 
 /* Notes the span of that thread, which may be another one, whose wait the exporter has put into a profile. */
@@ -52,9 +51,6 @@ void sp_shown_label_put(struct sp_thread *t)
 	/* Before another label begins, of which the exporter may put down a wait, too. */
 	if (sp_shown_label_notes_waits)
 		note_wait(t->index);
-	/* First: a span that another thread ends from now on makes the next call show the label again. */
-	t->part.struck = atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
-	t->part.shown = t->part.root_id != 0 ? t->part.number : 0;
 	sp_active_span_label(&t->spans, &label);
 	shown.span_id = label.span_id;
 	memcpy(shown.trace, label.trace_id, sizeof(shown.trace));
@@ -62,26 +58,15 @@ void sp_shown_label_put(struct sp_thread *t)
 	/* A trace alone is no label. */
 	if (label.span_id == 0 && label.name_id == 0)
 		shown = (struct sp_thread_label){0};
-	else
-		shown.part = t->part.shown;
 	/* Where there is no room the exporter shows "(other)", and counts that, until a later label or sample tells it. */
 	(void)sp_names_tell(sp_channel_now(), label.name_id);
 	sp_thread_labels_put(&owner, &shown);
 }
 
-/* The exporter knows already which part the thread is in. */
-static bool goes_on(const struct sp_thread *t)
-{
-	return sp_shown_label_parts_only && t->part.root_id != 0 &&
-	       t->part.shown == t->part.number &&
-	       t->part.struck == atomic_load_explicit(&t->spans.struck, memory_order_relaxed);
-}
-
 void sp_shown_label_changed(struct sp_thread *t)
 {
-	/* First, because the label says which part of a root's time it is in. */
 	sp_span_times_change(t);
-	if (sp_thread_labels_now() != NULL && !goes_on(t))
+	if (sp_thread_labels_now() != NULL)
 		sp_shown_label_put(t);
 	sp_thread_context_changed(&t->context, &t->spans);
 }

@@ -16,16 +16,13 @@
 #include "sampler/open_spans/span_table_sig.h"
 #include "sampler/region/thread_labels.h"
 
-/* So much of the time that is divided may be guessed: a quarter. */
-#define GUESS_OF_WHOLE 4U
-/* Or so much of all their time: a wrong guess is nothing that anyone would see. */
-#define GUESS_OF_ALL 64U
+/* What is not known of the runnable time may be so much of it: a tenth. */
+#define UNKNOWN_OF_RUNNABLE 10U
 
 struct account {
 	_Atomic uint64_t cpu_ns;
-	_Atomic uint64_t off_ns;     /* not on a processor */
-	_Atomic uint64_t guessed_ns; /* of it, what is not seen but guessed */
-	_Atomic uint64_t ns[SP_WAITED_N];
+	_Atomic uint64_t off_ns;      /* not on a processor */
+	_Atomic uint64_t runnable_ns; /* of it, in parts in which the thread was never blocked */
 	_Atomic uint32_t faults;
 	_Atomic uint32_t voluntary;
 	_Atomic uint32_t involuntary;
@@ -100,9 +97,7 @@ void sp_span_times_begin(const struct sp_span_record *r)
 		return;
 	put(&a->cpu_ns, 0);
 	put(&a->off_ns, 0);
-	put(&a->guessed_ns, 0);
-	for (unsigned i = 0; i < SP_WAITED_N; i++)
-		put(&a->ns[i], 0);
+	put(&a->runnable_ns, 0);
 	put32(&a->faults, 0);
 	put32(&a->voluntary, 0);
 	put32(&a->involuntary, 0);
@@ -133,41 +128,13 @@ static bool read_edge(struct sp_thread_part_edge *e)
 	return true;
 }
 
-/* What the exporter says is cut to the time that there is: it may be another program that has written it. */
-static uint64_t take(struct account *a, const struct sp_thread_waited *w, uint64_t off_ns)
-{
-	uint64_t left = off_ns;
-
-	for (unsigned i = 0; i < SP_WAITED_N; i++) {
-		uint64_t ns = w->ns[i] < left ? w->ns[i] : left;
-
-		add(&a->ns[i], ns);
-		left -= ns;
-	}
-	return left;
-}
-
-static void explain(struct account *a, uint32_t block, uint32_t part, uint64_t off_ns)
-{
-	struct sp_thread_waited w;
-	uint64_t left = off_ns;
-	unsigned more = SP_WAITED_UNKNOWN;
-
-	if (sp_thread_labels_waited(block, part, &w)) {
-		left = take(a, &w, off_ns);
-		more = w.last < SP_WAITED_N ? w.last : SP_WAITED_UNKNOWN;
-	}
-	add(&a->guessed_ns, left);
-	add(&a->ns[more], left);
-}
-
 static uint64_t since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
 }
 
-static void add_waits(struct account *a, const struct sp_thread *t,
-		      const struct sp_thread_part_edge *now)
+static void add_part(struct account *a, const struct sp_thread *t,
+		     const struct sp_thread_part_edge *now)
 {
 	const struct sp_thread_part_edge *then = &t->part.begun;
 	uint64_t off = since(since(now->wall_ns, then->wall_ns), since(now->cpu_ns, then->cpu_ns));
@@ -180,9 +147,7 @@ static void add_waits(struct account *a, const struct sp_thread *t,
 	add32(&a->involuntary, now->involuntary - then->involuntary);
 	/* Who never gave up the processor was never blocked. */
 	if (voluntary == 0)
-		add(&a->ns[SP_WAITED_CPU], off);
-	else
-		explain(a, t->index, t->part.number, off);
+		add(&a->runnable_ns, off);
 }
 
 /*
@@ -208,7 +173,7 @@ static void end_part(struct sp_thread *t, const struct sp_thread_part_edge *now)
 	add(&a->cpu_ns, since(now->cpu_ns, t->part.begun.cpu_ns));
 	if (!wants_all)
 		return;
-	add_waits(a, t, now);
+	add_part(a, t, now);
 	/* pairs with the acquire in sp_span_times_of(): whoever finds no open part has all of it */
 	atomic_fetch_sub_explicit(&a->open, 1, memory_order_release);
 }
@@ -220,8 +185,6 @@ static void begin_part(struct sp_thread *t, const struct sp_span_record *e,
 
 	t->part.root_id = e->root_id;
 	t->part.root_ref = e->root_ref;
-	/* 0 is no part. */
-	t->part.number += 1U + (t->part.number == UINT32_MAX);
 	t->part.begun = *now;
 	/* The root has ended, and a span below it is still active. */
 	if (a == NULL)
@@ -265,30 +228,6 @@ void sp_span_times_changed(struct sp_thread *t)
 		begin_part(t, &r, &now);
 }
 
-static bool is_known(uint64_t guessed, uint64_t whole, uint64_t all)
-{
-	return guessed <= whole / GUESS_OF_WHOLE || guessed <= all / GUESS_OF_ALL;
-}
-
-static void read_waits(const struct account *a, struct sp_span_times *out)
-{
-	uint64_t off = get(&a->off_ns);
-	uint64_t guessed = get(&a->guessed_ns);
-	uint64_t all = off + out->cpu_ns;
-
-	out->runnable_ns = get(&a->ns[SP_WAITED_CPU]);
-	if (!is_known(guessed, off, all) || out->runnable_ns > off)
-		return;
-	out->has_waits = true;
-	out->blocked_ns = off - out->runnable_ns;
-	out->lock_ns = get(&a->ns[SP_WAITED_LOCK]);
-	out->io_ns = get(&a->ns[SP_WAITED_IO]);
-	guessed = get(&a->ns[SP_WAITED_UNKNOWN]);
-	out->has_kinds = is_known(guessed, out->blocked_ns, all) &&
-			 out->lock_ns <= out->blocked_ns &&
-			 out->io_ns <= out->blocked_ns - out->lock_ns;
-}
-
 void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 {
 	struct sp_thread *t = sp_thread_own;
@@ -307,11 +246,14 @@ void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed) ||
 	    atomic_load_explicit(&a->parts, memory_order_relaxed) == 0)
 		return;
-	out->has_counts = true;
+	out->is_known = true;
+	out->off_cpu_ns = get(&a->off_ns);
 	out->major_faults = atomic_load_explicit(&a->faults, memory_order_relaxed);
 	out->voluntary_switches = atomic_load_explicit(&a->voluntary, memory_order_relaxed);
 	out->involuntary_switches = atomic_load_explicit(&a->involuntary, memory_order_relaxed);
-	read_waits(a, out);
+	out->runnable_ns = get(&a->runnable_ns);
+	out->has_runnable =
+		out->off_cpu_ns - out->runnable_ns <= out->runnable_ns / UNKNOWN_OF_RUNNABLE;
 }
 
 void sp_span_times_forked(void)

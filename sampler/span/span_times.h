@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a local root can say about itself: the CPU time of the threads that worked for it, and with
- * SPANPROF_SPAN_TIMES what else they did meanwhile. Off unless one of the options asks for it.
+ * SPANPROF_SPAN_TIMES what else they did meanwhile, by their own clocks. Off unless one of the options asks for it.
  *
  * A part is the time from when a root, or a span below it, becomes active on a thread until it is so no
  * more. At its two edges the thread reads its own clocks: CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, and
@@ -10,15 +10,12 @@
  *
  * - CPU time, major page faults, and context switches are exact.
  * - The time that its threads were not on a processor, which is that of the parts less their CPU time, is exact.
- *   Runnable and blocked add up to it.
- * - How it divides into runnable and blocked, and what it was blocked for, only the exporter can see, which
- *   looks 50 times a second (thread_labels.h). It is exact where the thread never gave up its processor by
- *   itself: then it was never blocked. Else what came after the exporter's last look at a part is taken for more
- *   of what it saw then; if that is more than a quarter of the time, the numbers count as unknown. Those
- *   of spans shorter than 30 ms mostly are, of some up to 80 ms too, and all if the exporter does not look.
+ * - A thread that never gave up its processor by itself was never blocked: what it was off the processor in such a
+ *   part, it was runnable. What others of that time were runnable, only the kernel knows, and to ask it takes three
+ *   system calls at each edge.
  *
- * Nothing but the CPU time is known of a root that ends while it is active on another thread, that a
- * forked child has from its parent, or that was never active.
+ * Nothing but the CPU time of the parts that have ended is known of a root that ends while it is active on another
+ * thread, that a forked child has from its parent, or that was never active.
  *
  * APP context, calling thread; errno untouched, no lock, and no memory after sp_span_times_init().
  */
@@ -55,16 +52,13 @@ void sp_span_times_begin(const struct sp_span_record *r);
 /* Nanoseconds, but for counts. */
 struct sp_span_times {
 	uint64_t cpu_ns;
-	bool has_counts; /* these are known: */
+	bool is_known; /* all of the threads' parts have ended: cpu_ns is exact, and so is what follows */
+	uint64_t off_cpu_ns;
 	uint64_t major_faults;
 	uint64_t voluntary_switches;
 	uint64_t involuntary_switches;
-	bool has_waits; /* these are: */
+	bool has_runnable; /* this is known, to a tenth; it is part of off_cpu_ns */
 	uint64_t runnable_ns;
-	uint64_t blocked_ns;
-	bool has_kinds; /* these are; both are part of the time blocked: */
-	uint64_t lock_ns;
-	uint64_t io_ns;
 };
 
 /*

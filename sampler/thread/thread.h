@@ -63,11 +63,7 @@ struct sp_thread_part_edge {
 struct sp_thread_part {
 	uint64_t root_id; /* 0 = it is in none */
 	uint32_t root_ref;
-	/* Of the parts that ever began on threads of this block; never 0 for one of them. */
-	uint32_t number;
 	struct sp_thread_part_edge begun;
-	uint32_t shown;  /* shown_label.h: the number of the part that was shown last, */
-	uint32_t struck; /* and of changes of the thread's stack by others until then */
 };
 
 /* Why a thread has no timer. */

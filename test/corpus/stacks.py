@@ -173,7 +173,7 @@ def waits(folder, program, name, version, _):
     for path in profiles(folder, program, "-off_cpu"):
         for stack, n in read_profile(path)[0]:
             # What has no stack, because the thread was not blocked or was not looked at then.
-            if stack[0] in ("[waiting for a CPU]", "[unseen waits]"):
+            if stack[0] == "[waiting for a CPU]":
                 continue
             generated = any(map(is_generated, stack))
             total[generated] += n

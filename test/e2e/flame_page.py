@@ -389,7 +389,7 @@ def look_at_waits(page, folder):
     for kind in ("off_cpu", "wall"):
         page.go(f"file://{folder}/waits.{kind}.html")
         expect("class of a wait", page.value(f"{frame(leaf)}.classList.contains('waiting')"), True)
-        for name in ("[waiting for a CPU]", "[blocked in the kernel]", "[unseen waits]", "wait4 (child)", "read (pipe)"):
+        for name in ("[waiting for a CPU]", "[blocked in the kernel]", "wait4 (child)", "read (pipe)"):
             if page.value(f"{frame(name)} !== undefined"):
                 expect("class of " + name, page.value(f"{frame(name)}.classList.contains('waiting')"), True)
         hue = "getComputedStyle(%s).getPropertyValue('--h')"

@@ -26,7 +26,7 @@ expect_silent waits
 build/spanprof-report --type off_cpu --folded "$WORK/profiles" >"$WORK/folded"
 # Nanoseconds of waits whose stack reaches the start of the thread, and of those at which the exporter looked: on a
 # busy machine it may begin late.
-read -r rooted all < <(awk '!/^\[(unseen waits|waiting for a CPU)\]/ { all += $NF; if (/run_pthread;go;/) rooted += $NF }
+read -r rooted all < <(awk '!/^\[waiting for a CPU\]/ { all += $NF; if (/run_pthread;go;/) rooted += $NF }
 	END { printf "%d %d\n", rooted, all }' "$WORK/folded")
 
 case $SCOPE in

@@ -205,8 +205,8 @@ explain_waits()
 	local slow
 
 	slow=$(summary slow --report "$OUT/report.json") || {
-		failed "no slow order knows what it waited for" "the exporter did not look, or too late" \
-			"see server.log; if the machine is busy, try again when it is not"
+		failed "no slow order knows how long it was off the CPU" "it has not its attributes" \
+			"see server.log"
 		return
 	}
 	report --span "$slow" >"$OUT/waits.json" || cp "$OUT/report.json" "$OUT/waits.json"

@@ -34,7 +34,6 @@
  */
 #define MAX_WAIT_DIFFERENCE_MS 40.0
 #define MAX_WAIT_DIFFERENCE_PERCENT 20.0
-#define MAX_WAITS_PERCENT 10.0
 /* From 150 orders, which the load generator sends at least, it is known well enough. */
 #define FEW_SAMPLES 300
 
@@ -250,7 +249,7 @@ static double duration_ms(const json_t *span)
 static double computing_ms(const json_t *span)
 {
 	return duration_ms(span) -
-	       input_nested(span, "attributes", "spanprof.blocked_time_ns") / 1e6;
+	       input_nested(span, "attributes", "spanprof.off_cpu_time_ns") / 1e6;
 }
 
 static int print_slowest(const struct input *in)
@@ -341,21 +340,17 @@ static int print_waits(const struct input *in, const char *id)
 
 	if (span == NULL)
 		errx(1, "%s: not among the exported spans", id);
-	waits_print(in->spans, span, in->report, &off);
+	waits_print(span, in->report, &off);
 	passed = off.duration_percent <= 1;
-	check(passed, "CPU, runnable and blocked time are the span's duration (%.2f %% off)",
+	check(passed, "CPU and off-CPU time are the span's duration (%.2f %% off)",
 	      off.duration_percent);
 	explain(passed, "the span was not active on its thread from its start to its end");
 	most_ms =
 		fmax(MAX_WAIT_DIFFERENCE_MS, duration_ms(span) * MAX_WAIT_DIFFERENCE_PERCENT / 100);
-	passed = off.lock_ms <= most_ms && off.io_ms <= most_ms;
-	check(passed, "it waited for locks and I/O as the server says (%.1f and %.1f ms off)",
-	      off.lock_ms, off.io_ms);
-	explain(passed, "on a busy machine the exporter may look too late: try again");
-	passed = off.sum_percent <= MAX_WAITS_PERCENT;
-	check(passed, "and so did all orders, within %.0f %% (%.1f %%)", MAX_WAITS_PERCENT,
-	      off.sum_percent);
-	explain(passed, "on a busy machine the exporter may look too late: try again");
+	passed = off.off_cpu_ms <= most_ms;
+	check(passed, "it was off the CPU as long as the server says (%.1f ms off)",
+	      off.off_cpu_ms);
+	explain(passed, "on a busy machine it also waits for a CPU: try again");
 	return failures != 0;
 }
 

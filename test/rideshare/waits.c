@@ -31,7 +31,7 @@ static double duration_ms(const json_t *span)
 /* The load generator's spans have no truth. */
 static int knows(const json_t *span)
 {
-	return has(span, "ride.ledger_ns") && has(span, "spanprof.lock_wait_time_ns");
+	return has(span, "ride.ledger_ns") && has(span, "spanprof.off_cpu_time_ns");
 }
 
 const json_t *waits_slowest(json_t *spans)
@@ -53,10 +53,7 @@ const json_t *waits_slowest(json_t *spans)
 
 static void print_row(const char *what, double said, double truth)
 {
-	printf("  %-28s %9.1f ms", what, said);
-	if (truth >= 0)
-		printf(" %9.1f ms", truth);
-	printf("\n");
+	printf("  %-28s %9.1f ms %9.1f ms\n", what, said, truth);
 }
 
 static void print_stacks(const json_t *report)
@@ -75,53 +72,17 @@ static void print_stacks(const json_t *report)
 	}
 }
 
-/* The server's clock cannot tell waiting for a lock from waiting for a CPU once it has it. */
-static double off_by(double said, double runnable, double truth)
-{
-	return fmax(fmax(said - truth, truth - said - runnable), 0);
-}
-
 static double percent(double part, double whole)
 {
 	return whole > 0 ? 100 * part / whole : 0;
 }
 
-static double sum_percent(json_t *spans)
-{
-	double lock[2] = {0, 0};
-	double io[2] = {0, 0};
-	double runnable = 0;
-	unsigned known = 0;
-	unsigned orders = 0;
-	json_t *span;
-	const char *id;
-
-	json_object_foreach(spans, id, span)
-	{
-		orders += has(span, "ride.ledger_ns") != 0;
-		if (!knows(span))
-			continue;
-		known++;
-		runnable += ms_of(span, "spanprof.runnable_time_ns");
-		lock[0] += ms_of(span, "spanprof.lock_wait_time_ns");
-		lock[1] += ms_of(span, "ride.ledger_ns");
-		io[0] += ms_of(span, "spanprof.io_wait_time_ns");
-		io[1] += ms_of(span, "ride.bank_ns");
-	}
-	printf("All orders that know what they waited for (%u of %u):\n", known, orders);
-	print_row("for locks", lock[0], lock[1]);
-	print_row("for I/O", io[0], io[1]);
-	return fmax(percent(off_by(lock[0], runnable, lock[1]), lock[1]),
-		    percent(off_by(io[0], runnable, io[1]), io[1]));
-}
-
-void waits_print(json_t *spans, const json_t *span, const json_t *report, struct waits_errors *off)
+void waits_print(const json_t *span, const json_t *report, struct waits_errors *off)
 {
 	double cpu = ms_of(span, "spanprof.cpu_time_ns");
-	double runnable = ms_of(span, "spanprof.runnable_time_ns");
-	double blocked = ms_of(span, "spanprof.blocked_time_ns");
-	double lock = ms_of(span, "spanprof.lock_wait_time_ns");
-	double io = ms_of(span, "spanprof.io_wait_time_ns");
+	double off_cpu = ms_of(span, "spanprof.off_cpu_time_ns");
+	double ledger = ms_of(span, "ride.ledger_ns");
+	double bank = ms_of(span, "ride.bank_ns");
 	double whole = duration_ms(span);
 
 	printf("\nSlow, and hardly on a CPU: %s (%s, %s), %.1f ms\n", input_text(span, "span_id"),
@@ -129,15 +90,13 @@ void waits_print(json_t *spans, const json_t *span, const json_t *report, struct
 	       whole);
 	printf("  %-28s %12s %12s\n", "where the time went", "span says", "truth");
 	print_row("on a CPU", cpu, ms_of(span, "ride.cpu_ns"));
-	print_row("waiting for a CPU", runnable, -1);
-	print_row("blocked", blocked, -1);
-	print_row("  of it for locks", lock, ms_of(span, "ride.ledger_ns"));
-	print_row("  of it for I/O", io, ms_of(span, "ride.bank_ns"));
+	print_row("off a CPU", off_cpu, ledger + bank);
+	printf("  the server waited %.1f ms for the ledger's lock and %.1f ms for the bank; the "
+	       "profile says\n",
+	       ledger, bank);
 	print_stacks(report);
 	*off = (struct waits_errors){
-		.duration_percent = percent(fabs(cpu + runnable + blocked - whole), whole),
-		.lock_ms = off_by(lock, runnable, ms_of(span, "ride.ledger_ns")),
-		.io_ms = off_by(io, runnable, ms_of(span, "ride.bank_ns")),
-		.sum_percent = sum_percent(spans),
+		.duration_percent = percent(fabs(cpu + off_cpu - whole), whole),
+		.off_cpu_ms = fabs(off_cpu - ledger - bank),
 	};
 }

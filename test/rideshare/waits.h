@@ -12,15 +12,13 @@
 const json_t *waits_slowest(json_t *spans);
 
 /*
- * Prints that span, and the stacks of it as spanprof-report --json tells them, if it does. How far it, and the sum
- * of all orders, are from the truth goes to *off: milliseconds, and percent.
+ * Prints that span, and the stacks of it as spanprof-report --json tells them, if it does. How far it is from the truth
+ * goes to *off.
  */
 struct waits_errors {
-	double duration_percent; /* CPU, runnable and blocked time, against the duration */
-	double lock_ms;
-	double io_ms;
-	double sum_percent; /* the larger one of the sums of lock and I/O time */
+	double duration_percent; /* CPU and off-CPU time, against the duration */
+	double off_cpu_ms;       /* against what the server waited for its lock and its bank */
 };
-void waits_print(json_t *spans, const json_t *span, const json_t *report, struct waits_errors *off);
+void waits_print(const json_t *span, const json_t *report, struct waits_errors *off);
 
 #endif

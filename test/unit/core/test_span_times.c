@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What local roots say about themselves: by their threads' own clocks, and by what the exporter tells. */
+/* What local roots say about themselves, by their threads' own clocks: exact, or nothing. */
 #include "sampler/span/span_times.h"
 
 #include <fcntl.h>
@@ -12,22 +12,16 @@
 #include <unistd.h>
 
 #include "sampler/base/monotonic.h"
-#include "sampler/region/thread_labels.h"
-#include "sampler/span/shown_label.h"
 #include "span_host.h"
 
 #define MS UINT64_C(1000000)
-#define PLACES 64U
 
-static struct sp_thread_labels_part *part;
 static struct sp_span_times got;
 
 static void start(void)
 {
 	set_up();
 	cr_assert_eq(sp_span_times_init(true), 0);
-	part = calloc(1, SP_THREAD_LABELS_BYTES(PLACES));
-	sp_thread_labels_use(part, SP_THREAD_LABELS_BYTES(PLACES));
 }
 
 TestSuite(span_times, .init = start, .timeout = 20);
@@ -63,13 +57,22 @@ static void ask(uint64_t id)
 	sp_span_times_of(&r, &got);
 }
 
-/* As the exporter does, of the part that the thread is in. */
-static void tell(enum sp_waited what, uint64_t ns, unsigned last)
-{
-	struct sp_thread_waited w = {.part = sp_thread_own->part.number, .last = last};
+/* What the thread itself measures, within a span's part and around it. */
+struct clocks {
+	uint64_t wall_ns;
+	uint64_t cpu_ns;
+};
 
-	w.ns[what] = ns;
-	sp_thread_labels_tell(&part->thread[sp_thread_own->index], &w);
+static struct clocks clocks(void)
+{
+	return (struct clocks){sp_monotonic_ns(), cpu_now()};
+}
+
+static uint64_t off_since(struct clocks then)
+{
+	struct clocks now = clocks();
+
+	return now.wall_ns - then.wall_ns - (now.cpu_ns - then.cpu_ns);
 }
 
 Test(span_times, of_a_root_that_only_computes_are_exact)
@@ -80,69 +83,80 @@ Test(span_times, of_a_root_that_only_computes_are_exact)
 	burn(20 * MS);
 	ask(1);
 	begun = sp_monotonic_ns() - begun;
-	cr_expect(got.has_counts);
+	cr_expect(got.is_known);
 	cr_expect_geq(got.cpu_ns, 20 * MS);
+	cr_expect_leq(got.cpu_ns + got.off_cpu_ns, begun);
 	/* The test's runner may have stopped it. */
 	if (got.voluntary_switches != 0)
 		return;
-	cr_expect(got.has_waits && got.has_kinds);
-	cr_expect_eq(got.blocked_ns, 0);
-	cr_expect_eq(got.lock_ns + got.io_ns, 0);
-	cr_expect_leq(got.cpu_ns + got.runnable_ns, begun);
-	cr_expect_geq(got.cpu_ns + got.runnable_ns, 20 * MS);
+	cr_expect(got.has_runnable);
+	cr_expect_eq(got.runnable_ns, got.off_cpu_ns);
 }
 
-Test(span_times, of_waits_that_nobody_saw_are_left_out)
+/* Whatever their length. */
+Test(span_times, of_a_root_that_waits_are_exact)
 {
-	cr_assert(begin(1));
-	sleep_for(20 * MS);
-	ask(1);
-	cr_expect(got.has_counts);
-	cr_expect_geq(got.voluntary_switches, 1);
-	cr_expect_lt(got.cpu_ns, 20 * MS);
-	cr_expect_not(got.has_waits);
-	cr_expect_not(got.has_kinds);
+	static const uint64_t length[] = {50000, MS, 2 * MS, 5 * MS, 30 * MS};
+
+	for (uint64_t i = 0; i < sizeof(length) / sizeof(length[0]); i++) {
+		struct clocks around = clocks();
+		struct clocks within;
+		uint64_t least;
+
+		cr_assert(begin(i + 1));
+		within = clocks();
+		sleep_for(length[i]);
+		least = off_since(within);
+		ask(i + 1);
+		cr_assert(got.is_known);
+		/* The clocks are read one after the other, and a busy machine may take long between. */
+		cr_expect_geq(got.off_cpu_ns + MS / 2, least);
+		cr_expect_leq(got.off_cpu_ns, off_since(around) + MS / 2);
+		cr_expect_geq(got.voluntary_switches, 1);
+		cr_expect_not(got.has_runnable, "only the kernel knows what of it was runnable");
+		cr_assert(end(i + 1));
+	}
 }
 
-Test(span_times, go_on_for_a_moment_as_they_were_seen)
+/* Another root is open for a moment, so that the part of the first ends, and another one begins. */
+static void leave_for_a_moment(uint64_t id)
 {
-	uint64_t begun = sp_monotonic_ns();
-
-	cr_assert(begin(1));
-	sleep_for(40 * MS);
-	tell(SP_WAITED_LOCK, 35 * MS, SP_WAITED_LOCK);
-	ask(1);
-	begun = sp_monotonic_ns() - begun;
-	/* On a busy machine the sleep may have been much longer than what was told of it. */
-	if (begun > 45 * MS)
-		return;
-	cr_assert(got.has_waits && got.has_kinds);
-	cr_expect_eq(got.runnable_ns, 0);
-	cr_expect_eq(got.lock_ns, got.blocked_ns);
-	cr_expect_geq(got.blocked_ns, 39 * MS);
-	cr_expect_leq(got.blocked_ns + got.cpu_ns, begun);
-	cr_expect_geq(got.blocked_ns + got.cpu_ns, 40 * MS);
+	cr_assert(begin_under(id, 99));
+	cr_assert_neq(sp_thread_own->part.root_id, 1);
+	cr_assert(end(id));
+	cr_assert_eq(sp_thread_own->part.root_id, 1);
 }
 
-Test(span_times, of_which_most_is_unknown_are_unknown)
+/* Two parts, of which the first was runnable for 100 s, and of the second nobody knows. */
+static void be_in_two_parts(uint64_t unknown_ns)
 {
+	struct sp_thread_part *part;
+
 	cr_assert(begin(1));
-	sleep_for(40 * MS);
-	tell(SP_WAITED_LOCK, 20 * MS, SP_WAITED_LOCK);
+	part = &sp_thread_own->part;
+	part->begun.wall_ns -= 100 * SP_NS_PER_S;
+	leave_for_a_moment(2);
+	part->begun.wall_ns -= unknown_ns;
+	part->begun.voluntary--;
+	leave_for_a_moment(3);
 	ask(1);
-	cr_expect(got.has_counts);
-	cr_expect_not(got.has_waits);
+	cr_assert(got.is_known);
+	/* Less the CPU time, and the clocks are read one after the other. */
+	cr_expect_geq(got.off_cpu_ns + MS, 100 * SP_NS_PER_S + unknown_ns);
 }
 
-Test(span_times, of_a_blocked_thread_may_have_no_reason)
+Test(span_times, have_the_runnable_time_where_a_tenth_of_it_is_unknown)
 {
-	cr_assert(begin(1));
-	sleep_for(40 * MS);
-	tell(SP_WAITED_UNKNOWN, UINT64_MAX, SP_WAITED_UNKNOWN);
-	ask(1);
-	cr_assert(got.has_waits);
-	cr_expect_geq(got.blocked_ns, 39 * MS);
-	cr_expect_not(got.has_kinds);
+	be_in_two_parts(9 * SP_NS_PER_S);
+	cr_expect(got.has_runnable);
+	cr_expect_geq(got.runnable_ns + MS, 100 * SP_NS_PER_S);
+	cr_expect_lt(got.runnable_ns, 101 * SP_NS_PER_S);
+}
+
+Test(span_times, have_no_runnable_time_where_more_of_it_is_unknown)
+{
+	be_in_two_parts(12 * SP_NS_PER_S);
+	cr_expect_not(got.has_runnable);
 }
 
 #define PAGE_BYTES 4096U
@@ -191,64 +205,9 @@ Test(span_times, count_each_page_that_is_read_from_a_disk)
 	around = major_faults() - around;
 	if (within == 0)
 		cr_skip_test("no disk below /var/tmp");
-	cr_assert(got.has_counts);
+	cr_assert(got.is_known);
 	cr_expect_geq(got.major_faults, within);
 	cr_expect_leq(got.major_faults, around);
-}
-
-/* As far as it is known it waited for a processor, and nobody saw what it was blocked in. */
-Test(span_times, have_no_reason_for_what_is_left_beside_a_processor)
-{
-	struct sp_thread_waited w = {.last = SP_WAITED_UNKNOWN};
-
-	cr_assert(begin(1));
-	sleep_for(40 * MS);
-	w.part = sp_thread_own->part.number;
-	w.ns[SP_WAITED_CPU] = 32 * MS;
-	w.ns[SP_WAITED_UNKNOWN] = UINT64_MAX;
-	sp_thread_labels_tell(&part->thread[sp_thread_own->index], &w);
-	ask(1);
-	cr_expect(got.has_waits);
-	cr_expect_eq(got.runnable_ns, 32 * MS);
-	cr_expect_not(got.has_kinds);
-}
-
-/* The region may be written to by another program: it can lie about what a wait was for, and no more. */
-Test(span_times, are_never_more_than_the_thread_has_measured)
-{
-	unsigned seed = 5;
-
-	for (uint64_t id = 1; id <= 50; id++) {
-		struct sp_thread_waited w = {.last = (uint32_t)rand_r(&seed) % 8};
-		uint64_t begun = sp_monotonic_ns();
-
-		cr_assert(begin(id));
-		sleep_for(MS);
-		w.part = sp_thread_own->part.number;
-		for (unsigned i = 0; i < SP_WAITED_N; i++)
-			w.ns[i] = rand_r(&seed) % 2 == 0 ? UINT64_MAX - i : (uint64_t)rand_r(&seed);
-		sp_thread_labels_tell(&part->thread[sp_thread_own->index], &w);
-		ask(id);
-		begun = sp_monotonic_ns() - begun;
-		cr_assert(end(id));
-		cr_assert_leq(got.cpu_ns + got.runnable_ns + got.blocked_ns, begun);
-		cr_assert_leq(got.lock_ns, got.blocked_ns);
-		cr_assert(!got.has_kinds || got.io_ns <= got.blocked_ns - got.lock_ns);
-	}
-}
-
-Test(span_times, take_no_notice_of_what_was_told_of_other_parts)
-{
-	cr_assert(begin(1));
-	sleep_for(5 * MS);
-	tell(SP_WAITED_IO, UINT64_MAX, SP_WAITED_IO);
-	ask(1);
-	cr_expect(got.has_kinds);
-	cr_assert(end(1));
-	cr_assert(begin(2));
-	sleep_for(5 * MS);
-	ask(2);
-	cr_expect_not(got.has_waits);
 }
 
 Test(span_times, of_spans_below_are_those_of_the_root)
@@ -268,31 +227,6 @@ Test(span_times, of_spans_below_are_those_of_the_root)
 	cr_expect_eq(sp_thread_own->part.root_id, 0);
 }
 
-Test(span_times, are_shown_the_exporter_once_for_a_part)
-{
-	const struct sp_thread_labels *shown;
-	uint32_t n;
-
-	sp_shown_label_parts_only = true;
-	cr_assert(begin(1));
-	shown = &part->thread[sp_thread_own->index];
-	n = shown->n;
-	cr_expect_eq(shown->word[n - 1][5], sp_thread_own->part.number);
-	cr_assert(begin(2));
-	cr_assert(end(2));
-	cr_expect_eq(shown->n, n);
-	/* Another thread has ended a span here, and the exporter takes the label for ended. */
-	cr_assert(begin(3));
-	end_elsewhere(3);
-	cr_assert(begin(4));
-	cr_expect_eq(shown->n, n + 1);
-	cr_expect_eq(shown->word[n % SP_THREAD_LABELS_KEPT][5], sp_thread_own->part.number);
-	cr_assert(end(4));
-	cr_expect_eq(shown->n, n + 1);
-	cr_assert(end(1));
-	cr_expect_eq(shown->n, n + 2);
-}
-
 static void *work_below(void *arg)
 {
 	cr_assert(begin_under(2, 1));
@@ -308,7 +242,7 @@ Test(span_times, are_the_sum_of_all_threads)
 	burn(5 * MS);
 	ask(1);
 	cr_expect_geq(got.cpu_ns, 10 * MS);
-	cr_expect(got.has_counts);
+	cr_expect(got.is_known);
 }
 
 static _Atomic bool is_below;
@@ -333,12 +267,11 @@ Test(span_times, are_unknown_while_another_thread_has_not_told_its_own)
 	while (!is_below)
 		sched_yield();
 	ask(1);
-	cr_expect_not(got.has_counts);
-	cr_expect_not(got.has_waits);
+	cr_expect_not(got.is_known);
 	may_end = true;
 	pthread_join(thread, NULL);
 	ask(1);
-	cr_expect(got.has_counts);
+	cr_expect(got.is_known);
 }
 
 Test(span_times, of_a_span_that_ends_on_another_thread_are_unknown)
@@ -348,7 +281,7 @@ Test(span_times, of_a_span_that_ends_on_another_thread_are_unknown)
 	end_elsewhere(1);
 	cr_assert(begin(2));
 	ask(2);
-	cr_expect(got.has_counts);
+	cr_expect(got.is_known);
 }
 
 Test(span_times, of_a_root_that_was_never_active_are_unknown)
@@ -357,7 +290,7 @@ Test(span_times, of_a_root_that_was_never_active_are_unknown)
 	cr_assert(begin_scoped(1));
 	ask(1);
 	cr_expect_eq(got.cpu_ns, 0);
-	cr_expect_not(got.has_counts);
+	cr_expect_not(got.is_known);
 }
 
 Test(span_times, begin_anew_in_a_forked_child)
@@ -376,10 +309,10 @@ Test(span_times, begin_anew_in_a_forked_child)
 		if (!sp_span_of(handle_of(1), &r))
 			_exit(1);
 		sp_span_times_of(&r, &got);
-		_exit(got.cpu_ns < 20 * MS && !got.has_counts && !got.has_waits ? 0 : 2);
+		_exit(got.cpu_ns < 20 * MS && !got.is_known ? 0 : 2);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_expect_eq(status, 0);
 	ask(1);
-	cr_expect(got.has_counts);
+	cr_expect(got.is_known);
 }

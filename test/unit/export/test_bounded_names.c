@@ -32,7 +32,7 @@ static uint32_t put(const char *name)
 
 	memcpy(raw, name, strnlen(name, SP_THREAD_NAME_BYTES));
 	core.counter[SP_COUNT_THREAD_NAMES_OTHER] = 0;
-	id = sp_thread_names_put(names, raw, true);
+	id = sp_thread_names_put(names, raw);
 	over = core.counter[SP_COUNT_THREAD_NAMES_OTHER] == 1;
 	return id;
 }

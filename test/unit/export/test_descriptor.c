@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "core_double.h"
-#include "export/off_cpu/wait_kind.h"
+#include "export/off_cpu/wait_leaf.h"
 #include "test/unit/descriptors.h"
 #include "test/unit/emulated.h"
 #include "test/unit/scratch.h"
@@ -234,8 +234,6 @@ Test(descriptor, of_other_kinds_is_its_link)
 	cr_expect_str_eq(describe(open("/dev/null", O_RDONLY)), "/dev/null");
 	cr_expect_not(sp_descriptor_link("/proc/self", 1000000, text));
 	cr_expect_not(sp_descriptor_link("/proc/self", UINT64_MAX, text));
-	cr_expect_str_eq(sp_wait_kind_of_link("pipe:[1]"), "pipe");
-	cr_expect_str_eq(sp_wait_kind_of_link("socket:[1]"), "socket");
 }
 
 /* Between the link and the question the host may have closed it, and opened something else. */
@@ -267,7 +265,7 @@ Test(descriptor, that_has_become_something_else_is_not_named)
 Test(descriptor, that_may_not_be_asked_is_told_once)
 {
 	struct sp_task_place place = {.state = SP_TASK_CALLS, .number = SYS_recvfrom};
-	struct sp_wait_leaf leaf;
+	char leaf[SP_WAIT_LEAF];
 	int ready[2], ours[2];
 	char byte;
 	pid_t pid;
@@ -292,8 +290,8 @@ Test(descriptor, that_may_not_be_asked_is_told_once)
 		cr_assert_eq(syscall(SYS_setresuid, 65534, 65534, 65534), 0);
 	/* What the link says is taken from this process, of which it is a copy. */
 	for (unsigned i = 0; i < 3; i++) {
-		sp_wait_leaf(&sockets, "/proc/self", &place, &leaf);
-		cr_expect_str_eq(leaf.text, "recvfrom (socket)");
+		sp_wait_leaf(&sockets, "/proc/self", &place, leaf);
+		cr_expect_str_eq(leaf, "recvfrom (socket)");
 		sockets.retry_ns = 1;
 	}
 	cr_expect(core_logged("pidfd_getfd is refused: Operation not permitted"), "%s", core.log);
@@ -343,12 +341,12 @@ Test(descriptor, below_a_filter_that_kills_is_not_asked)
 
 static const char *leaf_of(uint64_t number, uint64_t first, uint64_t second)
 {
-	static struct sp_wait_leaf leaf;
+	static char leaf[SP_WAIT_LEAF];
 	const struct sp_task_place place = {
 		.state = SP_TASK_CALLS, .number = number, .arg = {first, second}};
 
-	sp_wait_leaf(NULL, "/proc/self", &place, &leaf);
-	return leaf.text;
+	sp_wait_leaf(NULL, "/proc/self", &place, leaf);
+	return leaf;
 }
 
 Test(wait_leaf, says_the_call_and_the_kind)
@@ -368,21 +366,11 @@ Test(wait_leaf, says_the_call_and_the_kind)
 	cr_expect_str_eq(leaf_of(54321, 0, 0), "system call 54321");
 }
 
-Test(wait_leaf, is_for_a_lock_or_for_io_or_for_neither)
-{
-	cr_expect_eq(sp_wait_kind_waited("lock"), SP_WAITED_LOCK);
-	cr_expect_eq(sp_wait_kind_waited("socket"), SP_WAITED_IO);
-	cr_expect_eq(sp_wait_kind_waited("events"), SP_WAITED_IO);
-	cr_expect_eq(sp_wait_kind_waited("timer"), SP_WAITED_OTHER);
-	cr_expect_eq(sp_wait_kind_waited(NULL), SP_WAITED_OTHER);
-}
-
 Test(wait_leaf, says_that_the_kernel_blocks_without_a_call)
 {
 	const struct sp_task_place place = {.state = SP_TASK_IN_KERNEL};
-	struct sp_wait_leaf leaf;
+	char leaf[SP_WAIT_LEAF];
 
-	sp_wait_leaf(NULL, "/proc/self", &place, &leaf);
-	cr_expect_eq(leaf.waited, SP_WAITED_OTHER);
-	cr_expect_str_eq(leaf.text, "[blocked in the kernel]");
+	sp_wait_leaf(NULL, "/proc/self", &place, leaf);
+	cr_expect_str_eq(leaf, "[blocked in the kernel]");
 }

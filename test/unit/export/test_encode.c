@@ -275,7 +275,7 @@ static void put_named(const char *name, uint64_t span_id)
 	struct sp_sample *s = core_sample(span_id, 0, (void *)core_reset, NULL);
 
 	strcpy(s->thread_name, name);
-	(void)sp_stack_map_put(map, s, 0, sp_thread_names_put(threads, s->thread_name, true));
+	(void)sp_stack_map_put(map, s, 0, sp_thread_names_put(threads, s->thread_name));
 	core.records = 0;
 }
 

@@ -3,8 +3,10 @@
 #include "export/off_cpu/task.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(task, .timeout = 20);
 
@@ -15,6 +17,7 @@ Test(task, times_are_read)
 	cr_assert(sp_task_times_parse("17842900 31337 42\n", &t));
 	cr_expect_eq(t.cpu_ns, 17842900);
 	cr_expect_eq(t.delay_ns, 31337);
+	cr_expect_eq(t.slices, 42);
 	cr_assert(sp_task_times_parse("18446744073709551615 0 1\n", &t));
 	cr_expect_eq(t.cpu_ns, UINT64_MAX);
 }
@@ -39,6 +42,47 @@ Test(task, times_that_are_none_are_refused)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		cr_expect_not(sp_task_times_parse(bad[i], &t), "%s", bad[i]);
+}
+
+Test(task, runs_or_is_blocked_as_its_state_says)
+{
+	static const char *const bad[] = {"", "1", "1 (x", "1 (x)", "1 (x) ", "1 (x) ?", "1 (x)R"};
+	struct sp_task_place p;
+
+	cr_assert(sp_task_state_parse("1 (x) R 1 1\n", &p));
+	cr_expect_eq(p.state, SP_TASK_RUNS);
+	cr_assert(sp_task_state_parse("1 (a) R (b) S 1 1\n", &p));
+	cr_expect_eq(p.state, SP_TASK_HIDDEN);
+	cr_assert(sp_task_state_parse("1 (x) D 1 1\n", &p));
+	cr_expect_eq(p.state, SP_TASK_HIDDEN);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_expect_not(sp_task_state_parse(bad[i], &p), "%s", bad[i]);
+	cr_assert_eq(sp_task_state_read("/proc/self", (uint32_t)getpid(), &p), 0);
+	cr_expect_eq(p.state, SP_TASK_RUNS);
+	cr_expect_eq(sp_task_state_read("/proc/self", 1U << 30, &p), -ESRCH);
+}
+
+/* Of which some are open, and those of others are opened each time. */
+Test(task, times_are_those_of_the_kernel)
+{
+	static struct sp_task_file file[200];
+	struct sp_task_times first, second;
+	uint32_t tid = (uint32_t)getpid();
+
+	for (unsigned i = 0; i < 200; i++)
+		cr_assert(sp_task_times_read(&file[i], "/proc/self", tid, &first));
+	cr_expect_neq(file[0].file, 0);
+	cr_expect_eq(file[199].file, 0);
+	cr_assert(sp_task_times_read(&file[0], "/proc/self", tid, &second));
+	cr_expect_geq(second.cpu_ns, first.cpu_ns);
+	cr_expect_gt(second.slices, 0);
+	for (unsigned i = 0; i < 200; i++)
+		sp_task_file_close(&file[i]);
+	cr_assert(sp_task_times_read(&file[199], "/proc/self", tid, &second));
+	cr_expect_neq(file[199].file, 0);
+	sp_task_file_close(&file[199]);
+	cr_expect_not(sp_task_times_read(&file[0], "/proc/self", 1U << 30, &second));
+	cr_expect_eq(file[0].file, 0);
 }
 
 Test(task, place_is_a_system_call)

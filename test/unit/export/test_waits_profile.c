@@ -47,7 +47,7 @@ static void tear_down(void)
 
 TestSuite(waits_profile, .init = set_up, .fini = tear_down, .timeout = 20);
 
-static void wait(const char *name, uint64_t span_id, uint64_t ns, bool begins)
+static void wait(const char *name, uint64_t span_id, uint64_t ns)
 {
 	const uint64_t pc[] = {(uintptr_t)dlsym(RTLD_DEFAULT, "getenv")};
 	const struct sp_stack_labels labels = {.span_id = span_id};
@@ -56,9 +56,8 @@ static void wait(const char *name, uint64_t span_id, uint64_t ns, bool begins)
 		.stack = {.pc = pc,
 			  .depth = name[0] != '[',
 			  .flags = SP_SAMPLE_ROOTED,
-			  .wait = sp_wait_names_put(names, name, true)},
+			  .wait = sp_wait_names_put(names, name)},
 		.ns = ns,
-		.begins = begins,
 	};
 
 	cr_expect_eq(sp_stack_map_put_wait(waits, &w), SP_STACK_KEPT);
@@ -101,10 +100,10 @@ static const char *type_of(size_t i)
 
 Test(waits_profile, has_what_is_waited_for_as_its_leaves)
 {
-	wait("read (pipe)", 1, 50, true);
-	wait("read (pipe)", 1, 30, false);
-	wait("read (file)", 1, 7, true);
-	wait("[waiting for a CPU]", 2, 5, true);
+	wait("read (pipe)", 1, 50);
+	wait("read (pipe)", 1, 30);
+	wait("read (file)", 1, 7);
+	wait("[waiting for a CPU]", 2, 5);
 	core.config.off_cpu = true;
 	encode(SP_PROFILE_OFF_CPU);
 
@@ -114,8 +113,8 @@ Test(waits_profile, has_what_is_waited_for_as_its_leaves)
 	cr_assert_not_null(out->period_type, "the server needs one");
 	cr_expect_str_eq(profile_string(out, out->period_type->type), "");
 	cr_expect_eq(out->period, 0);
-	cr_expect_eq(out_samples, 3);
-	cr_expect_eq(profile_total(out, 0), 3);
+	cr_expect_eq(out_samples, 4);
+	cr_expect_eq(profile_total(out, 0), 4);
 	cr_expect_eq(profile_total(out, 1), 92);
 	cr_assert_eq(out->n_sample, 3);
 	cr_expect_str_eq(profile_frame(out, out->sample[0], 0), "read (pipe)");
@@ -131,7 +130,7 @@ Test(waits_profile, of_both_stands_for_waits_alone)
 	struct sp_sample *s = core_sample(1, 0, dlsym(RTLD_DEFAULT, "getenv"), NULL);
 
 	(void)sp_stack_map_put(map, s, 0, 0);
-	wait("read (pipe)", 1, 50, true);
+	wait("read (pipe)", 1, 50);
 	core.config.wall = true;
 	encode(SP_PROFILE_WALL);
 
@@ -152,7 +151,7 @@ Test(waits_profile, of_cpu_time_is_as_it_was)
 	struct sp_sample *s = core_sample(1, 0, dlsym(RTLD_DEFAULT, "getenv"), NULL);
 
 	(void)sp_stack_map_put(map, s, 0, 0);
-	wait("read (pipe)", 1, 50, true);
+	wait("read (pipe)", 1, 50);
 	encode(SP_PROFILE_CPU);
 	cr_assert_not_null(out);
 	cr_expect_str_eq(type_of(1), "cpu");
@@ -167,18 +166,16 @@ Test(waits_profile, has_a_bound_on_names)
 
 	for (unsigned i = 0; i < SP_WAIT_NAMES_MAX + 5; i++) {
 		(void)snprintf(name, sizeof(name), "read /file/%u", i);
-		last = sp_wait_names_put(names, name, true);
+		last = sp_wait_names_put(names, name);
 		cr_expect_neq(last, 0);
 	}
 	cr_expect_str_eq(sp_wait_names_text(names, last), "(other)");
 	cr_expect_eq(core.counter[SP_COUNT_WAIT_NAMES_OTHER], 5);
-	cr_expect_eq(sp_wait_names_put(names, name, false), last, "it goes on");
-	cr_expect_eq(core.counter[SP_COUNT_WAIT_NAMES_OTHER], 5);
-	cr_expect_eq(sp_wait_names_put(names, "read /file/0", true),
-		     sp_wait_names_put(names, "read /file/0", true));
-	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "read /file/0", true)),
+	cr_expect_eq(sp_wait_names_put(names, "read /file/0"),
+		     sp_wait_names_put(names, "read /file/0"));
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "read /file/0")),
 			 "read /file/0");
-	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "", true)), "(other)");
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "")), "(other)");
 	cr_expect_str_eq(sp_wait_names_text(names, UINT32_MAX), "(other)");
 }
 
@@ -188,7 +185,7 @@ Test(waits_profile, has_names_of_any_bytes_as_text)
 
 	memset(name, 0xff, sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	wait(name, 1, 1, true);
+	wait(name, 1, 1);
 	encode(SP_PROFILE_OFF_CPU);
 	/* profile_read() refuses what is no UTF-8 */
 	cr_assert_not_null(out);

@@ -243,16 +243,18 @@ Test(span_attr, what_is_not_known_of_a_root_is_left_out)
 	cr_assert_eq(sp_span_times_init(true), 0);
 	cr_assert(sp_span_started(&s));
 	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
-	/* it is certainly blocked, and no exporter sees it */
+	/* it is certainly blocked, and what of that it was runnable nobody knows */
 	(void)usleep(5000);
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
-	cr_assert_eq(seen.n, 5);
+	cr_assert_eq(seen.n, 6);
 	cr_expect_str_eq(seen.key[1], "spanprof.cpu_time_ns");
-	cr_expect_str_eq(seen.key[2], "spanprof.page_faults.major");
-	cr_expect_str_eq(seen.key[3], "spanprof.context_switches.voluntary");
-	cr_expect_str_neq(seen.value[3], "integer 0");
-	cr_expect_str_eq(seen.key[4], "spanprof.context_switches.involuntary");
+	cr_expect_str_eq(seen.key[2], "spanprof.off_cpu_time_ns");
+	cr_expect_geq(strtoull(seen.value[2] + strlen("integer "), NULL, 10), 4900000);
+	cr_expect_str_eq(seen.key[3], "spanprof.page_faults.major");
+	cr_expect_str_eq(seen.key[4], "spanprof.context_switches.voluntary");
+	cr_expect_str_neq(seen.value[4], "integer 0");
+	cr_expect_str_eq(seen.key[5], "spanprof.context_switches.involuntary");
 	/* with the option of old alone, that is all */
 	sp_lifecycle_settings.span_times = false;
 	sp_lifecycle_settings.span_cpu_time = true;
@@ -266,6 +268,36 @@ Test(span_attr, what_is_not_known_of_a_root_is_left_out)
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 2);
+	/* nothing of a root that no thread was in: by the option of old it has used no CPU time */
+	r.ref++;
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	cr_assert_eq(seen.n, 1);
+	sp_lifecycle_settings.span_times = false;
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	cr_assert_eq(seen.n, 2);
+}
+
+Test(span_attr, a_root_that_was_only_runnable_says_so)
+{
+	struct sp_span_start s = {.handle = &sp_lifecycle_settings, .span_id = {1}, .name = ""};
+	struct sp_span_record r;
+
+	sp_lifecycle_settings.span_times = true;
+	cr_assert_eq(sp_thread_init(), 0);
+	cr_assert_eq(sp_span_table_init(), 0);
+	cr_assert_eq(sp_span_times_init(true), 0);
+	cr_assert(sp_span_started(&s));
+	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	/* The test's runner may have stopped it. */
+	if (seen.n == 6)
+		return;
+	cr_assert_eq(seen.n, 7);
+	cr_expect_str_eq(seen.key[3], "spanprof.runnable_time_ns");
+	cr_expect_str_eq(seen.value[3], seen.value[2]);
 }
 
 /* time() is that of the last tick, which a second may have begun after. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampler/base/monotonic.h"
+
 #define PLACES 4U
 
 static struct sp_thread_labels_part *part;
@@ -35,65 +37,97 @@ static void put(uint32_t block, uint32_t tid, uint64_t span_id)
 	sp_thread_labels_put(&who, &label);
 }
 
-static void look(uint32_t block)
+static bool look(uint32_t block)
 {
-	sp_thread_labels_copy(&part->thread[block], &copy);
+	return sp_thread_labels_copy(&part->thread[block], &copy);
 }
 
-Test(thread_labels, are_shown_with_their_times)
+Test(thread_labels, are_shown_as_they_are_now)
 {
+	uint64_t now = sp_monotonic_ns();
+
 	put(1, 100, 5);
 	put(1, 100, 6);
-	look(1);
+	cr_assert(look(1));
 	cr_expect_eq(part->used, 2);
 	cr_expect_eq(copy.tid, 100);
-	cr_expect_eq(copy.cpu_ns, 1000);
-	cr_assert_eq(copy.labels, 2);
-	cr_expect_eq(copy.label[0].span_id, 5);
-	cr_expect_eq(copy.label[1].name_id, 6);
-	cr_expect_leq(copy.label[0].since_ns, copy.label[1].since_ns);
-	cr_expect_gt(copy.label[0].since_ns, 0);
+	cr_expect_geq(copy.off_ns + 1000, now);
+	cr_expect_lt(copy.off_ns + 1000, now + SP_NS_PER_S);
+	cr_expect_eq(copy.label.span_id, 6);
+	cr_expect_eq(copy.label.name_id, 6);
 }
 
-Test(thread_labels, that_go_on_are_not_repeated)
+Test(thread_labels, that_go_on_are_not_written_again)
 {
+	uint32_t n;
+
 	put(1, 100, 5);
+	cr_assert(look(1));
+	n = copy.n;
 	put(1, 100, 5);
-	look(1);
-	cr_expect_eq(copy.labels, 1);
-	/* but one that another thread has ended begins anew */
+	cr_assert(look(1));
+	cr_expect_eq(copy.n, n);
+	/* but one that another thread has ended is none, and begins anew */
 	sp_thread_labels_strike(1);
-	look(1);
-	cr_expect_geq(copy.struck_ns, copy.label[0].since_ns);
+	cr_assert(look(1));
+	cr_expect_eq(copy.label.span_id, 0);
+	cr_expect_eq(copy.label.name_id, 0);
+	cr_expect_eq(copy.label.trace[0], 0);
 	put(1, 100, 5);
-	look(1);
-	cr_expect_eq(copy.labels, 2);
+	cr_assert(look(1));
+	cr_expect_neq(copy.n, n);
+	cr_expect_eq(copy.label.span_id, 5);
 }
 
-Test(thread_labels, of_which_the_last_are_kept)
+Test(thread_labels, that_are_being_written_are_not_read)
 {
-	for (uint64_t id = 1; id <= 40; id++)
-		put(0, 100, id);
-	look(0);
-	cr_expect_eq(copy.n, 40);
-	cr_assert_eq(copy.labels, SP_THREAD_LABELS_KEPT - 1);
-	cr_expect_eq(copy.first, 40 - copy.labels);
-	for (uint32_t i = 0; i < copy.labels; i++)
-		cr_expect_eq(copy.label[i].span_id, copy.first + i + 1);
+	put(1, 100, 5);
+	part->thread[1].n++;
+	cr_expect_not(look(1));
+	/* ended by another thread meanwhile */
+	sp_thread_labels_strike(1);
+	part->thread[1].n++;
+	cr_assert(look(1));
+	cr_expect_eq(copy.label.span_id, 0);
+	/* A forked child may have the copy of one that was being written. */
+	part->thread[1].n++;
+	put(1, 100, 7);
+	cr_assert(look(1));
+	cr_expect_eq(copy.label.span_id, 7);
+}
+
+Test(thread_labels, of_a_name_alone_are_labels)
+{
+	const struct sp_thread_labels_owner who = {.block = 1, .tid = 100};
+	struct sp_thread_label label = {.name_id = 3};
+
+	sp_thread_labels_put(&who, &label);
+	cr_assert(look(1));
+	cr_expect_eq(copy.label.name_id, 3);
+	/* A trace alone is none. */
+	label = (struct sp_thread_label){.trace = {1, 2}};
+	sp_thread_labels_put(&who, &label);
+	cr_assert(look(1));
+	cr_expect_eq(copy.label.trace[1], 0);
 }
 
 Test(thread_labels, of_another_thread_in_that_place_are_not_its_own)
 {
+	uint64_t off_ns;
+
 	put(2, 100, 5);
+	cr_assert(look(2));
+	off_ns = copy.off_ns;
 	sp_thread_labels_end(2);
-	look(2);
+	cr_assert(look(2));
 	cr_expect_eq(copy.tid, 0);
-	cr_expect_gt(copy.struck_ns, 0);
-	put(2, 101, 6);
-	look(2);
+	cr_expect_eq(copy.label.span_id, 0);
+	put(2, 101, 5);
+	cr_assert(look(2));
 	cr_expect_eq(copy.tid, 101);
-	cr_assert_eq(copy.labels, 1);
-	cr_expect_eq(copy.label[0].span_id, 6);
+	cr_expect_eq(copy.label.span_id, 5);
+	cr_expect_gt(copy.off_ns + 10, off_ns);
+	cr_expect_neq(copy.off_ns, off_ns);
 }
 
 Test(thread_labels, without_a_place_are_not_shown)
@@ -110,24 +144,6 @@ Test(thread_labels, without_a_place_are_not_shown)
 	cr_expect_null(sp_thread_labels_now());
 }
 
-Test(thread_labels, come_with_what_the_exporter_tells)
-{
-	struct sp_thread_waited in = {.part = 7, .last = SP_WAITED_IO};
-	struct sp_thread_waited out;
-
-	cr_expect_not(sp_thread_labels_waited(1, 7, &out));
-	in.ns[SP_WAITED_IO] = 50;
-	sp_thread_labels_tell(&part->thread[1], &in);
-	cr_expect_not(sp_thread_labels_waited(1, 6, &out));
-	cr_expect_not(sp_thread_labels_waited(2, 7, &out));
-	cr_assert(sp_thread_labels_waited(1, 7, &out));
-	cr_expect_eq(memcmp(&in, &out, sizeof(in)), 0);
-	/* nobody is in part 0 */
-	cr_expect_not(sp_thread_labels_waited(0, 0, &out));
-	sp_thread_labels_use(NULL, 0);
-	cr_expect_not(sp_thread_labels_waited(1, 7, &out));
-}
-
 Test(thread_labels, come_with_the_span_that_has_a_wait)
 {
 	cr_expect_eq(sp_thread_labels_take_note(1), 0);
@@ -139,39 +155,6 @@ Test(thread_labels, come_with_the_span_that_has_a_wait)
 	sp_thread_labels_note_wait(&part->thread[1], 4711);
 	sp_thread_labels_use(NULL, 0);
 	cr_expect_eq(sp_thread_labels_take_note(1), 0);
-}
-
-static void *tell_many(void *arg)
-{
-	struct sp_thread_waited w = {.part = 0};
-
-	for (uint64_t n = 1; n <= 2000000; n++) {
-		w.part = (uint32_t)n;
-		for (unsigned i = 0; i < SP_WAITED_N; i++)
-			w.ns[i] = n;
-		sp_thread_labels_tell(&part->thread[0], &w);
-	}
-	return arg;
-}
-
-Test(thread_labels, are_never_told_what_is_of_another_part)
-{
-	struct sp_thread_waited w = {.part = 0};
-	pthread_t thread;
-	unsigned seen = 0;
-
-	cr_assert_eq(pthread_create(&thread, NULL, tell_many, NULL), 0);
-	while (w.part < 2000000) {
-		uint32_t now = atomic_load(&part->thread[0].waited_part);
-
-		if (now == 0 || !sp_thread_labels_waited(0, now, &w))
-			continue;
-		seen++;
-		for (unsigned i = 0; i < SP_WAITED_N; i++)
-			cr_assert_eq(w.ns[i], now);
-	}
-	cr_expect_gt(seen, 0);
-	pthread_join(thread, NULL);
 }
 
 static _Atomic bool stop;
@@ -186,35 +169,18 @@ static void *write_many(void *arg)
 Test(thread_labels, are_never_half_of_one)
 {
 	pthread_t thread;
+	unsigned whole = 0;
 
+	put(0, 100, 1);
 	cr_assert_eq(pthread_create(&thread, NULL, write_many, NULL), 0);
-	for (unsigned i = 0; i < 50000; i++) {
-		look(0);
-		cr_assert_lt(copy.labels, SP_THREAD_LABELS_KEPT);
-		for (uint32_t k = 0; k < copy.labels; k++) {
-			const struct sp_thread_label *l = &copy.label[k];
-
-			cr_assert_eq(l->span_id, (uint64_t)copy.first + k + 1);
-			cr_assert_eq(l->trace[0], l->span_id);
-			cr_assert_eq(l->trace[1], l->span_id);
-			cr_assert_eq(l->name_id, l->span_id);
-		}
+	while (whole < 50000) {
+		if (!look(0))
+			continue;
+		whole++;
+		cr_assert_eq(copy.label.trace[0], copy.label.span_id);
+		cr_assert_eq(copy.label.trace[1], copy.label.span_id);
+		cr_assert_eq(copy.label.name_id, copy.label.span_id);
 	}
 	stop = true;
 	pthread_join(thread, NULL);
-}
-
-Test(thread_labels, copies_of_anything_are_bounded)
-{
-	unsigned seed = 3;
-
-	for (unsigned i = 0; i < 5000; i++) {
-		unsigned char *at = (unsigned char *)&part->thread[0];
-
-		for (size_t n = 0; n < sizeof(part->thread[0]); n++)
-			at[n] = (unsigned char)rand_r(&seed);
-		look(0);
-		cr_assert_lt(copy.labels, SP_THREAD_LABELS_KEPT);
-		cr_assert_eq(copy.first + copy.labels, copy.n);
-	}
 }

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Time of waits by name, of threads whose every moment is known: a model of them goes on by a clock of its own, and
+ * what the looks add up to is compared with what they did.
+ */
+#define _GNU_SOURCE
+#include "export/off_cpu/off_cpu.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core_double.h"
+#include "export/util/clock.h"
+#include "test/unit/emulated.h"
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+#define THREADS 1000U
+#define NAMES 8U
+/* What a look costs on a slow day. */
+#define LOOK_NS (15 * US)
+
+/* The model */
+
+/* What a thread does again and again: it waits for a processor, computes, and is blocked, in a span or in none. */
+struct step {
+	uint64_t span_id; /* 0 = in none */
+	uint64_t delay_ns;
+	uint64_t cpu_ns;
+	uint64_t blocked_ns;
+};
+
+/* The lengths of the spans with the ids 1 to 6, which compute more, the shorter they are. */
+static const struct step steps[NAMES] = {
+	{0, 3 * US, 30 * US, 90 * US},   {1, 5 * US, 50 * US, 50 * US},  {2, 30 * US, 300 * US, MS},
+	{3, 40 * US, 400 * US, 2 * MS},  {4, 70 * US, 700 * US, 5 * MS}, {5, 100 * US, MS, 10 * MS},
+	{6, 500 * US, 5 * MS, 100 * MS}, {0, 2 * MS, 20 * MS, 15 * MS},
+};
+#define LENGTHS 6U
+#define OUTSIDE 0U
+#define COMPUTES_OUTSIDE 7U
+
+enum mode { RUNNABLE, RUNS, BLOCKED };
+
+static struct model {
+	uint64_t at_ns; /* so far it is known */
+	enum mode mode;
+	unsigned step;
+	uint64_t until_ns;
+	struct sp_task_times times;
+	uint64_t phase_ns; /* until when it repeats the step */
+	uint32_t changes;
+} model[THREADS];
+
+static uint64_t now_ns;
+static uint64_t cpu_ns;
+static uint64_t seed;
+static unsigned threads;
+static unsigned first_step, last_step; /* one of these is drawn each time */
+static uint64_t share[NAMES];          /* that is below this */
+static uint64_t phase_ns;
+static uint64_t reads; /* of clocks */
+static unsigned walks;
+static bool is_hidden, is_gone;
+static char last_leaf[256];
+static uint16_t depth;
+static struct {
+	uint64_t off_ns; /* what it did */
+	uint64_t got_ns; /* what was put */
+	uint64_t looks;
+} sum[NAMES];
+static struct sp_thread_labels_part *part;
+static struct sp_off_cpu *off_cpu;
+
+static uint64_t draw(uint64_t below)
+{
+	return sp_clock_random(&seed) % below;
+}
+
+/* As long as that, on the average. */
+static uint64_t about(uint64_t ns)
+{
+	return ns / 2 + draw(ns + 1);
+}
+
+/* Each of them fills as much of the time, on the average: short ones come more often. */
+static unsigned draw_step(void)
+{
+	uint64_t at = draw(share[last_step]);
+	unsigned i = first_step;
+
+	while (at >= share[i])
+		i++;
+	return i;
+}
+
+static void enter(struct model *m, enum mode mode)
+{
+	const struct step *s;
+
+	if (mode == RUNNABLE) {
+		m->changes++;
+		if (m->at_ns >= m->phase_ns) {
+			m->step = draw_step();
+			m->phase_ns = m->at_ns + about(phase_ns);
+		}
+	}
+	s = &steps[m->step];
+	m->mode = mode;
+	m->until_ns = m->at_ns + about(mode == RUNNABLE ? s->delay_ns
+				       : mode == RUNS   ? s->cpu_ns
+							: s->blocked_ns);
+	m->times.slices += mode == RUNS;
+}
+
+/* The kernel counts what a thread waited for a processor when it gets one; a processor's time is known at once here. */
+static void go_on(struct model *m)
+{
+	while (m->at_ns < now_ns) {
+		uint64_t to = m->until_ns < now_ns ? m->until_ns : now_ns;
+		uint64_t ns = to - m->at_ns;
+
+		m->at_ns = to;
+		sum[steps[m->step].span_id].off_ns += m->mode != RUNS ? ns : 0;
+		m->times.cpu_ns += m->mode == RUNS ? ns : 0;
+		if (to < m->until_ns)
+			return;
+		m->times.delay_ns += m->mode == RUNNABLE ? ns : 0;
+		enter(m, m->mode == BLOCKED ? RUNNABLE : m->mode + 1);
+	}
+}
+
+static void show(unsigned i)
+{
+	struct model *m = &model[i];
+	const struct sp_thread_labels_owner who = {.block = i, .tid = i + 1};
+	const struct sp_thread_label none = {.span_id = 0};
+	struct sp_thread_label label = {.span_id = steps[m->step].span_id};
+
+	go_on(m);
+	label.span_id = steps[m->step].span_id;
+	if (m->changes != 0) {
+		sp_thread_labels_put(&who, &none);
+		sp_thread_labels_put(&who, &label);
+	}
+	m->changes = 0;
+	part->thread[i].off_ns = 0;
+}
+
+static struct sp_thread_labels_part *labels(void *self, uint32_t *places)
+{
+	(void)self;
+	*places = threads;
+	for (unsigned i = 0; i < threads; i++)
+		show(i);
+	return part;
+}
+
+/* Nobody writes what the model does. */
+static struct sp_thread_labels_part *only_labels(void *self, uint32_t *places)
+{
+	(void)self;
+	*places = threads;
+	return part;
+}
+
+static uint64_t read_now(void *arg)
+{
+	(void)arg;
+	return now_ns;
+}
+
+static uint64_t read_cpu(void *arg)
+{
+	(void)arg;
+	return cpu_ns;
+}
+
+static bool read_times(void *arg, struct sp_task_file *file, uint32_t tid,
+		       struct sp_task_times *out)
+{
+	(void)arg;
+	(void)file;
+	if (is_gone)
+		return false;
+	reads++;
+	now_ns += LOOK_NS;
+	cpu_ns += LOOK_NS;
+	if (core.ops.thread_labels == labels)
+		show(tid - 1);
+	*out = model[tid - 1].times;
+	return true;
+}
+
+static int read_place(void *arg, uint32_t tid, struct sp_task_place *out)
+{
+	(void)arg;
+	memset(out, 0, sizeof(*out));
+	out->state = model[tid - 1].mode != BLOCKED ? SP_TASK_RUNS
+		     : is_hidden                    ? SP_TASK_HIDDEN
+						    : SP_TASK_CALLS;
+	return 0;
+}
+
+/* Now and then it has gone on: no stack, and its time all the same. */
+static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, struct sp_sample *s)
+{
+	(void)arg;
+	(void)tid;
+	(void)place;
+	walks++;
+	s->depth = 0;
+	s->flags = SP_SAMPLE_ROOTED;
+	return draw(3) == 0 ? -EAGAIN : 0;
+}
+
+static const struct sp_off_cpu_kernel kernel = {read_now,   read_cpu, read_times,
+						read_place, walk,     NULL};
+
+static void keep(void *arg, const struct sp_wait *w)
+{
+	(void)arg;
+	sum[w->label->span_id].got_ns += w->ns;
+	sum[w->label->span_id].looks++;
+	(void)snprintf(last_leaf, sizeof(last_leaf), "%s", w->leaf);
+	depth = w->depth;
+}
+
+static uint32_t prepare(void *arg, uint64_t pc)
+{
+	(void)arg;
+	(void)pc;
+	return 0;
+}
+
+static void set_up(void)
+{
+	core_reset();
+	core.ops.thread_labels = labels;
+	core.config.off_cpu = true;
+	part = calloc(1, SP_THREAD_LABELS_BYTES(THREADS));
+	sp_thread_labels_use(part, SP_THREAD_LABELS_BYTES(THREADS));
+}
+
+static void tear_down(void)
+{
+	sp_off_cpu_free(off_cpu);
+	off_cpu = NULL;
+	free(part);
+}
+
+TestSuite(off_cpu, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void go_to(uint64_t end)
+{
+	while (now_ns < end) {
+		sp_off_cpu_run(off_cpu);
+		now_ns = sp_off_cpu_due_ns(off_cpu) > now_ns ? sp_off_cpu_due_ns(off_cpu) : now_ns;
+	}
+}
+
+/* So many threads do these steps, each for the length of a phase before the next one is drawn. */
+static void run(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t looks)
+{
+	const struct sp_off_cpu_hooks hooks = {.put = keep, .prepare = prepare, .kernel = &kernel};
+
+	threads = n;
+	first_step = first;
+	last_step = last;
+	phase_ns = phase;
+	for (unsigned i = first; i <= last; i++)
+		share[i] = (i > first ? share[i - 1] : 0) +
+			   (phase > 1 ? 1 : SP_NS_PER_S / steps[i].blocked_ns);
+	seed = n + first * 7 + last * 31 + phase;
+	now_ns = SP_NS_PER_S;
+	memset(model, 0, sizeof(model));
+	memset(part, 0, SP_THREAD_LABELS_BYTES(THREADS));
+	memset(sum, 0, sizeof(sum));
+	for (unsigned i = 0; i < n; i++) {
+		model[i].at_ns = model[i].phase_ns = now_ns;
+		enter(&model[i], RUNNABLE);
+	}
+	sp_off_cpu_free(off_cpu);
+	off_cpu = sp_off_cpu_new(&core.ops, NULL, &hooks);
+	cr_assert_not_null(off_cpu);
+	/* 50 looks a second at each thread, or about 1,000 in all. */
+	go_to(now_ns + looks * SP_NS_PER_S / (n < 20 ? n * 50 : 1000));
+	for (unsigned i = 0; i < n; i++)
+		go_on(&model[i]);
+}
+
+/* Within 2 %, and what so many looks may miss by chance: 350 %, divided by the root of their number. */
+static void expect_right(const char *what)
+{
+	for (unsigned i = 1; i <= LENGTHS; i++) {
+		double off;
+		double beyond;
+
+		if (sum[i].off_ns == 0)
+			continue;
+		off = 100 * ((double)sum[i].got_ns / (double)sum[i].off_ns - 1);
+		beyond = off < -2 ? -2 - off : off > 2 ? off - 2 : 0;
+		fprintf(stderr, "# %-9s %4u threads, %6llu us: %+6.2f %% of %llu looks\n", what,
+			threads, (unsigned long long)(steps[i].blocked_ns / US), off,
+			(unsigned long long)sum[i].looks);
+		cr_expect_leq(beyond * beyond * (double)sum[i].looks, 350.0 * 350.0,
+			      "%s, %u threads, waits of %llu us: %+.2f %% of %llu looks", what,
+			      threads, (unsigned long long)(steps[i].blocked_ns / US), off,
+			      (unsigned long long)sum[i].looks);
+	}
+	cr_expect_eq(sum[0].got_ns, 0, "outside of spans nothing is put");
+}
+
+/* The more threads, the more there is to be done for each look. */
+static const struct {
+	unsigned threads;
+	uint64_t looks;
+} crowds[] = {{1, 60000}, {24, 60000}, {200, 20000}, {1000, 10000}};
+#define CROWDS (sizeof(crowds) / sizeof(crowds[0]))
+
+Test(off_cpu, of_one_name_is_what_the_threads_waited)
+{
+	for (unsigned c = 0; c < CROWDS; c++)
+		for (unsigned i = 1; i <= LENGTHS; i++) {
+			run(crowds[c].threads, i, i, 1, 3000);
+			expect_right("alone");
+		}
+}
+
+/* A thread does all of them, in any order. */
+Test(off_cpu, of_names_beside_each_other_is_what_the_threads_waited)
+{
+	for (unsigned c = 0; c < CROWDS; c++) {
+		run(crowds[c].threads, 1, LENGTHS, 1, crowds[c].looks);
+		expect_right("mixed");
+	}
+}
+
+/* It does one of them for a tenth of a second, which is a few looks long, and then another one. */
+Test(off_cpu, of_names_in_turn_is_what_the_threads_waited)
+{
+	for (unsigned c = 0; c < CROWDS; c++) {
+		run(crowds[c].threads, 1, LENGTHS, 100 * MS, crowds[c].looks);
+		expect_right("in turn");
+	}
+}
+
+/* Now and then it waits, and now and then it computes, outside of spans. */
+Test(off_cpu, of_names_beside_time_outside_of_spans_is_what_the_threads_waited)
+{
+	for (unsigned c = 0; c < CROWDS; c++) {
+		run(crowds[c].threads, OUTSIDE, COMPUTES_OUTSIDE, 1, crowds[c].looks);
+		expect_right("outside");
+		run(crowds[c].threads, OUTSIDE, COMPUTES_OUTSIDE, 100 * MS, crowds[c].looks);
+		expect_right("by turns");
+	}
+}
+
+/* Beside a thousand threads as beside one. */
+Test(off_cpu, takes_two_percent_of_a_processor)
+{
+	for (unsigned c = 0; c < CROWDS; c++) {
+		struct sp_off_cpu_news news;
+		uint64_t then_ns;
+		uint64_t then;
+
+		run(crowds[c].threads, 5, 5, 1, 3000);
+		then_ns = now_ns;
+		then = cpu_ns;
+		go_to(now_ns + 10 * SP_NS_PER_S);
+		cr_expect_leq((cpu_ns - then) * 50, now_ns - then_ns, "%u threads: %llu of %llu ns",
+			      threads, (unsigned long long)(cpu_ns - then),
+			      (unsigned long long)(now_ns - then_ns));
+		sp_off_cpu_news(off_cpu, &news);
+		cr_expect_eq(news.ns, sum[5].got_ns);
+		cr_expect(threads > 24 || news.threads >= threads / 2);
+	}
+}
+
+/* Threads that are blocked outside of spans, once with a label and then never again, are left alone. */
+Test(off_cpu, leaves_idle_threads_alone)
+{
+	uint64_t then;
+
+	run(24, 6, 6, 1, 3000);
+	for (unsigned i = 0; i < threads; i++) {
+		model[i].step = OUTSIDE;
+		model[i].phase_ns = UINT64_MAX;
+		model[i].mode = BLOCKED;
+		model[i].until_ns = UINT64_MAX;
+		model[i].changes = 1;
+	}
+	go_to(now_ns + SP_NS_PER_S);
+	then = reads;
+	go_to(now_ns + 100 * SP_NS_PER_S);
+	cr_expect_leq(reads - then, threads * 10, "%llu reads", (unsigned long long)(reads - then));
+	/* And what they do then in a span is right again. */
+	memset(sum, 0, sizeof(sum));
+	for (unsigned i = 0; i < threads; i++) {
+		model[i].phase_ns = 0;
+		model[i].until_ns = now_ns + about(10 * SP_NS_PER_S);
+	}
+	go_to(now_ns + 60 * SP_NS_PER_S);
+	for (unsigned i = 0; i < threads; i++)
+		go_on(&model[i]);
+	expect_right("idle");
+}
+
+/* One thread is blocked in a span for good. */
+static void block_for_good(void)
+{
+	run(1, 6, 6, UINT64_MAX / 2, 0);
+	model[0].mode = BLOCKED;
+	model[0].until_ns = UINT64_MAX;
+}
+
+Test(off_cpu, walks_a_stack_once_for_a_wait)
+{
+	unsigned then;
+
+	block_for_good();
+	/* A walk may have found nothing. */
+	while (walks == 0 || sum[6].looks < walks + 3)
+		go_to(now_ns + 1);
+	then = walks;
+	go_to(now_ns + SP_NS_PER_S);
+	cr_expect_eq(walks, then);
+	cr_expect_gt(sum[6].looks, 10);
+	/* It has run meanwhile, and is blocked at the same place. */
+	model[0].times.slices++;
+	while (walks == then)
+		go_to(now_ns + 1);
+}
+
+Test(off_cpu, says_why_there_is_no_stack)
+{
+	is_hidden = true;
+	block_for_good();
+	go_to(now_ns + SP_NS_PER_S);
+	cr_expect_str_eq(last_leaf, "[blocked, no stack: unknown]");
+	cr_expect_eq(walks, 0);
+	cr_expect_gt(sum[6].got_ns, SP_NS_PER_S / 2);
+}
+
+/* Its files are not looked for again, until another thread has the place. */
+Test(off_cpu, forgets_a_thread_that_has_ended)
+{
+	uint64_t then;
+
+	block_for_good();
+	go_to(now_ns + SP_NS_PER_S);
+	is_gone = true;
+	go_to(now_ns + SP_NS_PER_S);
+	is_gone = false;
+	then = reads;
+	go_to(now_ns + SP_NS_PER_S);
+	cr_expect_eq(reads, then);
+	part->thread[0].tid = 0;
+	go_to(now_ns + 1);
+}
+
+/* A host may write whatever it wants: its own numbers are wrong then, and nothing else is. */
+Test(off_cpu, of_a_hostile_host_is_no_longer_than_the_time)
+{
+	struct sp_off_cpu_news before, after;
+
+	for (unsigned i = 0; i < 300; i++) {
+		unsigned char *at = (unsigned char *)&part->thread[0];
+
+		block_for_good();
+		sp_off_cpu_news(off_cpu, &before);
+		core.ops.thread_labels = only_labels;
+		for (size_t n = 0; n < sizeof(part->thread[0]); n++)
+			at[n] = (unsigned char)draw(256);
+		part->thread[0].tid = 1;
+		part->thread[0].word[0] = draw(NAMES);
+		go_to(now_ns + SP_NS_PER_S);
+		sp_off_cpu_news(off_cpu, &after);
+		cr_assert_leq(after.ns - before.ns, SP_NS_PER_S + 3 * SP_OFF_CPU_PERIOD_NS);
+		core.ops.thread_labels = labels;
+	}
+}
+
+/* The threads of this process, as the kernel of this machine has them. */
+static _Atomic bool may_end;
+
+static void *sleep_in_span(void *arg)
+{
+	const struct sp_thread_labels_owner who = {.tid = (uint32_t)syscall(SYS_gettid)};
+	const struct sp_thread_label label = {.span_id = 5};
+	const struct timespec ts = {.tv_nsec = 20000000};
+
+	sp_thread_labels_put(&who, &label);
+	while (!may_end)
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+	sp_thread_labels_end(0);
+	return arg;
+}
+
+Test(off_cpu, sees_what_threads_wait_in)
+{
+	const struct sp_off_cpu_hooks hooks = {.put = keep, .prepare = prepare};
+	struct sp_host_objects *host = sp_host_objects_new("/proc/self", -1);
+	struct sp_unwinder *unwinder = sp_unwinder_new(host);
+	struct sp_off_cpu_news news;
+	pthread_t thread;
+
+	if (emulated())
+		return;
+	threads = 1;
+	core.ops.thread_labels = only_labels;
+	core.ops.proc = "/proc/self";
+	core.config.stack_depth = 64;
+	cr_assert_eq(sp_host_objects_refresh(host), 0);
+	off_cpu = sp_off_cpu_new(&core.ops, unwinder, &hooks);
+	cr_assert_eq(pthread_create(&thread, NULL, sleep_in_span, NULL), 0);
+	while (strcmp(last_leaf, "clock_nanosleep (timer)") != 0 || depth < 2)
+		sp_off_cpu_run(off_cpu);
+	sp_off_cpu_news(off_cpu, &news);
+	cr_expect_eq(news.threads, 1);
+	cr_expect_eq(news.ns, sum[5].got_ns);
+	may_end = true;
+	pthread_join(thread, NULL);
+	sp_off_cpu_free(off_cpu);
+	off_cpu = NULL;
+	sp_unwinder_free(unwinder);
+	sp_host_objects_free(host);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The system calls that threads wait in, by the numbers that the kernel of each processor has for them. */
+#include "export/off_cpu/wait_leaf.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#if defined(__aarch64__)
+#define NUMBER(x86_64, aarch64) (aarch64)
+#else
+#define NUMBER(x86_64, aarch64) (x86_64)
+#endif
+#define NEVER (-1)
+
+/* Of arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. */
+static const struct {
+	int number;
+	const char *leaf; /* of a descriptor that does not exist */
+} calls[] = {
+	{NUMBER(202, 98), "futex (lock)"},
+	{NUMBER(65, 193), "semop (lock)"},
+	{NUMBER(220, 192), "semtimedop (lock)"},
+	{NUMBER(73, 32), "flock (lock)"},
+	{NUMBER(72, 25), "fcntl (lock)"},
+	{NUMBER(35, 101), "nanosleep (timer)"},
+	{NUMBER(230, 115), "clock_nanosleep (timer)"},
+	{NUMBER(61, 260), "wait4 (child)"},
+	{NUMBER(247, 95), "waitid (child)"},
+	{NUMBER(58, NEVER), "vfork (child)"},
+	{NUMBER(7, NEVER), "poll (events)"},
+	{NUMBER(23, NEVER), "select (events)"},
+	{NUMBER(232, NEVER), "epoll_wait (events)"},
+	{NUMBER(271, 73), "ppoll (events)"},
+	{NUMBER(270, 72), "pselect6 (events)"},
+	{NUMBER(281, 22), "epoll_pwait (events)"},
+	{NUMBER(441, 441), "epoll_pwait2 (events)"},
+	{NUMBER(208, 4), "io_getevents (events)"},
+	{NUMBER(426, 426), "io_uring_enter (events)"},
+	{NUMBER(128, 137), "rt_sigtimedwait (signal)"},
+	{NUMBER(42, 203), "connect (socket)"},
+	{NUMBER(43, 202), "accept (socket)"},
+	{NUMBER(288, 242), "accept4 (socket)"},
+	{NUMBER(44, 206), "sendto (socket)"},
+	{NUMBER(45, 207), "recvfrom (socket)"},
+	{NUMBER(46, 211), "sendmsg (socket)"},
+	{NUMBER(47, 212), "recvmsg (socket)"},
+	{NUMBER(299, 243), "recvmmsg (socket)"},
+	{NUMBER(307, 269), "sendmmsg (socket)"},
+	{NUMBER(0, 63), "read"},
+	{NUMBER(1, 64), "write"},
+	{NUMBER(19, 65), "readv"},
+	{NUMBER(20, 66), "writev"},
+	{NUMBER(17, 67), "pread64"},
+	{NUMBER(18, 68), "pwrite64"},
+	{NUMBER(40, 71), "sendfile"},
+	{NUMBER(275, 76), "splice"},
+	{NUMBER(74, 82), "fsync"},
+	{NUMBER(75, 83), "fdatasync"},
+	{NUMBER(16, 29), "ioctl"},
+	{NUMBER(257, 56), "openat"},
+	{NUMBER(9, 222), "mmap"},
+	{NUMBER(11, 215), "munmap"},
+	{NUMBER(28, 233), "madvise"},
+	{NUMBER(56, 220), "clone"},
+	{NUMBER(435, 435), "clone3"},
+	{NUMBER(24, 124), "sched_yield"},
+	{9999, "system call 9999"},
+};
+
+/* As the kernel shows it; the second argument is not 0, so that events are waited for. */
+static void read_leaf(int number, char leaf[SP_WAIT_LEAF])
+{
+	struct sp_task_place place;
+	char text[SP_TASK_TEXT];
+
+	(void)snprintf(text, sizeof(text),
+		       "%d 0x7fffffff 0x1 0x1 0x0 0x0 0x0 0x7ffd3a1b2c40 0x7f12deadbeef\n", number);
+	cr_assert(sp_task_place_parse(text, &place));
+	sp_wait_leaf(NULL, "/proc/self", &place, leaf);
+}
+
+Test(wait_leaf, is_known_by_the_number_of_the_call, .timeout = 20)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		char leaf[SP_WAIT_LEAF];
+
+		if (calls[i].number == NEVER)
+			continue;
+		read_leaf(calls[i].number, leaf);
+		cr_expect_str_eq(leaf, calls[i].leaf);
+	}
+}
