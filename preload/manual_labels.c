@@ -14,7 +14,7 @@
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 #include "sampler/region/names.h"
-#include "sampler/span/manual_label.h"
+#include "sampler/span/span.h"
 
 /* 16 hex digits to the 8 bytes of a span id as they lie in memory; false for anything else. */
 static bool parse_id(const char *text, uint64_t *id)

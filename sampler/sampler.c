@@ -20,8 +20,6 @@
 #include "sampler/sampling/handler.h"
 #include "sampler/sampling/region_swap.h"
 #include "sampler/sampling/thread_account.h"
-#include "sampler/span/active_span.h"
-#include "sampler/span/shown_label.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
 #include "sampler/thread/signals.h"

@@ -27,7 +27,7 @@
 #include "sampler/region/region.h"
 #include "sampler/sampling/region_swap.h"
 #include "sampler/sampling/thread_account.h"
-#include "sampler/span/span_age.h"
+#include "sampler/span/span.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 

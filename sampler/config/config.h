@@ -19,7 +19,7 @@
 enum sp_profile_mode { SP_PROFILE_ON_SPAN, SP_PROFILE_ALWAYS };
 /* SP_SCOPE_AUTO is what a user may write; in struct sp_config it is one of the others. */
 enum sp_label_scope { SP_SCOPE_ROOT, SP_SCOPE_ALL, SP_SCOPE_NONE, SP_SCOPE_AUTO };
-/* What decides which span a thread works for; see active_span.h. */
+/* What decides which span a thread works for; see sampler/span/span.h. */
 enum sp_active_span { SP_ACTIVE_AUTO, SP_ACTIVE_SCOPE, SP_ACTIVE_START, SP_ACTIVE_CONTEXT };
 enum sp_seccomp_mode { SP_SECCOMP_ASK, SP_SECCOMP_TRUST };
 enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_ATTRIBUTES_NEVER };

@@ -46,7 +46,7 @@
 #define SP_SPAN_YIELDS UINT64_MAX
 
 /*
- * Tokens from here on are no scopes of an SDK: manual labels (sampler/span/manual_label.h), which
+ * Tokens from here on are no scopes of an SDK: manual labels (sampler/span/span.h), which
  * consist of their level and their name, and the two above.
  */
 #define SP_SPAN_NO_SCOPE (UINT64_C(1) << 62)
@@ -88,7 +88,7 @@ static inline SP_SIGSAFE bool sp_span_token_attached(uint64_t token)
 SP_HIDDEN _Atomic bool sp_span_stack_scoped;
 
 /*
- * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/active_span.h):
+ * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/span.h):
  * their frames label nothing and hide nothing, on any thread. Bits are only added.
  */
 SP_HIDDEN _Atomic uint32_t sp_span_stack_silent;

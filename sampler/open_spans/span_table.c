@@ -5,7 +5,7 @@
  * the free ones until its two index words are published, and then to the one caller that sets its id
  * index word back to 0, who gives it back. Readers copy the record and check the key again afterwards.
  *
- * Two indexes (span_index.h) point into one array of entries. They have no tombstones, and a look-up
+ * Two indexes (span_table.h) point into one array of entries. They have no tombstones, and a look-up
  * reads one or two lines of an index, whatever happened before.
  *
  * Context: APP, any number of threads.
@@ -18,8 +18,6 @@
 
 #include "sampler/base/arena.h"
 #include "sampler/base/compiler.h"
-#include "sampler/open_spans/span_index.h"
-#include "sampler/open_spans/span_table_sig.h"
 
 #define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))
 #define WORDS_SIZE ((size_t)SP_SPANS_MAX * sizeof(struct sp_span_words))

@@ -4,7 +4,7 @@
  * inside the sampling signal handler or in APP context. The span may end at any moment, and its entry
  * be reused, so the key is checked before and after.
  */
-#include "sampler/open_spans/span_table_sig.h"
+#include "sampler/open_spans/span_table.h"
 
 #include <string.h>
 

@@ -30,7 +30,7 @@
 #include "sampler/region/region.h"
 #include "sampler/region/ring.h"
 #include "sampler/sampling/thread_account.h"
-#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "sampler/unwind/stack_bounds_sig.h"

@@ -30,7 +30,7 @@
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
-#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 
 #define TABLE (&sp_thread_table)

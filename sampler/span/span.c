@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts and ends of spans, and scopes (active_span.h). A start finds the local root, interns the name,
+ * Starts and ends of spans, and scopes. A start finds the local root, interns the name,
  * enters the span into the span table and, if starting makes it active, puts it on the thread's stack. An
  * end may come on any thread, more than once, or never; the entry in the table decides, and only the caller
  * who removes it does the rest. Attach and detach change the stack of the calling thread. Each of
- * these shows the thread's label to whoever looks from outside (shown_label.h). Spans that are too old are
- * given up (span_age.h). Context: APP; bounded, lock-free.
+ * these shows the thread's label to whoever looks from outside. Spans that are too old are
+ * given up. Manual labels come last. Context: APP; bounded, lock-free.
  */
 #include "sampler/span/span.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -18,11 +19,8 @@
 #include "sampler/base/counters.h"
 #include "sampler/base/log.h"
 #include "sampler/open_spans/span_stack.h"
-#include "sampler/open_spans/span_table_sig.h"
+#include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
-#include "sampler/span/active_span.h"
-#include "sampler/span/shown_label.h"
-#include "sampler/span/span_age.h"
 #include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
 
@@ -517,4 +515,64 @@ void sp_span_forked(void)
 		sp_span_table_forked(sp_thread_own->index, ids, n);
 	}
 	sp_span_times_forked();
+}
+
+/*
+ * Manual labels of the calling thread. Each push of the program enters a level, with a label or
+ * without, so that every pop leaves the level of its own push. Context: APP.
+ */
+static SP_TLS uint32_t level;
+/*
+ * Which levels have a label. The pop of a level without one must not remove the frame of a scope.
+ */
+static SP_TLS uint32_t labelled;
+_Static_assert(SP_MANUAL_LABEL_DEPTH_MAX <= 32, "a bit for each");
+
+static uint32_t bit_of_level(void)
+{
+	return UINT32_C(1) << (level - 1);
+}
+
+void sp_manual_label_enter(void)
+{
+	if (level < UINT32_MAX)
+		level++;
+}
+
+int sp_manual_label_show(uint64_t id, uint32_t name_id)
+{
+	struct sp_thread *t = sp_thread_self();
+	bool fits;
+
+	if (t == NULL) {
+		sp_thread_count_missing();
+		return -ENOSPC;
+	}
+	if (level > SP_MANUAL_LABEL_DEPTH_MAX) {
+		sp_count(SP_COUNT_SPAN_STACK_FULL);
+		return -ENOSPC;
+	}
+	labelled |= bit_of_level();
+	/* If it does not fit, the enclosing span does not get the samples of the label either. */
+	fits = sp_span_stack_push(&t->spans, id, sp_span_token_of_label(level, name_id));
+	sp_span_stack_meet_root(&t->spans);
+	sp_shown_label_update(t);
+	if (!fits)
+		sp_count(SP_COUNT_SPAN_STACK_FULL);
+	return fits ? 0 : -ENOSPC;
+}
+
+bool sp_manual_label_leave(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (level == 0)
+		return false;
+	if (t != NULL && level <= SP_MANUAL_LABEL_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
+		labelled &= ~bit_of_level();
+		(void)sp_span_stack_pop(&t->spans, sp_span_token_of_label(level, 0), false);
+		sp_shown_label_update(t);
+	}
+	level--;
+	return true;
 }

@@ -14,15 +14,251 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/counters.h"
+#include "sampler/config/config.h"
+#include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table.h"
-#include "sampler/open_spans/span_table_sig.h"
 #include "sampler/region/names.h"
-#include "sampler/span/active_span.h"
-#include "sampler/span/shown_label.h"
-#include "sampler/span/span_age.h"
+#include "sampler/region/thread_labels.h"
 #include "sampler/span/span_times.h"
 #include "sampler/thread/thread.h"
+
+/*
+ * The active span of a thread: what makes a span active, and what a sample is labelled with then:
+ * the active span or its local root, as the configuration says.
+ *
+ * An SDK with scopes says which span a thread works for, and this decides from the first time that
+ * the process uses a scope. Where an SDK has no scopes, or the process never uses them, start and
+ * end stand in for them: the span that was started last counts as active. An event loop keeps many
+ * spans open on one thread, and there this would be wrong. So while two local roots of an SDK are
+ * open on a thread by their starts alone, its samples get no span (span_stack.h), because a wrong
+ * label is worse than none.
+ *
+ * Contexts: the label functions run in any context; all else is APP, inside the reentrancy guard,
+ * calling thread only; bounded, lock-free.
+ */
+
+struct sp_span_label {
+	uint64_t span_id; /* it, trace and name: all 0 = nothing */
+	uint8_t trace_id[16];
+	uint32_t name_id;
+	uint32_t ref; /* the span table's reference to the span whose id that is; 0 = it has none */
+	enum sp_span_active what;
+};
+
+/* Written at activation before the first timer is armed. */
+struct sp_active_span_label_scopes {
+	enum sp_label_scope id;
+	enum sp_label_scope name;
+	bool trace_id;
+};
+extern struct sp_active_span_label_scopes sp_active_span_label_scopes;
+
+/*
+ * Owner or its handler, as sp_span_stack_peek() that it calls: the label of a sample that is taken now. The other
+ * one makes it of what that said.
+ */
+SP_SIGSAFE void sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out);
+SP_SIGSAFE void sp_active_span_label_of(enum sp_span_active what, const struct sp_span_record *r,
+					struct sp_span_label *out);
+
+/*
+ * The interrupted thread's handler. The same by what another library of the program publishes for
+ * the thread, whose block that is (foreign_context.h). That knows no names. Nothing where spans of
+ * a hooked SDK are on the thread's stack, if only one that is not recorded.
+ */
+SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct sp_span_label *out);
+
+/* How an SDK says that a span is active on a thread. */
+enum sp_activation {
+	SP_ACTIVATION_START, /* starting a span makes it active on that thread until it ends */
+	SP_ACTIVATION_SCOPE, /* attach and detach decide, once the process has used them */
+	SP_ACTIVATION_NONE, /* no scopes that tell; start and end stand in unless spans interleave */
+};
+
+/*
+ * The calling thread attached a context under this token (sp_span_token_of()).
+ * span_id is the span of the context, NULL or all zero if it has none. A span that is not recorded
+ * here labels nothing, and hides what was active before until the detach.
+ *
+ * False if scopes pile up on the thread: many did not fit, and none of those below was detached
+ * meanwhile. They do not tell what the thread works for, so all of them are forgotten, and the
+ * SDK's spans are better active from start to end (SP_ACTIVATION_NONE).
+ */
+bool sp_active_span_attached(uint64_t token, const uint8_t *span_id);
+
+/* Some thread has attached something: starts of SDKs with scopes no longer activate. */
+static inline bool sp_active_span_scopes_used(void)
+{
+	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
+}
+
+/* What decides. */
+SP_HIDDEN enum sp_active_span sp_active_span_source;
+
+/* Scopes decide, or may. */
+static inline bool sp_active_span_by_scopes(void)
+{
+	return sp_active_span_source == SP_ACTIVE_AUTO || sp_active_span_source == SP_ACTIVE_SCOPE;
+}
+
+/* Forgets all scopes of the calling thread: they label nothing and hide nothing any more. */
+void sp_active_span_forget_scopes(void);
+
+/*
+ * A program that runs fibers or coroutines has a context storage of its own, which keeps what is
+ * current for each of them. Attach and detach on a thread do not tell then which span runs there,
+ * because others take the thread over without a call of the SDK. So such a storage is asked before
+ * each attach and at each start. If it names another open span than the one that it last attached on
+ * this thread, or none where there is one, its scopes are worth nothing: a wrong label is worse than
+ * none.
+ */
+
+/*
+ * What that storage says is current on the calling thread agrees with the scopes that we saw: the id
+ * of the span, 0 if there is none. A span that is not open, here or there, counts as none.
+ */
+bool sp_active_span_agrees(uint32_t storage, uint64_t says);
+
+/*
+ * The active span of the calling thread is the parent of what is started there within its trace, as all
+ * that an SDK attached is on the thread's stack. trace_id: the active span has to be of that trace; NULL
+ * if it does not matter. What goes on with the trace of the start before it has a parent, so if that is not
+ * on the stack, something was attached unseen.
+ */
+static inline bool sp_active_span_tells_parent(const uint8_t *trace_id);
+
+/* For the one above: the active span is of that trace. */
+bool sp_active_span_is_in_trace(const struct sp_thread *t, const uint8_t *trace_id);
+
+static inline __attribute__((always_inline)) bool
+sp_active_span_tells_parent(const uint8_t *trace_id)
+{
+	const struct sp_thread *t = sp_thread_own;
+
+	return t != NULL && !sp_span_stack_is_beyond(&t->spans) && sp_active_span_by_scopes() &&
+	       (trace_id == NULL || sp_active_span_is_in_trace(t, trace_id));
+}
+
+/* Scopes of that storage label nothing any more, on any thread. */
+void sp_active_span_silence(uint32_t storage);
+
+/* APP, at activation. What decides: scopes, starts or a foreign context; SP_ACTIVE_AUTO until then. */
+void sp_active_span_set_source(enum sp_active_span source);
+
+/* Whether starting a span of an SDK with this activation makes it active, as things are now. */
+static inline bool sp_active_span_start_activates(enum sp_activation how)
+{
+	if (sp_active_span_source == SP_ACTIVE_CONTEXT)
+		return false;
+	if (how != SP_ACTIVATION_SCOPE)
+		return sp_active_span_source != SP_ACTIVE_SCOPE || how == SP_ACTIVATION_START;
+	return sp_active_span_source == SP_ACTIVE_START ||
+	       (sp_active_span_source == SP_ACTIVE_AUTO && !sp_active_span_scopes_used());
+}
+
+/*
+ * The token of the frame of a span that was started. Where an SDK has scopes and has attached
+ * nothing yet, the frame yields to the first attach: main() may start its span before it attaches
+ * it, and the frame must not label after the detach. Where the user asked for starts they are scopes.
+ */
+static inline uint64_t sp_active_span_start_token(enum sp_activation how)
+{
+	if (how == SP_ACTIVATION_START || sp_active_span_source != SP_ACTIVE_AUTO)
+		return SP_SPAN_STARTED;
+	return how == SP_ACTIVATION_SCOPE ? SP_SPAN_YIELDS : SP_SPAN_STANDS_IN;
+}
+
+/*
+ * Spans whose end never comes, because the host forgot it or ended the span in a way that no hook
+ * sees. Such a span would label its thread for ever and keep its place in the span table. So spans
+ * are given up when they are older than a limit, or earlier when the table is full.
+ */
+
+/*
+ * A full table gives up spans that are at least this old by the wall clock. Requests often take
+ * seconds; hardly any program has thousands of requests at once that take minutes.
+ */
+#define SP_SPAN_AGE_CROWDED_NS (UINT64_C(60) * 1000000000)
+
+/*
+ * APP, every few seconds. Gives up each open span that an earlier call saw at least max_age_ns ago.
+ * now_ns is of a monotonic clock; with the wall clock, a leap would age all spans.
+ */
+void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns);
+
+/*
+ * APP. The table has no place for that span: gives up the oldest span that is in its way, if it is
+ * old enough. True if one was given up.
+ */
+bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle);
+
+/*
+ * The wall clock as of the last deferred work, for the time at which a span starts; 0 = ask the
+ * clock. A span's age needs no better one, and to read a clock for each span takes as long as a
+ * locked operation. Only the URL of a profile contains the time itself.
+ */
+SP_HIDDEN _Atomic uint64_t sp_span_age_now_ns;
+
+/* APP, at deferred work: as late as the spans' ages are then. exact: each span asks the clock. */
+void sp_span_age_tick(bool exact);
+
+/* The wall clock. The coarse one takes a fifth of the time, and is late by some milliseconds. */
+uint64_t sp_span_age_clock_ns(void);
+
+static inline uint64_t sp_span_age_start_ns(void)
+{
+	uint64_t now = atomic_load_explicit(&sp_span_age_now_ns, memory_order_relaxed);
+
+	return now != 0 ? now : sp_span_age_clock_ns();
+}
+
+/*
+ * Shows the label of a thread to others: to the exporter, where waiting time is wanted
+ * (sampler/region/thread_labels.h), and to profilers outside of the process (sampler/context/); and to the account
+ * of the local root (span_times.h). To be called after each change of the thread's active span. APP, the thread
+ * itself; errno untouched; no system call, but for a clock of the vDSO where waiting time is wanted, and where
+ * span_times.h makes some.
+ */
+
+/* Written at activation: it matters which spans have a wait in a profile (sp_span_table_note_wait()). */
+SP_HIDDEN bool sp_shown_label_notes_waits;
+
+/* Shows it to the exporter. */
+void sp_shown_label_put(struct sp_thread *t);
+
+/* For the one below: somebody wants to be told. */
+void sp_shown_label_changed(struct sp_thread *t);
+
+static inline __attribute__((always_inline)) void sp_shown_label_update(struct sp_thread *t)
+{
+	if (atomic_load_explicit(&sp_thread_labels_watchers, memory_order_relaxed) != 0 &&
+	    t != NULL)
+		sp_shown_label_changed(t);
+}
+
+/*
+ * Manual labels on the calling thread's span stack: a profile id and a name that the program
+ * chooses. The innermost one labels the samples; each is a root of its own and no span's parent.
+ * APP context, inside the reentrancy guard.
+ *
+ * Their frames differ from those of SDKs by their token, which is made of the nesting depth and the
+ * name: a pop ends the frame of its own push or none, whatever happened in between.
+ */
+
+/* Labels that are never popped leave most of the stack to spans. */
+#define SP_MANUAL_LABEL_DEPTH_MAX 32U
+
+/*
+ * Enters a level, without a label. To be called for every push, whether its label is shown or not.
+ */
+void sp_manual_label_enter(void);
+
+/* Shows a label on the level just entered. 0, -ENOSPC (counted). */
+int sp_manual_label_show(uint64_t id, uint32_t name_id);
+
+/* Leaves the level, and its label if it has one. False at the outermost: nothing to leave. */
+bool sp_manual_label_leave(void);
 
 struct sp_span_start {
 	const void *handle; /* the SDK's span object, unique while the span is open */
@@ -40,7 +276,7 @@ struct sp_span_start {
 
 /*
  * A valid, sampled, recording span has started. Whether that makes it active on the calling thread
- * until it ends depends on its SDK's activation (active_span.h).
+ * until it ends depends on its SDK's activation.
  * Returns false when it could not be tracked (counted), or is being tracked under another object.
  */
 bool sp_span_started(const struct sp_span_start *s);

@@ -13,7 +13,7 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/open_spans/span_stack.h"
-#include "sampler/open_spans/span_table_sig.h"
+#include "sampler/open_spans/span_table.h"
 #include "sampler/region/thread_labels.h"
 
 /* What is not known of the runnable time may be so much of it: a tenth. */

@@ -453,7 +453,7 @@ static const char of_libcxx[] =
 	"and those of libc++ are not read";
 
 /*
- * For an SDK whose vtables have no symbols: adapter_otelcpp_types.h. False when it is not hooked. Relative vtables (an
+ * For an SDK whose vtables have no symbols: adapter_otelcpp.h. False when it is not hooked. Relative vtables (an
  * experiment of clang's), which the adapter refuses, cannot be seen here.
  */
 static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *place,

@@ -16,9 +16,7 @@
 #include "sampler/base/log.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
-#include "sampler/span/active_span.h"
 #include "sampler/span/span.h"
-#include "sampler/span/span_age.h"
 #include "sampler/thread/thread.h"
 
 #define THREADS 64U

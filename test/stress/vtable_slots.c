@@ -22,9 +22,7 @@
 
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp.h"
 #include "sampler/base/log.h"
 
 #define CALLERS 3U

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Adapter for opentelemetry-cpp: start, attributes, rename, end and destruction of sdk::trace::Span, in
- * the slots of its vtables (adapter_otelcpp_types.h). APP context.
+ * the slots of its vtables (adapter_otelcpp.h). APP context.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -10,11 +10,7 @@
 
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
@@ -459,7 +455,7 @@ const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N] = {
 
 /*
  * The loader binds a tracer's slot to our function that has the name of the SDK's own start. The first call
- * of ours looks for the SDK's classes (adapter_otelcpp_trigger.h); once those are hooked, the slot leads to
+ * of ours looks for the SDK's classes (adapter_otelcpp.h); once those are hooked, the slot leads to
  * sp_otelcpp_start(), and nothing comes here any more. While we are switched off nothing is hooked, so
  * every start of the process comes here and has to cost next to nothing. So this is the SDK's own function,
  * which the caller jumps to, if it is known without asking the loader: the tracer is of the first instance,

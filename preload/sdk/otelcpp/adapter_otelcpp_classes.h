@@ -6,8 +6,7 @@
 #ifndef SP_ADAPTER_OTELCPP_CLASSES_H
 #define SP_ADAPTER_OTELCPP_CLASSES_H
 
-#include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "preload/sdk/sdk_typeinfo.h"
 

@@ -8,7 +8,7 @@
  * which Attach and Detach are ours. The vtable itself is read-only and shared; the object lies in ordinary
  * memory. The copy keeps the typeinfo. APP context.
  */
-#include "preload/sdk/otelcpp/adapter_otelcpp_scope.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,8 +18,6 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/elf/relocations.h"
 #include "preload/lifecycle/lifecycle.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_vtable.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/readable_sig.h"
 #include "sampler/base/try_lock.h"

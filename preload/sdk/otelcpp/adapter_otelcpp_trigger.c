@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When to look for the SDK's classes, and where (adapter_otelcpp_trigger.h). INIT and APP context. */
-#include "preload/sdk/otelcpp/adapter_otelcpp_trigger.h"
+/* When to look for the SDK's classes, and where (adapter_otelcpp.h). INIT and APP context. */
+#include "preload/sdk/otelcpp/adapter_otelcpp.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,7 +12,6 @@
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_types.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/try_lock.h"
 

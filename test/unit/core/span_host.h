@@ -10,7 +10,6 @@
 #include "sampler/base/process.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/names.h"
-#include "sampler/span/active_span.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 

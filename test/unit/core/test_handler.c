@@ -7,7 +7,7 @@
 #include "sampled_host.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
-#include "sampler/span/manual_label.h"
+#include "sampler/span/span.h"
 #include "sampler/thread/signals.h"
 #include "sampler/unwind/unwind_sig.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about spans whose end never comes. */
-#include "sampler/span/span_age.h"
+#include "sampler/span/span.h"
 
 #include <criterion/criterion.h>
 #include <time.h>

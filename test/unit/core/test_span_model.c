@@ -29,11 +29,7 @@
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/names.h"
 #include "sampler/region/thread_labels.h"
-#include "sampler/span/active_span.h"
-#include "sampler/span/manual_label.h"
-#include "sampler/span/shown_label.h"
 #include "sampler/span/span.h"
-#include "sampler/span/span_age.h"
 #include "sampler/thread/thread.h"
 #include "test/unit/emulated.h"
 

@@ -10,7 +10,7 @@
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/process_context.h"
 #include "sampler/context/thread_context.h"
-#include "sampler/span/manual_label.h"
+#include "sampler/span/span.h"
 #include "test/unit/core/span_host.h"
 #include "test/unit/emulated.h"
 

@@ -11,8 +11,7 @@
 
 #include "preload/lifecycle/sdk.h"
 #include "preload/lifecycle/state.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_call.h"
-#include "preload/sdk/otelcpp/adapter_otelcpp_sdk.h"
+#include "preload/sdk/otelcpp/adapter_otelcpp.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/process.h"

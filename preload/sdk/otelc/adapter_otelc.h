@@ -3,8 +3,8 @@
  * libopentelemetry_c_api.so as the adapter for otap-labs/opentelemetry-c uses it: the copy whose spans
  * are labelled, and what is asked of it. APP context.
  */
-#ifndef SP_ADAPTER_OTELC_SDK_H
-#define SP_ADAPTER_OTELC_SDK_H
+#ifndef SP_ADAPTER_OTELC_H
+#define SP_ADAPTER_OTELC_H
 
 #include <stdbool.h>
 #include <stddef.h>

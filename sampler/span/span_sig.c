@@ -3,7 +3,7 @@
  * Makes the label of a sample from the active span. Runs inside the sampling signal handler or
  * elsewhere.
  */
-#include "sampler/span/active_span.h"
+#include "sampler/span/span.h"
 
 #include <string.h>
 

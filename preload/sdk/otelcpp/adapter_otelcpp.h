@@ -3,8 +3,8 @@
  * The instances of opentelemetry-cpp in this process: their classes and functions, and reading their
  * objects without a line of C++. APP context, inside the reentrancy guard.
  */
-#ifndef SP_OTELCPP_SDK_H
-#define SP_OTELCPP_SDK_H
+#ifndef SP_ADAPTER_OTELCPP_H
+#define SP_ADAPTER_OTELCPP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,6 +16,59 @@
 #include "preload/lifecycle/sdk.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 #include "sampler/base/compiler.h"
+#include "sampler/span/span.h"
+
+/*
+ * Functions that return a C++ object in memory, with the address of the result as their first
+ * argument. On x86-64 that is what they have. On aarch64 the address comes in a register of its
+ * own, x8, which C cannot name: a few register moves stand between, one way for calls, the other
+ * way for functions of ours that C++ code calls. They touch no memory and need no frame.
+ */
+
+/*
+ * SP_OTELCPP_CALL(fn, result, ...) calls; SP_OTELCPP_RETURN_CALL(fn, result, result, ...) also
+ * returns result, by a jump where that is possible. SP_OTELCPP_ENTRY and SP_OTELCPP_LOCAL_ENTRY
+ * declare a function that C++ code calls by that symbol, and SP_OTELCPP_ENTRY_OF is where the symbol
+ * leads.
+ */
+#if defined(__x86_64__)
+
+#define SP_OTELCPP_CALL(fn, ...) ((void)(fn)(__VA_ARGS__))
+/* It returns where the result is. */
+#define SP_OTELCPP_RETURN_CALL(fn, result, ...) return (fn)(__VA_ARGS__)
+
+#define SP_OTELCPP_ENTRY(fn, type, symbol) SP_EXPORT type(fn) __asm__(symbol)
+#define SP_OTELCPP_LOCAL_ENTRY(fn, type, symbol) type(fn)
+#define SP_OTELCPP_ENTRY_OF(fn) ((const void *)(fn))
+
+#elif defined(__aarch64__)
+
+/* Calls fn with result in x8 and the rest, at most six words, in x0 to x5. */
+void sp_otelcpp_call(const void *fn, void *result, ...);
+
+#define SP_OTELCPP_CALL(fn, ...) sp_otelcpp_call((const void *)(fn), __VA_ARGS__)
+#define SP_OTELCPP_RETURN_CALL(fn, result, ...)                                                    \
+	do {                                                                                       \
+		SP_OTELCPP_CALL(fn, __VA_ARGS__);                                                  \
+		return (result);                                                                   \
+	} while (0)
+
+// clang-format off
+#define SP_OTELCPP_ENTRY_(fn, type, symbol, visibility) \
+	type(fn); \
+	extern const char fn##_entry[] __asm__(symbol); \
+	__asm__(".text\n.balign 4\n.globl " symbol "\n" visibility ".type " symbol ", %function\n" \
+		symbol ":\n.cfi_startproc\n" \
+		"mov x6, x5\nmov x5, x4\nmov x4, x3\nmov x3, x2\nmov x2, x1\nmov x1, x0\n" \
+		"mov x0, x8\nb " #fn "\n" \
+		".cfi_endproc\n.size " symbol ", .-" symbol "\n")
+// clang-format on
+#define SP_OTELCPP_ENTRY(fn, type, symbol) SP_OTELCPP_ENTRY_(fn, type, symbol, "")
+#define SP_OTELCPP_LOCAL_ENTRY(fn, type, symbol)                                                   \
+	SP_OTELCPP_ENTRY_(fn, type, symbol, ".hidden " symbol "\n")
+#define SP_OTELCPP_ENTRY_OF(fn) ((const void *)fn##_entry)
+
+#endif
 
 /* The virtual functions that we put ours in place of. */
 enum sp_otelcpp_real {
@@ -324,5 +377,130 @@ static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
 
 	return storage != NULL ? sp_otelcpp_member(storage, f->pointee) : NULL;
 }
+
+/*
+ * Scopes of opentelemetry-cpp. Attach and Detach are inline functions of which every user has a
+ * copy, so they cannot be hooked by name; but all go through one storage object. APP context.
+ */
+
+/* Makes attach and detach come to us from now on, if they do not yet. After a span was seen. */
+void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
+
+/*
+ * For an instance that was found by its classes, where nobody knows the storage before one of them
+ * attaches: Attach comes to us until then. False if there is no such class, or if one could not be replaced.
+ */
+bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk);
+
+/* The parent of a start, as far as the SDK says: 0 = none, or none that is recorded here. */
+struct sp_otelcpp_parent {
+	uint64_t id;
+	bool is_told;
+};
+
+/*
+ * At each start, inside the reentrancy guard: the parent that StartSpan gave the span of those ids on the
+ * calling thread. is_told is false if it is the span that is active on the thread by our own stack, if they
+ * are of one trace, or cannot be told. Before, it does the same as sp_otelcpp_scope_watch(), as the host may
+ * bring a storage of its own; that one is asked what is current (span.h).
+ */
+struct sp_otelcpp_parent sp_otelcpp_scope_find_parent(struct sp_otelcpp *sdk, const void *options,
+						      const struct sp_otelcpp_ids *ids);
+
+/* Of the span that was last started on this thread: the half of the trace that every generator varies. */
+extern SP_TLS uint64_t sp_otelcpp_last_trace;
+
+/*
+ * The same, in a glance, for the common start: the options name no parent and begin no known trace, and
+ * the storage of the SDK is ours and nothing is in doubt.
+ */
+static inline __attribute__((always_inline)) struct sp_otelcpp_parent
+sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
+			const struct sp_otelcpp_ids *ids)
+{
+	const void *given = sp_otelcpp_at(options, SP_OTELCPP_OPTIONS_PARENT);
+	uint64_t trace = sp_otelcpp_word(ids->trace_id + sizeof(trace));
+	const void *storage = sp_otelcpp_storage(sdk);
+
+	if (storage != NULL &&
+	    sp_otelcpp_member(storage, 0) ==
+		    atomic_load_explicit(&sdk->storage_vptr, memory_order_relaxed) &&
+	    atomic_load_explicit(&sdk->doubts, memory_order_relaxed) == 0 &&
+	    sp_otelcpp_byte(options, sp_otelcpp_flavour_of(sdk)->parent_index) ==
+		    SP_OTELCPP_PARENT_IS_SPAN_CONTEXT &&
+	    sp_otelcpp_word(sp_otelcpp_at(given, SP_OTELCPP_CONTEXT_SPAN_ID)) == 0 &&
+	    trace != sp_otelcpp_last_trace) {
+		bool attached = atomic_load_explicit(&sdk->attached, memory_order_relaxed);
+
+		if (!attached || sp_active_span_tells_parent(NULL)) {
+			sp_otelcpp_last_trace = trace;
+			return (struct sp_otelcpp_parent){.is_told = !attached};
+		}
+	}
+	return sp_otelcpp_scope_find_parent(sdk, options, ids);
+}
+
+/*
+ * Scopes of this instance are not understood, for that reason: logs it, and from now on its spans
+ * are active from start to end.
+ */
+void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why);
+
+/* Attach and detach are understood, so they tell which span a thread works for. */
+static inline bool sp_otelcpp_scopes_tell(const struct sp_otelcpp *sdk)
+{
+	return (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) & SP_OTELCPP_FOREIGN) == 0;
+}
+
+/*
+ * Finds the classes of opentelemetry-cpp in an object and puts our functions into the slots of their
+ * vtables: by the names of the vtables where these are seen, and otherwise by run-time type
+ * information (sdk_typeinfo.h), whatever is linked statically, hidden or stripped. All or nothing:
+ * either every function that we need of an instance is hooked, its start last, or none is.
+ */
+
+/*
+ * APP, one thread at a time. Looks at the object around that address, and stores the instance of
+ * each ABI version that it has hooked. True if there is one at all.
+ */
+bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *object,
+			   struct sp_otelcpp **sdk);
+
+/* The function of that name in that object, else in the first one that has it; NULL if none has. */
+void *sp_otelcpp_types_real(const struct sp_elf_range *object, const char *name);
+
+/* Replaces functions in the SDK's vtables. INIT and APP context. */
+
+/*
+ * Puts a function into a slot; the page's protection is the same afterwards. Does nothing and
+ * returns false if that is refused, if other threads hold the lock for too long, or if there is code
+ * in a page that is not writable.
+ */
+bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function);
+
+/*
+ * What tells that an SDK is about to be used, so that its classes are looked for now
+ *:
+ *
+ * - it asks for variables that begin with OTEL_ before its first span, from inside one of its
+ *   objects. That reaches every SDK, but needs a getenv() that is ours.
+ * - a start, where the loader has bound the SDK's vtable to our function of its name. That is for
+ *   plugins with such names whose program sets everything in code, or has a getenv() of its own.
+ * - the program is linked with an SDK that binds its functions itself (-Bsymbolic), which is seen
+ *   before main().
+ */
+
+/* APP. Code at that address has asked for such a variable. Each object is looked at once. */
+void sp_otelcpp_asked(const void *caller);
+
+/* INIT, just before main(): looks at the objects that asked before our constructor. */
+void sp_otelcpp_main(void);
+
+/*
+ * APP. A start by one of its names, of a tracer of that class: its instance, NULL if there is none,
+ * and the SDK's own function, NULL if nothing has that name.
+ */
+struct sp_otelcpp *sp_otelcpp_started(const struct sp_otelcpp_names *names, unsigned which,
+				      const void *const *vptr, void **next);
 
 #endif
