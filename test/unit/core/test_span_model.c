@@ -856,12 +856,11 @@ static void check_shown(unsigned number, const struct sp_span_label *label)
 	struct sp_thread_label last = {0};
 	bool some = label->span_id != 0 || label->name_id != 0;
 
-	sp_thread_labels_copy(&part->thread[blocks[number]->index], &copy);
-	if (copy.labels != 0 && copy.tid == atomic_load(&blocks[number]->tid))
-		last = copy.label[copy.labels - 1];
+	if (sp_thread_labels_copy(&part->thread[blocks[number]->index], &copy) &&
+	    copy.tid == atomic_load(&blocks[number]->tid))
+		last = copy.label;
 	if (t->struck)
-		same("an ended span is shown by thread", number, copy.struck_ns < last.since_ns,
-		     false);
+		same("an ended span is shown by thread", number, last.span_id, 0);
 	if (t->stale || forked)
 		return;
 	same("the span shown by thread", number, last.span_id, label->span_id);

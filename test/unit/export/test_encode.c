@@ -156,7 +156,7 @@ Test(encode, knows_each_label_of_a_sample_by_its_name, .timeout = 20)
 	memset(&s->span_id, 1, sizeof(s->span_id));
 	memset(s->trace_id, 2, sizeof(s->trace_id));
 	threads = sp_thread_names_new(&core.ops);
-	thread = sp_thread_names_put(threads, worker, true);
+	thread = sp_thread_names_put(threads, worker);
 	cr_assert_eq(sp_stack_map_put(map, s, 0, thread), 0);
 	core.records = 0;
 	collect();
