@@ -15,7 +15,8 @@
  * because as much is left over when it ends.
  *
  * What a thread waited for a processor is an account of its own, which a look takes that finds it runnable: the kernel
- * does not show whether it is on a processor just then.
+ * does not show whether it is on a processor just then. Its advance is the part of a look's time that the thread waits
+ * when it could run.
  *
  * Looking takes a bounded part of a processor. If that does not suffice, each thread is looked at with a chance, the
  * same for all. It changes slowly, so that it does not depend on what threads do.
@@ -70,7 +71,8 @@ struct thread {
 	struct sp_task_file file;
 	uint64_t advance_ns; /* that it has got */
 	int64_t blocked_ns; /* since a look has last taken it; the clocks of a thread that runs lag */
-	uint64_t delay_ns;
+	int64_t delay_ns;
+	uint64_t delay_advance_ns;
 	struct place place;
 };
 
@@ -91,7 +93,8 @@ struct sp_off_cpu {
 		period_ns; /* between two rounds, on the average; on a busy machine they come late */
 	uint64_t random;
 	uint64_t chance;  /* of a thread to be looked at in a round, of ALWAYS */
-	uint64_t cost_ns; /* of looking at all threads, about; 0 = not known yet */
+	uint64_t cost_ns; /* of looking at all threads, about */
+	uint32_t rounds;  /* that it is the average of */
 	uint64_t put_ns;
 };
 
@@ -259,7 +262,7 @@ static void spend(const struct sp_off_cpu *o, struct thread *t, uint64_t off_ns,
 	if (t->has_clocks) {
 		uint64_t delay = since(times->delay_ns, t->times.delay_ns);
 
-		t->delay_ns += delay;
+		t->delay_ns += (int64_t)delay;
 		t->blocked_ns += (int64_t)(since(now, t->at_ns) -
 					   since(times->cpu_ns, t->times.cpu_ns) - delay);
 	} else {
@@ -267,14 +270,27 @@ static void spend(const struct sp_off_cpu *o, struct thread *t, uint64_t off_ns,
 		uint64_t off = since(now - times->cpu_ns, off_ns);
 
 		off = off < most ? off : most;
-		t->delay_ns = times->delay_ns <= off ? times->delay_ns : 0;
-		t->blocked_ns = (int64_t)(off - t->delay_ns);
+		t->delay_ns = times->delay_ns <= off ? (int64_t)times->delay_ns : 0;
+		t->blocked_ns = (int64_t)off - t->delay_ns;
 	}
 	t->blocked_ns += (int64_t)(advance - t->advance_ns);
 	t->advance_ns = advance;
 	t->has_clocks = true;
 	t->at_ns = now;
 	t->times = *times;
+}
+
+/* What it has waited for processors of the time of one look at it while it could run. */
+static void advance_delay(struct thread *t)
+{
+	uint64_t could_run = t->times.cpu_ns + t->times.delay_ns;
+	uint64_t advance = could_run != 0
+				   ? (uint64_t)((double)t->advance_ns * (double)t->times.delay_ns /
+						(double)could_run)
+				   : 0;
+
+	t->delay_ns += (int64_t)(advance - t->delay_advance_ns);
+	t->delay_advance_ns = advance;
 }
 
 static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
@@ -284,9 +300,12 @@ static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_pl
 	uint64_t ns;
 
 	if (at->state == SP_TASK_RUNS) {
-		ns = t->delay_ns;
+		advance_delay(t);
+		if (t->delay_ns <= 0)
+			return;
+		ns = (uint64_t)t->delay_ns;
 		t->delay_ns = 0;
-		if (has_label && ns != 0)
+		if (has_label)
 			put(o,
 			    &(struct sp_wait){.label = label,
 					      .tid = t->tid,
@@ -369,9 +388,9 @@ static bool make_room(struct sp_off_cpu *o, uint32_t used)
 	return true;
 }
 
-static uint64_t average(uint64_t so_far, uint64_t next)
+static uint64_t average(uint64_t so_far, uint64_t next, uint32_t rounds)
 {
-	return (uint64_t)((int64_t)so_far + ((int64_t)next - (int64_t)so_far) / ROUNDS);
+	return (uint64_t)((int64_t)so_far + ((int64_t)next - (int64_t)so_far) / (int64_t)rounds);
 }
 
 static void spread(struct sp_off_cpu *o, uint64_t took_ns, uint32_t looks)
@@ -379,7 +398,9 @@ static void spread(struct sp_off_cpu *o, uint64_t took_ns, uint32_t looks)
 	uint64_t most = looks * LOOK_MOST_NS;
 	uint64_t all = (took_ns < most ? took_ns : most) * ALWAYS / o->chance;
 
-	o->cost_ns = o->cost_ns != 0 ? average(o->cost_ns, all) : all;
+	/* The first rounds are dear, as they read what later ones know, and shall not weigh for long. */
+	o->rounds += o->rounds < ROUNDS;
+	o->cost_ns = average(o->cost_ns, all, o->rounds);
 	o->chance = o->cost_ns > BUDGET_NS ? ALWAYS * BUDGET_NS / o->cost_ns + 1 : ALWAYS;
 }
 
@@ -429,7 +450,8 @@ void sp_off_cpu_run(struct sp_off_cpu *o)
 
 	if (now < o->due_ns)
 		return;
-	o->period_ns = average(o->period_ns, since(now, o->at_ns));
+	if (o->rounds != 0)
+		o->period_ns = average(o->period_ns, since(now, o->at_ns), o->rounds + 1);
 	o->at_ns = now;
 	look_around(o);
 	o->due_ns = now + wait_ns(o);
