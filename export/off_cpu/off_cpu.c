@@ -210,7 +210,8 @@ static void take_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_t
 	if (err == 0 && SP_GROW(p->pc, p->pc_cap, s.depth, SP_FRAMES_MAX)) {
 		p->depth = s.depth;
 		p->flags = s.flags;
-		memcpy(p->pc, s.pc, s.depth * sizeof(s.pc[0]));
+		if (s.depth != 0)
+			memcpy(p->pc, s.pc, s.depth * sizeof(s.pc[0]));
 	} else if (err == 0) {
 		o->ops->counter_add(o->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 	} else if (err != -EAGAIN) {
