@@ -206,6 +206,21 @@ Test(config, pushes_nowhere_when_only_a_directory_is_given, .timeout = 20)
 	cr_expect_str_eq(cfg.server_address, "https://p.example");
 }
 
+/* Asked before anything is parsed: each name of the address counts, and the folder. */
+Test(config, knows_whether_a_place_for_profiles_is_named, .timeout = 20)
+{
+	PARSE("SPANPROF_SERVICE_NAME=shop");
+	cr_expect_not(sp_config_names_sink());
+	PARSE("SPANPROF_SERVER_ADDRESS=http://a:1");
+	cr_expect(sp_config_names_sink());
+	PARSE("PYROSCOPE_SERVER_ADDRESS=http://a:1");
+	cr_expect(sp_config_names_sink());
+	PARSE("SPANPROF_OUTPUT_DIR=/var/tmp/p");
+	cr_expect(sp_config_names_sink());
+	PARSE("SPANPROF_OUTPUT_DIR=");
+	cr_expect_not(sp_config_names_sink());
+}
+
 Test(config, links_spans_once_a_base_address_is_known, .timeout = 20)
 {
 	PARSE("SPANPROF_PROFILE_BASE_URL=https://grafana.example/g");
