@@ -66,7 +66,7 @@ name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(
 # A noun is what a file and its header are about: names.c, names.h and names_sig.c are one. Nouns of a folder include
 # each other in no circle, but for these folders, where that is not reached yet.
 readonly NOUN_CIRCLES='
-export/off_cpu export/push
+export/push
 '
 bad=0
 
