@@ -81,8 +81,7 @@ void way_end(struct way *w)
 
 void way_put(struct way *w, struct sp_sample *s)
 {
-	uint32_t thread =
-		w->config.thread_name ? sp_thread_names_put(names, s->thread_name) : 0;
+	uint32_t thread = w->config.thread_name ? sp_thread_names_put(names, s->thread_name) : 0;
 
 	(void)sp_stack_map_put(w->map, s, 0, thread);
 	w->put++;
