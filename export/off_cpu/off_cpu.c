@@ -302,11 +302,9 @@ static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_pl
 
 	if (at->state == SP_TASK_RUNS) {
 		advance_delay(t);
-		if (t->delay_ns <= 0)
-			return;
-		ns = (uint64_t)t->delay_ns;
-		t->delay_ns = 0;
-		if (has_label)
+		ns = t->delay_ns > 0 ? (uint64_t)t->delay_ns : 0;
+		t->delay_ns -= (int64_t)ns;
+		if (has_label && ns != 0)
 			put(o,
 			    &(struct sp_wait){.label = label,
 					      .tid = t->tid,

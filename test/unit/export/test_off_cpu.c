@@ -23,7 +23,7 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 #define THREADS 1000U
-#define NAMES 9U
+#define NAMES 10U
 /* What a look costs on a slow day. */
 #define LOOK_NS (15 * US)
 
@@ -39,15 +39,18 @@ struct step {
 
 /* The lengths of the spans with the ids 1 to 6, which compute more, the shorter they are. */
 static const struct step steps[NAMES] = {
-	{0, 3 * US, 30 * US, 90 * US},   {1, 5 * US, 50 * US, 50 * US},  {2, 30 * US, 300 * US, MS},
-	{3, 40 * US, 400 * US, 2 * MS},  {4, 70 * US, 700 * US, 5 * MS}, {5, 100 * US, MS, 10 * MS},
-	{6, 500 * US, 5 * MS, 100 * MS}, {0, 2 * MS, 20 * MS, 15 * MS},  {7, 600 * US, 400 * US, 0},
+	{0, 3 * US, 30 * US, 90 * US},   {1, 5 * US, 50 * US, 50 * US},
+	{2, 30 * US, 300 * US, MS},      {3, 40 * US, 400 * US, 2 * MS},
+	{4, 70 * US, 700 * US, 5 * MS},  {5, 100 * US, MS, 10 * MS},
+	{6, 500 * US, 5 * MS, 100 * MS}, {0, 2 * MS, 20 * MS, 15 * MS},
+	{7, 600 * US, 400 * US, 0},      {7, 0, 10 * MS, 0},
 };
 #define LENGTHS 6U
 #define OUTSIDE 0U
 #define COMPUTES_OUTSIDE 7U
 #define STARVED 8U
 #define STARVED_ID 7U
+#define COMPUTES 9U
 
 enum mode { RUNNABLE, RUNS, BLOCKED };
 
@@ -371,6 +374,16 @@ Test(off_cpu, of_names_beside_time_outside_of_spans_is_what_the_threads_waited)
 		run(crowds[c].threads, OUTSIDE, COMPUTES_OUTSIDE, 100 * MS, crowds[c].looks);
 		expect_right("by turns");
 	}
+}
+
+/* Also one that waits for nothing is in a span. */
+Test(off_cpu, counts_threads_in_spans)
+{
+	struct sp_off_cpu_news news;
+
+	run(8, COMPUTES, COMPUTES, 1, 400);
+	sp_off_cpu_news(off_cpu, &news);
+	cr_expect_eq(news.threads, 8);
 }
 
 /*
