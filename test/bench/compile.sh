@@ -83,6 +83,11 @@ ways | BENCH_INSIDE=$WORK/inside "$BENCH/cpu" "$ROUNDS" "$compiler" -O2 -std=c++
 	cat "$WORK/stderr" >&2
 	exit 1
 }
+awk -F'|' '$1 != "without a profiler" && $7 == 0 {
+	print "compile.sh: " $1 ": its signal handler was never seen in the compiler" >"/dev/stderr"
+	bad = 1
+}
+END { exit bad }' "$WORK/ways"
 echo "CPU time of clang++ -O2 at 100 Hz, medians of $ROUNDS rounds; what is in brackets holds the true"
 echo 'median with 95 % confidence. Accounted for inside the compiler: time in the signal handler, delivery'
 echo "of the signals, and the profiler's own thread or process, which names and writes:"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded before a profiler: accounts for what the profiler does inside its host. Its signal handler
- * is called from one of ours, between two looks at the thread's CPU clock, and at the end of the
- * process the clocks of all threads but the first are read, the profiler's own in a host that has one
- * thread, and that of the process which has mapped the same memory of the profiler's. Appends to the file BENCH_INSIDE a line "signals handler_ns delivery_ns others_ns". Context:
- * test. Caller: cpu.c.
+ * is called from one of ours, between two looks at the thread's CPU clock. gperftools' is replaced when it calls
+ * sigaction(). spanprof gives its own to the kernel by the raw call, so it is replaced by the raw call when all
+ * constructors have run; and again in each thread and after each sigaction(), where spanprof puts its own back.
+ * At the end of the process the clocks of all threads but the first are read, the profiler's own in a host that has
+ * one thread, and that of the process which has mapped the same memory of the profiler's. Appends to the file
+ * BENCH_INSIDE a line "signals handler_ns delivery_ns others_ns". Context: test. Caller: cpu.c.
  *
  * Delivery is what the kernel takes to interrupt a thread and to go on with it. It is measured by
  * signals that the process sends to itself, to a handler that does nothing.
@@ -12,7 +14,9 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,28 +53,48 @@ static void timed(int signo, siginfo_t *info, void *context)
 	signals++;
 }
 
-static bool is_profiler(const struct sigaction *act)
+static bool is_profiler(handler_fn handler)
 {
 	Dl_info where;
 	void *at;
 
-	memcpy(&at, &act->sa_sigaction, sizeof(at));
-	return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN &&
-	       dladdr(at, &where) != 0 &&
+	memcpy(&at, &handler, sizeof(at));
+	return at != NULL && dladdr(at, &where) != 0 &&
 	       (strstr(where.dli_fname, "libspanprof") != NULL ||
 		strstr(where.dli_fname, "libprofiler") != NULL);
 }
 
-/* The profiler sees its own handler, as it would without us. */
-static int pass_on(const char *name, int signo, const struct sigaction *act, struct sigaction *old)
+/* What the kernel itself keeps of a signal (Linux: struct sigaction of the architecture). */
+struct kernel_sigaction {
+	handler_fn handler;
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+#define SPANPROF_SIGNAL 33
+
+static void take_over_spanprof(void)
 {
-	void *symbol = dlsym(RTLD_NEXT, name);
+	struct kernel_sigaction act;
+
+	if (syscall(SYS_rt_sigaction, SPANPROF_SIGNAL, NULL, &act, sizeof(act.mask)) != 0 ||
+	    !is_profiler(act.handler))
+		return;
+	profiler = act.handler;
+	act.handler = timed;
+	(void)syscall(SYS_rt_sigaction, SPANPROF_SIGNAL, &act, NULL, sizeof(act.mask));
+}
+
+/* The profiler sees its own handler, as it would without us. */
+int sigaction(int signo, const struct sigaction *act, struct sigaction *old)
+{
+	void *symbol = dlsym(RTLD_NEXT, "sigaction");
 	struct sigaction mine;
 	sigaction_fn next;
 	int rc;
 
 	memcpy(&next, &symbol, sizeof(next));
-	if (act != NULL && is_profiler(act)) {
+	if (act != NULL && is_profiler(act->sa_sigaction)) {
 		profiler = act->sa_sigaction;
 		mine = *act;
 		mine.sa_sigaction = timed;
@@ -79,19 +103,63 @@ static int pass_on(const char *name, int signo, const struct sigaction *act, str
 	rc = next(signo, act, old);
 	if (rc == 0 && old != NULL && old->sa_sigaction == timed)
 		old->sa_sigaction = profiler;
+	take_over_spanprof();
 	return rc;
 }
 
-int sigaction(int signo, const struct sigaction *act, struct sigaction *old)
+typedef int (*main_fn)(int argc, char **argv, char **envp);
+typedef int (*start_fn)(main_fn program, int argc, char **argv, void (*init)(void),
+			void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
+
+static main_fn program_main;
+
+static int main_after_constructors(int argc, char **argv, char **envp)
 {
-	return pass_on("sigaction", signo, act, old);
+	take_over_spanprof();
+	return program_main(argc, argv, envp);
 }
 
-/* Under this name we are not hooked by ourselves. */
-int __sigaction(int signo, const struct sigaction *act, struct sigaction *old);
-int __sigaction(int signo, const struct sigaction *act, struct sigaction *old)
+int __libc_start_main(main_fn program, int argc, char **argv, void (*init)(void),
+		      void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
+int __libc_start_main(main_fn program, int argc, char **argv, void (*init)(void),
+		      void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
 {
-	return pass_on("__sigaction", signo, act, old);
+	void *symbol = dlsym(RTLD_NEXT, "__libc_start_main");
+	start_fn next;
+
+	memcpy(&next, &symbol, sizeof(next));
+	program_main = program;
+	return next(main_after_constructors, argc, argv, init, fini, rtld_fini, stack_end);
+}
+
+struct thread {
+	void *(*start)(void *arg);
+	void *arg;
+};
+typedef int (*create_fn)(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *arg),
+			 void *arg);
+
+static void *run_thread(void *arg)
+{
+	struct thread t = *(struct thread *)arg;
+
+	free(arg);
+	take_over_spanprof();
+	return t.start(t.arg);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *arg),
+		   void *arg)
+{
+	void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+	struct thread *t = malloc(sizeof(*t));
+	create_fn next;
+
+	if (t == NULL)
+		return EAGAIN;
+	*t = (struct thread){start, arg};
+	memcpy(&next, &symbol, sizeof(next));
+	return next(thread, attr, run_thread, t);
 }
 
 static int by_value(const void *a, const void *b)
@@ -127,7 +195,7 @@ static uint64_t delivery_ns(void)
 {
 	struct sigaction act = {.sa_flags = SA_SIGINFO | SA_RESTART};
 	uint64_t begin;
-	void *symbol = dlsym(RTLD_NEXT, "__sigaction");
+	void *symbol = dlsym(RTLD_NEXT, "sigaction");
 	sigaction_fn set;
 
 	memcpy(&set, &symbol, sizeof(set));

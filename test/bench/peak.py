@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the KiB of resident memory, at most, of a command and of the exporter beside it: usage peak.py
-COMMAND [ARGUMENT]..., with BENCH_PRELOAD, which is preloaded into the command and not into this."""
+"""Prints the KiB of resident memory, at most, of a command and of the exporter beside it, of which only what is of no
+file counts: it maps the host's objects, whose pages the kernel keeps for all. Usage: peak.py COMMAND [ARGUMENT]...,
+with BENCH_PRELOAD, which is preloaded into the command and not into this."""
 
 import glob
 import os
@@ -37,12 +38,12 @@ def main(command):
     env = dict(os.environ, LD_PRELOAD=preload) if preload else os.environ
     host = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=env)
     exporter, most = None, 0
-    # Its peak is read until it is gone.
+    # The kernel keeps no peak of such memory, so it is read often, until the exporter is gone.
     while host.poll() is None or (exporter and os.path.exists(f"/proc/{exporter}")):
         exporter = exporter or (preload and exporter_of(host.pid))
-        peak = re.search(r"^VmHWM:\s+(\d+)", read(f"/proc/{exporter}/status"), re.M)
+        peak = re.search(r"^RssAnon:\s+(\d+)", read(f"/proc/{exporter}/status"), re.M)
         most = max(most, int(peak[1]) if peak else 0)
-        time.sleep(0.02)
+        time.sleep(0.005)
     if host.returncode != 0 or (preload and not most):
         sys.exit(f"peak: status {host.returncode}, {most} KiB beside it")
     print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss + most)
