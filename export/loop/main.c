@@ -257,7 +257,7 @@ static bool is_late(struct sp_target *t)
 {
 	uint64_t now = sp_clock_mono_ns();
 
-	if ((t->awaited & SP_WAIT_FLUSH) != 0 && t->ops->flush_left_ms(t->ops->arg) != 0)
+	if (t->ops->flush_left_ms(t->ops->arg) != 0)
 		return false;
 	if (t->late_ns == 0)
 		t->late_ns = now;

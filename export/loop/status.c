@@ -505,6 +505,9 @@ int sp_status_write(struct sp_status *s, const struct sp_status_input *in)
 	s->ops->facts(s->ops->arg, &f);
 	if (is_unchanged(s, &f, in))
 		return 0;
+	/* The text says whether folders can be written to, and the file has a name that the host gave. */
+	if (!s->ops->may_open(s->ops->arg))
+		return -EPERM;
 	root = document(s->ops, &f, in);
 	data = json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII);
 	json_decref(root);

@@ -29,7 +29,7 @@ void sp_status_hide(struct sp_status *s);
 
 /*
  * Replaces the status, whole or not at all. A failure is logged, limited. No-op for NULL. 0 or a
- * negative errno.
+ * negative errno: -EPERM where nothing may be opened for the process.
  */
 int sp_status_write(struct sp_status *s, const struct sp_status_input *in);
 

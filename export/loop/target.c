@@ -316,8 +316,7 @@ static void write_status(struct sp_target *t)
 	};
 
 	(void)sp_waits_news(d->waits, &d->waits_news);
-	if (d->status != NULL && t->ops->may_open(t->ops->arg))
-		(void)sp_status_write(d->status, &in);
+	(void)sp_status_write(d->status, &in);
 }
 
 void sp_target_report(struct sp_target *t)
@@ -378,10 +377,11 @@ uint64_t sp_target_due_ns(const struct sp_target *t)
 	if (t->asked != 0 || t->is_full)
 		return 0;
 	due = earlier(due, sp_waits_due_ns(d->waits));
-	/* A profile that has nothing ends whenever there is something else to do. */
-	if (has_collected(d) || d->status != NULL || !d->is_told)
-		due = earlier(due, t->tick_ns);
-	return due;
+	/*
+	 * Where nothing was collected, nothing has to happen at a certain moment: the status is renewed at the next
+	 * look into the rings. Each of hundreds of processes would wake us for it else.
+	 */
+	return has_collected(d) ? earlier(due, t->tick_ns) : due;
 }
 
 static int make(struct sp_target_data *d, const struct sp_core_ops *ops)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <glob.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,33 @@
 #include "export/util/clock.h"
 #include "export/util/turn.h"
 #include "profile_reader.h"
+#include "sampler/base/compiler.h"
 #include "test/unit/descriptors.h"
 #include "test/unit/scratch.h"
+
+static int64_t clock_set_by_s;
+static _Atomic uint64_t mono_ahead_ns;
+static uint64_t mono_still_at_ns; /* 0 = it goes on by itself */
+static uint64_t
+	look_takes_ns; /* so much later it is after each look of the worker's at that clock */
+static pthread_t collector;
+
+/* In place of the C library's. */
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int err = (int)syscall(SYS_clock_gettime, id, t);
+	uint64_t ns = (uint64_t)t->tv_sec * SP_NS_PER_S + (uint64_t)t->tv_nsec;
+
+	if (id == CLOCK_REALTIME)
+		t->tv_sec += clock_set_by_s;
+	if (id != CLOCK_MONOTONIC)
+		return err;
+	if (look_takes_ns != 0 && !pthread_equal(pthread_self(), collector))
+		mono_ahead_ns += look_takes_ns;
+	ns = (mono_still_at_ns != 0 ? mono_still_at_ns : ns) + mono_ahead_ns;
+	*t = (struct timespec){(time_t)(ns / SP_NS_PER_S), (long)(ns % SP_NS_PER_S)};
+	return err;
+}
 
 static bool comes;         /* is the next process of the family */
 static unsigned done_with; /* how often it was */
@@ -322,9 +348,25 @@ static unsigned first_nothing(unsigned call)
 	return call == 0 ? 0 : SP_WAIT_FLUSH | SP_WAIT_STOP;
 }
 
+/* A file system that hangs: no file is renamed as long as that is so. */
+static _Atomic bool hangs;
+static _Atomic unsigned renamed;
+
+int renameat(int old_folder, const char *old, int folder, const char *name)
+{
+	while (hangs)
+		usleep(1000);
+	renamed++;
+	return (int)syscall(SYS_renameat2, old_folder, old, folder, name, 0);
+}
+
 /* Whatever wakes the exporter meanwhile, such as others of its processes. */
 Test(run, asks_nothing_of_a_process_that_is_not_due, .timeout = 20)
 {
+	char status[128];
+
+	(void)snprintf(status, sizeof(status), "%s/status.json", scratch);
+	core.config.status_file = status;
 	core.script = first_nothing;
 	core.due_ns = UINT64_MAX;
 	asks_at = 100;
@@ -333,6 +375,55 @@ Test(run, asks_nothing_of_a_process_that_is_not_due, .timeout = 20)
 
 	cr_expect_geq(waits, 100);
 	cr_expect_leq(core.asked, 4, "%u times", core.asked);
+	cr_expect_leq(renamed, 4, "its status was written %u times", renamed);
+	unlink(status);
+}
+
+#define MANY 50U
+#define MANY_S 60U
+
+static const struct sp_core_ops *next_of_many(void *self)
+{
+	static unsigned n;
+
+	(void)self;
+	return n++ < MANY ? &core.ops : NULL;
+}
+
+static uint64_t many_begun_ns;
+
+static void wait_by_clock(void *self, uint32_t timeout_ms)
+{
+	(void)self;
+	waits++;
+	mono_still_at_ns += timeout_ms * SP_NS_PER_MS;
+	sleep_in_turn();
+}
+
+static unsigned stop_in_the_end(unsigned call)
+{
+	(void)call;
+	return mono_still_at_ns - many_begun_ns >= MANY_S * SP_NS_PER_S ? SP_WAIT_STOP : 0;
+}
+
+/* Each has upload intervals of its own, which end at other moments, and a status. */
+Test(run, many_that_do_nothing_wake_the_exporter_as_seldom_as_one, .timeout = 60)
+{
+	const struct sp_export_family family = {.wait = wait_by_clock,
+						.wake = wake,
+						.next = next_of_many,
+						.left = left,
+						.open = is_open};
+
+	many_begun_ns = mono_still_at_ns = 1000 * SP_NS_PER_S;
+	core.script = stop_in_the_end;
+	core.due_ns = UINT64_MAX;
+
+	cr_assert_eq(sp_export_run(&family), 0);
+
+	cr_expect_eq(done_with, MANY);
+	cr_expect_geq(waits, MANY_S);
+	cr_expect_leq(waits, MANY_S + MANY_S / 10, "%u times", waits);
 }
 
 Test(run, opens_nothing_for_who_has_become_somebody_else, .timeout = 20)
@@ -458,18 +549,6 @@ Test(run, a_busy_interval_keeps_its_stacks_and_labels, .timeout = 120)
 		     BUSY_SAMPLES - (unsigned)labelled);
 	cr_expect_eq(core.counter[SP_COUNT_STACKS_OTHER], 0);
 	cr_expect_eq(core.counter[SP_COUNT_SPANS_OTHER], 0);
-}
-
-static int64_t clock_set_by_s;
-
-/* In place of the C library's. */
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-	int err = (int)syscall(SYS_clock_gettime, id, t);
-
-	if (id == CLOCK_REALTIME)
-		t->tv_sec += clock_set_by_s;
-	return err;
 }
 
 static unsigned set_clock_then_flush(unsigned call)
@@ -708,16 +787,6 @@ Test(run, a_flush_looks_lines_up, .timeout = 20)
 	profile_done(p);
 }
 
-/* A file system that hangs: no file is renamed as long as that is so. */
-static _Atomic bool hangs;
-
-int renameat(int old_folder, const char *old, int folder, const char *name)
-{
-	while (hangs)
-		usleep(1000);
-	return (int)syscall(SYS_renameat2, old_folder, old, folder, name, 0);
-}
-
 static unsigned stop_with_a_flush(unsigned call)
 {
 	return call < 3 ? 0 : SP_WAIT_FLUSH | SP_WAIT_STOP;
@@ -777,4 +846,68 @@ Test(run, whoever_is_outlived_is_drained_and_answered_at_once, .timeout = 20)
 	cr_expect_geq(core.flush_left, 1990, "it had to wait");
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 0);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 10);
+}
+
+/*
+ * One process is being named when another one, which waits, asks for the last flush: the worker reads no more
+ * debug information than fits into a share of that one's time.
+ */
+static bool is_ordered;
+static unsigned looks_of_worker;
+
+static bool may_open_until_ordered(void *self)
+{
+	(void)self;
+	if (pthread_equal(pthread_self(), collector) || ++looks_of_worker < 2)
+		return true;
+	while (!is_ordered)
+		sleep_in_turn();
+	return true;
+}
+
+static unsigned end_an_interval(unsigned call)
+{
+	if (call == 0)
+		mono_ahead_ns += core.config.upload_interval_ms * SP_NS_PER_MS;
+	return 0;
+}
+
+static unsigned end_while_another_is_named(void *self)
+{
+	(void)self;
+	return looks_of_worker >= 2 ? SP_WAIT_FLUSH | SP_WAIT_END : 0;
+}
+
+static uint32_t left_when_ordered(void *self)
+{
+	(void)self;
+	is_ordered = true;
+	return 2000;
+}
+
+Test(run, a_flush_does_not_wait_for_the_lines_of_another_process, .timeout = 20)
+{
+	const struct sp_export_family family = {.wait = wait_for_family,
+						.wake = wake,
+						.next = next_of_two,
+						.left = left,
+						.open = is_open};
+
+	collector = pthread_self();
+	look_takes_ns = 25 * SP_NS_PER_MS; /* more than a step of the worker's */
+	core.config.upload_interval_ms = 600000;
+	core.script = end_an_interval;
+	core.ops.may_open = may_open_until_ordered;
+	sample_many();
+	leader = core.ops;
+	leader.drain = drain_nothing;
+	leader.news = end_while_another_is_named;
+	leader.flush_left_ms = left_when_ordered;
+
+	cr_assert_eq(sp_export_run(&family), 0);
+
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 1);
+	cr_expect_gt(core.counter[SP_COUNT_LINES_LATE], 0);
+	cr_expect_lt(core.counter[SP_COUNT_LINES_LATE], CORE_RECORDS - 2,
+		     "there was time for some more");
 }
