@@ -274,26 +274,10 @@ bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply 
 	return is_one;
 }
 
-/* Until the first transfer has taken too long. */
-static uint32_t left_ms(const struct sp_http *h, uint32_t most)
-{
-	uint64_t now = sp_clock_mono_ns();
-
-	for (unsigned slot = 0; h != NULL && slot < SP_TRANSFERS; slot++) {
-		const struct sp_http_transfer *t = h->slot[slot].transfer;
-		uint64_t passed = t != NULL ? (now - t->begun_ns) / SP_NS_PER_MS : 0;
-
-		if (t != NULL && (passed >= t->timeout_ms || t->timeout_ms - passed < most))
-			most = passed >= t->timeout_ms ? 0 : t->timeout_ms - (uint32_t)passed;
-	}
-	return most;
-}
-
 void sp_http_wait(struct sp_http *h, int wake, uint32_t wait_ms)
 {
 	bool had = sp_turn_set(false);
-	uint32_t ms = left_ms(h, wait_ms);
-	int most = ms < INT32_MAX ? (int)ms : -1;
+	int most = wait_ms < INT32_MAX ? (int)wait_ms : INT32_MAX;
 
 	if (h != NULL && h->used != 0 && h->multi != NULL) {
 		struct curl_waitfd either = {.fd = wake, .events = CURL_WAIT_POLLIN};

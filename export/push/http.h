@@ -44,8 +44,8 @@ void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
 bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
 
 /*
- * Sleeps up to wait_ms, until something of the transfers can go on, or the descriptor can be read. NULL = there
- * are no transfers.
+ * Sleeps up to wait_ms, until something of the transfers can go on, or the descriptor can be read: not because the
+ * time of one is up. NULL = there are no transfers.
  */
 void sp_http_wait(struct sp_http *h, int wake, uint32_t wait_ms);
 
