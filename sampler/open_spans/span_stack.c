@@ -69,9 +69,10 @@ void sp_span_stack_reap(struct sp_span_stack *s)
 		set_beyond(s, 0);
 }
 
-static bool same_token(uint64_t a, uint64_t b)
+/* What of a token tells whose it is. */
+static uint64_t key_of(uint64_t token)
 {
-	return (a ^ b) >> (sp_span_token_is_label(b) ? 32 : 0) == 0;
+	return token >> (sp_span_token_is_label(token) ? 32 : 0);
 }
 
 /* The place of the topmost frame with that token, + 1; 0 if there is none. */
@@ -79,8 +80,8 @@ static uint32_t find_token(const struct sp_span_stack *s, uint64_t token)
 {
 	uint32_t at = depth_of(s);
 
-	while (at > 0 &&
-	       (id_of(&s->frame[at - 1]) == 0 || !same_token(token_of(&s->frame[at - 1]), token)))
+	while (at > 0 && (id_of(&s->frame[at - 1]) == 0 ||
+			  key_of(token_of(&s->frame[at - 1])) != key_of(token)))
 		at--;
 	return at;
 }
@@ -100,6 +101,11 @@ uint8_t sp_span_stack_find_place(struct sp_span_stack *s)
 	return depth_of(s) < SP_SPAN_DEPTH_MAX ? 0 : (uint8_t)next_generation(s);
 }
 
+static uint32_t *beyond_by(struct sp_span_stack *s, uint64_t token)
+{
+	return &s->beyond_by[(sp_span_index_hash(key_of(token)) >> 40) % SP_SPAN_HASHES];
+}
+
 __attribute__((cold)) void sp_span_stack_push_beyond(struct sp_span_stack *s, uint64_t span_id,
 						     uint64_t token)
 {
@@ -110,12 +116,15 @@ __attribute__((cold)) void sp_span_stack_push_beyond(struct sp_span_stack *s, ui
 	if (beyond == 0) {
 		s->generation = next_generation(s);
 		s->again = 0;
+		memset(s->beyond_by, 0, sizeof(s->beyond_by));
 	} else if (root != atomic_load_explicit(&s->beyond_root, memory_order_relaxed)) {
 		root = 0;
 	}
 	atomic_store_explicit(&s->beyond_root, root, memory_order_release);
-	if (sp_span_token_attached(token) && find_token(s, token) != 0)
-		s->again++;
+	if (sp_span_token_attached(token)) {
+		(*beyond_by(s, token))++;
+		s->again += find_token(s, token) != 0;
+	}
 	if (beyond != UINT32_MAX)
 		set_beyond(s, beyond + 1);
 }
@@ -141,14 +150,15 @@ static void end_frame(struct sp_span_stack *s, uint32_t at)
 }
 
 /* Scopes nest: of two with the same token the deeper one goes first. */
-static bool pop_beyond(struct sp_span_stack *s, bool has_frame)
+static bool pop_beyond(struct sp_span_stack *s, uint64_t token, bool has_frame)
 {
+	uint32_t *by = beyond_by(s, token);
 	uint32_t beyond = beyond_of(s);
 
-	if (beyond == 0 || (has_frame && s->again == 0))
+	if (beyond == 0 || *by == 0 || (has_frame && s->again == 0))
 		return false;
-	if (has_frame)
-		s->again--;
+	(*by)--;
+	s->again -= has_frame;
 	set_beyond(s, beyond - 1);
 	sp_span_stack_reap(s);
 	return true;
@@ -162,7 +172,7 @@ bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool throu
 	if (!sp_span_token_attached(token) || sp_span_token_silent(token))
 		return false;
 	at = find_token(s, token);
-	if (pop_beyond(s, at != 0) || at == 0)
+	if (pop_beyond(s, token, at != 0) || at == 0)
 		return false;
 	if (through) {
 		set_beyond(s, 0);
@@ -184,7 +194,6 @@ void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only)
 			end_frame(s, i - 1);
 	}
 	/* Nobody knows which of what is beyond the last frame were such scopes. */
-	s->again = 0;
 	atomic_store_explicit(&s->beyond_root, 0, memory_order_release);
 	sp_span_stack_reap(s);
 }

@@ -14,11 +14,11 @@
  * - Where starts stand in for scopes that an SDK does not have or the program does not use, two open
  *   spans of the same SDK with different local roots say that the thread works for one of them, but not
  *   for which. No span is active then. It is a rule of the reader, and ends with one of the two.
- * - Beyond the last frame nothing is kept but how much there is, and whether all of it has one root. If
- *   that is also the root of what the frames show, the root is known and the span, which may have
- *   ended, is not; otherwise nothing is. That holds until all of it is detached or ended here, or no frame is left: too long,
- *   where a span beyond ends on another thread, rather than too short, so that no frame labels what is
- *   deeper.
+ * - Beyond the last frame nothing is kept but how much there is, by hashes of the tokens, and whether all of
+ *   it has one root. If that is also the root of what the frames show, the root is known and the span, which
+ *   may have ended, is not; otherwise nothing is. That holds until all of it is detached or ended here, or no
+ *   frame is left: too long, where a span beyond ends on another thread, rather than too short, so that no
+ *   frame labels what is deeper.
  */
 #ifndef SP_SPAN_STACK_H
 #define SP_SPAN_STACK_H
@@ -123,6 +123,9 @@ struct sp_span_last_root {
 	uint32_t n;
 };
 
+/* So many tokens are told apart beyond the last frame, but for those that share a hash. */
+#define SP_SPAN_HASHES 32U
+
 struct sp_span_stack {
 	_Atomic uint32_t depth;
 	_Atomic uint32_t struck; /* spans that ended and left a frame of this stack behind */
@@ -131,6 +134,7 @@ struct sp_span_stack {
 	uint32_t again;      /* owner only: of them, scopes under a token that a frame has too */
 	uint32_t generation; /* owner only: changes whenever the first of them comes */
 	_Atomic uint64_t beyond_root; /* the root of all of it; 0 = there are several, or none */
+	uint32_t beyond_by[SP_SPAN_HASHES]; /* owner only: of them, scopes by their tokens */
 	struct sp_span_last_root root;
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
 };
@@ -241,10 +245,9 @@ static inline void sp_span_stack_strike(struct sp_span_stack *s)
 }
 
 /*
- * Owner only. Takes away the topmost frame with that token; with through, all above it too. A token
- * that no frame has belongs to a scope beyond the last frame, if there is any; of two scopes with the
- * same token the deeper one goes first. Of a manual label's token the level decides. False if no
- * frame was taken away.
+ * Owner only. Takes away the topmost frame with that token; with through, all above it too. If there is a
+ * scope with that token beyond the last frame, it goes first, as scopes nest. Of a manual label's token the
+ * level decides. False if no frame was taken away.
  */
 static inline __attribute__((always_inline)) bool sp_span_stack_pop(struct sp_span_stack *s,
 								    uint64_t token, bool through)

@@ -117,6 +117,18 @@ Test(span, deeper_than_the_stack_a_scope_attached_twice_is_detached_there_first)
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), SP_SPAN_DEPTH_MAX);
 }
 
+Test(span, deeper_than_the_stack_a_detach_of_what_was_never_attached_takes_nothing_away)
+{
+	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX + 2; token++)
+		sp_active_span_attached(token, NULL);
+	sp_active_span_detached(902, true);
+	cr_assert_eq(beyond(), 2);
+	for (uint64_t token = SP_SPAN_DEPTH_MAX + 2; token > SP_SPAN_DEPTH_MAX; token--)
+		sp_active_span_detached(token, true);
+	cr_assert_eq(beyond(), 0);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), SP_SPAN_DEPTH_MAX);
+}
+
 Test(span, that_the_table_cannot_hold_labels_nothing)
 {
 	for (uint64_t i = 0; i < SP_SPANS_MAX; i++) {
