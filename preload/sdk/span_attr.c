@@ -124,7 +124,7 @@ static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *
 {
 	/* the baseline is found by the label, which may be the root's name */
 	return kind != SP_URL_PROFILE && cfg->span_name_scope == SP_SCOPE_ROOT
-		       ? sp_span_root_name(r)
+		       ? sp_span_table_root_name(r)
 		       : r->name_id;
 }
 

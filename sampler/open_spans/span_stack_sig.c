@@ -51,8 +51,6 @@ static bool interleaves(struct at at, const struct sp_span_record *top, bool any
 static enum sp_span_active find(struct at *at, bool beneath, struct sp_span_record *out)
 {
 	while (next_frame(at)) {
-		struct sp_span_names root;
-
 		if (sp_span_token_is_label(at->token)) {
 			if (!beneath)
 				return SP_SPAN_LABEL;
@@ -65,8 +63,7 @@ static enum sp_span_active find(struct at *at, bool beneath, struct sp_span_reco
 		}
 		if (sp_span_token_stands_in(at->token) && interleaves(*at, out, false))
 			return SP_SPAN_INTERLEAVED;
-		if (out->root_ref != 0 && sp_span_table_names(out->root_ref, out->root_id, &root))
-			out->root_name_id = root.name_id;
+		out->root_name_id = sp_span_table_root_name(out);
 		return SP_SPAN_KNOWN;
 	}
 	return SP_SPAN_NONE;

@@ -2,11 +2,11 @@
 /*
  * Changes of the table of open spans (span_table.h). Threads start and end spans all the time and must
  * not wait for each other, so the table has no locks. An entry belongs to the thread that took it from
- * the free ones until its two index words are published, and then to the one caller that sets its id
- * index word back to 0, who gives it back. Readers copy the record and check the key again afterwards.
+ * the free ones until its index words are published, and then to the one caller that sets the word of its id
+ * back to 0, who gives it back. Readers copy the record and check the key again afterwards.
  *
- * Two indexes (span_table.h) point into one array of entries. They have no tombstones, and a look-up
- * reads one or two lines of an index, whatever happened before.
+ * The index (span_table.h) has no tombstones, and a look-up reads one or two lines of it, whatever happened
+ * before.
  *
  * Context: APP, any number of threads.
  */
@@ -20,10 +20,8 @@
 #include "sampler/base/compiler.h"
 
 #define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))
-#define WORDS_SIZE ((size_t)SP_SPANS_MAX * sizeof(struct sp_span_words))
-
-#define BY_ID SP_SPAN_BY_ID_FROM
-#define BY_HANDLE SP_SPAN_BY_HANDLE_FROM
+/* The entries, and a word for each that says which root was renamed. */
+#define WORDS_SIZE ((size_t)SP_SPANS_MAX * (sizeof(struct sp_span_words) + sizeof(uint64_t)))
 
 /*
  * The free entries: a stack of those that were used, which links them by number, and behind it those that
@@ -40,20 +38,19 @@ static struct {
 int sp_span_table_init(void)
 {
 	struct sp_span_tables *t = &sp_span_tables;
-	struct sp_span_line *by_id;
+	struct sp_span_line *index;
 
-	if (sp_span_index_by_id() != NULL)
+	if (sp_span_index() != NULL)
 		return 0;
 	t->words = sp_arena_map(WORDS_SIZE);
-	t->by_handle = sp_arena_map(INDEX_SIZE);
 	t->noted = sp_arena_map((size_t)SP_SPAN_NOTES * SP_SPANS_MAX * sizeof(*t->noted));
 	free_list.next = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*free_list.next));
-	by_id = sp_arena_map(INDEX_SIZE);
-	if (t->words == NULL || t->by_handle == NULL || t->noted == NULL ||
-	    free_list.next == NULL || by_id == NULL)
+	index = sp_arena_map(INDEX_SIZE);
+	if (t->words == NULL || t->noted == NULL || free_list.next == NULL || index == NULL)
 		return -ENOMEM;
-	/* pairs with the acquire in sp_span_index_by_id() */
-	atomic_store_explicit(&t->by_id, by_id, memory_order_release);
+	t->renamed = (_Atomic uint64_t *)(t->words + SP_SPANS_MAX);
+	/* pairs with the acquire in sp_span_index() */
+	atomic_store_explicit(&t->index, index, memory_order_release);
 	return 0;
 }
 
@@ -132,53 +129,125 @@ void sp_span_table_release(const struct sp_span_record *r)
 	sp_span_table_leave(r->ref);
 }
 
-static inline void take_entry(struct sp_span_record *r, uint32_t ref)
+static inline bool put_in(struct sp_span_line *line, uint64_t word)
 {
-	r->ref = ref;
-	r->cell = NULL;
-	if (r->root_id == r->span_id)
-		r->root_ref = ref;
-	store(sp_span_entry(ref), r);
+	for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
+		uint64_t none = 0;
+
+		if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) != 0)
+			continue;
+		/* pairs with the acquire in sp_span_index_load() */
+		if (atomic_compare_exchange_strong_explicit(&line->cell[c], &none, word,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * False if all lines in reach are full. That keys lie further on is said before the word is stored: a
+ * thread that knows of the key must not stop searching at its home line. In front the keys are not counted,
+ * and the flag stays for good.
+ */
+static bool put(struct sp_span_line *index, uint64_t key, uint32_t ref)
+{
+	uint64_t hash = sp_span_index_hash(key);
+	uint64_t word = sp_span_index_word(hash, ref);
+	struct sp_span_line *front = sp_span_index_line(index, hash, 0);
+	struct sp_span_line *home = sp_span_index_line(index, hash, 1);
+
+	if (!sp_span_index_further(front)) {
+		if (put_in(front, word))
+			return true;
+		atomic_store_explicit(&front->beyond, 1, memory_order_relaxed);
+	}
+	if (put_in(home, word))
+		return true;
+	atomic_fetch_add_explicit(&home->beyond, 1, memory_order_relaxed);
+	for (uint32_t i = 2; i < SP_SPAN_INDEX_REACH; i++) {
+		if (put_in(sp_span_index_line(index, hash, i), word))
+			return true;
+	}
+	atomic_fetch_sub_explicit(&home->beyond, 1, memory_order_relaxed);
+	/* The line in front may have a free cell by now. */
+	return put_in(front, word);
+}
+
+/* Removes that reference of the key. True for exactly one of several concurrent callers. */
+static bool take_out(struct sp_span_line *index, uint64_t key, uint32_t ref)
+{
+	uint64_t hash = sp_span_index_hash(key);
+
+	for (uint32_t i = 0; i < SP_SPAN_INDEX_REACH; i++) {
+		struct sp_span_line *line = sp_span_index_line(index, hash, i);
+
+		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
+			uint64_t mine = sp_span_index_word(hash, ref);
+
+			/* release: the reference is gone before the entry gets new words */
+			if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) != mine ||
+			    !atomic_compare_exchange_strong_explicit(&line->cell[c], &mine, 0,
+								     memory_order_acq_rel,
+								     memory_order_relaxed))
+				continue;
+			if (i > 1)
+				atomic_fetch_sub_explicit(
+					&sp_span_index_line(index, hash, 1)->beyond, 1,
+					memory_order_relaxed);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool has_handle(const struct sp_span_record *r)
+{
+	return (r->handle & SP_SPAN_BY_ID) == 0;
 }
 
 int sp_span_table_add(struct sp_span_record *r)
 {
-	struct sp_span_line *by_id = sp_span_index_by_id();
-	uint32_t e = by_id != NULL ? take() : 0;
+	struct sp_span_line *index = sp_span_index();
 
-	if (e == 0)
+	r->ref = index != NULL ? take() : 0;
+	if (r->ref == 0)
 		return -ENOSPC;
-	take_entry(r, e);
-	if (!sp_span_index_put(by_id, BY_ID, r->span_id, e)) {
+	r->cell = NULL;
+	if (r->root_id == r->span_id)
+		r->root_ref = r->ref;
+	store(sp_span_entry(r->ref), r);
+	if (!put(index, r->span_id, r->ref)) {
 		sp_span_table_release(r);
 		return -ENOSPC;
 	}
-	/* Without a handle entry nobody would find the span at its end. */
-	if ((r->handle & SP_SPAN_BY_ID) != 0 ||
-	    sp_span_index_put(sp_span_tables.by_handle, BY_HANDLE, r->handle, e))
+	/* Without its object in the index nobody would find the span at its end. */
+	if (!has_handle(r) || put(index, r->handle, r->ref))
 		return 0;
 	if (sp_span_table_close(r))
 		sp_span_table_release(r);
 	return -ENOSPC;
 }
 
-static inline bool may_be_in(const struct sp_span_line *line, uint64_t hash)
+static bool may_be_in(const struct sp_span_line *line, uint64_t hash)
 {
-	return sp_span_index_further(line) ||
-	       sp_span_index_match(line, hash) != SP_SPAN_INDEX_CELLS;
+	bool may = sp_span_index_further(line);
+
+	for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++)
+		may |= sp_span_index_load(&line->cell[c], hash) != 0;
+	return may;
 }
 
 bool sp_span_table_may_have(uint64_t span_id, uint64_t handle)
 {
-	struct sp_span_line *by_id = sp_span_index_by_id();
+	struct sp_span_line *index = sp_span_index();
 	uint64_t id_hash = sp_span_index_hash(span_id);
 	uint64_t handle_hash = sp_span_index_hash(handle);
 
-	return by_id != NULL &&
-	       (may_be_in(sp_span_index_line(by_id, id_hash, BY_ID), id_hash) ||
+	return index != NULL &&
+	       (may_be_in(sp_span_index_line(index, id_hash, 0), id_hash) ||
 		((handle & SP_SPAN_BY_ID) == 0 &&
-		 may_be_in(sp_span_index_line(sp_span_tables.by_handle, handle_hash, BY_HANDLE),
-			   handle_hash)));
+		 may_be_in(sp_span_index_line(index, handle_hash, 0), handle_hash)));
 }
 
 _Atomic uint64_t *sp_span_table_find_room(struct sp_span_line *line, uint64_t hash)
@@ -195,17 +264,16 @@ _Atomic uint64_t *sp_span_table_find_room(struct sp_span_line *line, uint64_t ha
 
 bool sp_span_table_close(const struct sp_span_record *r)
 {
-	struct sp_span_line *by_id = sp_span_index_by_id();
+	struct sp_span_line *index = sp_span_index();
+	uint64_t mine = sp_span_index_word(sp_span_index_hash(r->span_id), r->ref);
 
-	if (r->cell != NULL) {
-		if (!sp_span_index_empty(r->cell, r->span_id, r->ref))
-			return false;
-	} else if (by_id == NULL || !sp_span_index_remove(by_id, BY_ID, r->span_id, r->ref)) {
+	if (r->cell != NULL ? !atomic_compare_exchange_strong_explicit(
+				      r->cell, &mine, 0, memory_order_acq_rel, memory_order_relaxed)
+			    : index == NULL || !take_out(index, r->span_id, r->ref))
 		return false;
-	}
 	/* nobody else gets past the line above with this reference */
-	if ((r->handle & SP_SPAN_BY_ID) == 0)
-		sp_span_index_clear(sp_span_tables.by_handle, BY_HANDLE, r->handle, r->ref);
+	if (has_handle(r))
+		(void)take_out(index, r->handle, r->ref);
 	return true;
 }
 
@@ -216,20 +284,23 @@ bool sp_span_table_close(const struct sp_span_record *r)
  */
 void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 {
-	struct sp_span_names old;
-	struct sp_span_names new;
+	bool is_root = r->span_id == r->root_id;
+	_Atomic uint64_t *names;
 	uint64_t from;
-	uint64_t to;
+	uint64_t root;
 
-	if (!sp_span_table_names(r->ref, r->span_id, &old))
+	if (!sp_span_table_holds(r->ref, r->span_id))
 		return;
-	new.name_id = name_id;
-	new.root_name_id = r->span_id == r->root_id ? name_id : old.root_name_id;
-	memcpy(&from, &old, sizeof(from));
-	memcpy(&to, &new, sizeof(to));
-	(void)atomic_compare_exchange_strong_explicit(
-		&sp_span_entry(r->ref)->word[SP_SPAN_WORD_NAMES], &from, to, memory_order_release,
-		memory_order_relaxed);
+	names = &sp_span_entry(r->ref)->word[SP_SPAN_WORD_NAMES];
+	from = atomic_load_explicit(names, memory_order_acquire);
+	root = is_root ? (uint64_t)name_id << 32 : from & ~(uint64_t)UINT32_MAX;
+	/* Once more, as in sp_span_table_root_name(). */
+	if (sp_span_table_holds(r->ref, r->span_id) &&
+	    atomic_compare_exchange_strong_explicit(names, &from, root | name_id,
+						    memory_order_release, memory_order_relaxed) &&
+	    is_root)
+		atomic_store_explicit(sp_span_table_renamed(r->ref),
+				      (uint64_t)r->ref << 32 | name_id, memory_order_relaxed);
 }
 
 static inline bool is_noted(const struct sp_span_record *r, enum sp_span_note which)
@@ -308,7 +379,7 @@ uint8_t sp_span_keys(const struct sp_span_record *r)
 /* The record behind a cell of an index. False if there is none, or no longer. */
 static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
 {
-	/* pairs with sp_span_index_put_in() */
+	/* pairs with put_in() */
 	uint64_t word = atomic_load_explicit(c, memory_order_acquire);
 
 	if (word == 0)
@@ -340,18 +411,16 @@ bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
 	return false;
 }
 
-bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
-			  struct sp_span_record *out)
+bool sp_span_table_oldest(uint64_t key, struct sp_span_record *out)
 {
-	struct sp_span_line *index = by_handle ? sp_span_tables.by_handle : sp_span_index_by_id();
-	uint32_t from = by_handle ? BY_HANDLE : BY_ID;
-	uint64_t hash = sp_span_index_hash(by_handle ? r->handle : r->span_id);
+	struct sp_span_line *index = sp_span_index();
+	uint64_t hash = sp_span_index_hash(key);
 	struct sp_span_record other;
 	bool found = false;
 
 	for (uint32_t i = 0; index != NULL && i < SP_SPAN_WINDOW; i++) {
 		struct sp_span_line *line =
-			sp_span_index_line(index, hash, from + i / SP_SPAN_INDEX_CELLS);
+			sp_span_index_line(index, hash, i / SP_SPAN_INDEX_CELLS);
 
 		if (!load_cell(&line->cell[i % SP_SPAN_INDEX_CELLS], &other) ||
 		    (found && other.start_ns >= out->start_ns))
@@ -388,8 +457,7 @@ static bool among(uint64_t id, const uint64_t *ids, unsigned n)
  */
 static void wipe(void)
 {
-	sp_arena_wipe(sp_span_index_by_id(), INDEX_SIZE);
-	sp_arena_wipe(sp_span_tables.by_handle, INDEX_SIZE);
+	sp_arena_wipe(sp_span_index(), INDEX_SIZE);
 	sp_arena_wipe(sp_span_tables.words, WORDS_SIZE);
 	sp_arena_wipe((void *)(uintptr_t)free_list.next,
 		      (size_t)SP_SPANS_MAX * sizeof(*free_list.next));
@@ -408,10 +476,12 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_
 	uint32_t at = 0;
 	size_t n = 0;
 
-	if (sp_span_index_by_id() == NULL)
+	if (sp_span_index() == NULL)
 		return;
 	while (n < SP_ARRAY_LEN(kept) && sp_span_table_next(&at, &kept[n])) {
 		keys[n] = sp_span_keys(&kept[n]);
+		/* Its root may have been renamed and be gone. */
+		kept[n].root_name_id = sp_span_table_root_name(&kept[n]);
 		if (kept[n].thread == keep_thread || among(kept[n].span_id, ids, n_ids))
 			n++;
 	}

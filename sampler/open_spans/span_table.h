@@ -32,12 +32,13 @@ struct sp_span_record {
 	uint64_t handle;   /* with SP_SPAN_BY_ID it is no key */
 	uint64_t trace[2]; /* 16 bytes in W3C order */
 	uint64_t start_ns; /* CLOCK_REALTIME */
+	uint32_t root_ref; /* the local root's reference, its own one's for a root; 0 = none */
+	uint16_t thread;   /* block of the thread that its start put it on; or SP_SPAN_NO_THREAD */
+	uint8_t sdk;       /* the adapter's number */
+	uint8_t beyond;    /* span_stack.h: the generation beyond its last frame; 0 = a frame */
 	uint32_t name_id;
-	uint32_t root_name_id; /* as it was at the start; sp_span_table_names() follows a rename */
-	uint32_t root_ref;     /* the local root's reference, its own one's for a root; 0 = none */
-	uint16_t thread; /* block of the thread that its start put it on; or SP_SPAN_NO_THREAD */
-	uint8_t sdk;     /* the adapter's number */
-	uint8_t beyond;  /* span_stack.h: the generation beyond its last frame; 0 = a frame */
+	uint32_t
+		root_name_id; /* as it was at the start; sp_span_table_root_name() follows a rename */
 	uint32_t ref; /* written by the table: finds this record, never a later one in the entry */
 	_Atomic uint64_t *cell; /* the same: where its id was found; NULL = not in its home line */
 };
@@ -59,11 +60,6 @@ extern SP_TLS struct sp_span_spare *sp_span_spare_own;
 
 /* Whoever frees the block of a thread that has ended: what it had at hand is everybody's again. */
 void sp_span_table_thread_ended(struct sp_span_spare *spare);
-
-struct sp_span_names {
-	uint32_t name_id;
-	uint32_t root_name_id;
-};
 
 /* APP, at activation. Idempotent. 0 or -ENOMEM. */
 int sp_span_table_init(void);
@@ -92,8 +88,14 @@ void sp_span_table_release(const struct sp_span_record *r);
 /* Gives the open span a new name; if it is a root, its root_name_id changes with it. */
 void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
 
-/* The names of that span as they are now. False if it was released. */
-SP_SIGSAFE bool sp_span_table_names(uint32_t ref, uint64_t span_id, struct sp_span_names *out);
+/*
+ * The name of the span's local root as it is now, or was when the root ended. After 16,384 other roots were
+ * renamed, the name of a root that has ended may be the one that it had when the span was started.
+ */
+SP_SIGSAFE uint32_t sp_span_table_root_name(const struct sp_span_record *r);
+
+/* A span with that id has that entry, and was not released yet. */
+SP_SIGSAFE bool sp_span_table_holds(uint32_t ref, uint64_t span_id);
 
 /*
  * Notes that a sample carries the id of that span, if the span was not released yet. Any number of
@@ -123,11 +125,10 @@ uint8_t sp_span_keys(const struct sp_span_record *r);
 bool sp_span_table_next(uint32_t *at, struct sp_span_record *out);
 
 /*
- * The open span with the earliest start among those that take the place of the given one: in the
- * window of its id or, with by_handle, of its handle. False if there is none.
+ * The open span with the earliest start among those that take the place of one with that id or that
+ * object. False if there is none.
  */
-bool sp_span_table_oldest(const struct sp_span_record *r, bool by_handle,
-			  struct sp_span_record *out);
+bool sp_span_table_oldest(uint64_t key, struct sp_span_record *out);
 
 /* Open spans right now; walks the whole table. */
 uint32_t sp_span_table_count(void);
@@ -140,8 +141,8 @@ uint32_t sp_span_table_count(void);
 void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n);
 
 /*
- * An index of the span table: a hash table from a 64-bit key to a reference. Any number of
- * threads, no locks.
+ * The index of the span table: a hash table from a 64-bit key, which is a span's id or its object, to a
+ * reference. Any number of threads, no locks. The record says whose key it is.
  *
  * Each key has a home, which is one cache line of cells. It lies there or, if that line was full,
  * in one of the lines that follow. A line counts its keys that had to go further. So a look-up that
@@ -149,9 +150,8 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n)
  *
  * Span ids are random. In a large index the home of each would have left the caches since it was
  * last used, and this cache miss would cost more than all the rest of a span. So the first line of
- * an id is in a small part in front, which suffices for some thousand open spans. When a line in
- * front was full once, later keys of it go to the large part behind. Handles are addresses that
- * malloc() reuses soon, so they start behind.
+ * a key is in a small part in front, which suffices for some thousand open spans. When a line in
+ * front was full once, later keys of it go to the large part behind.
  *
  * A cell holds a part of the key's hash, its tag, beside the reference: the record itself is read
  * only when the tag matches. The tag is the lower half, where it can be compared without a shift.
@@ -163,9 +163,6 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n)
 #define SP_SPAN_INDEX_CELLS 7U
 /* Lines that a key may lie in: the bound of every walk here. */
 #define SP_SPAN_INDEX_REACH 5U
-
-/* The number of the line in which keys of a kind begin. A constant in every call. */
-enum sp_span_index_from { SP_SPAN_INDEX_IN_FRONT = 0, SP_SPAN_INDEX_AT_BACK = 1 };
 
 struct sp_span_line {
 	_Atomic uint64_t cell[SP_SPAN_INDEX_CELLS]; /* reference << 32 | tag; 0 = empty */
@@ -203,175 +200,19 @@ static inline uint32_t sp_span_index_ref(uint64_t word)
 	return (uint32_t)(word >> 32);
 }
 
-static inline bool sp_span_index_put_in(struct sp_span_line *line, uint64_t word)
-{
-	for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
-		uint64_t none = 0;
-
-		if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) != 0)
-			continue;
-		/* pairs with the acquire in sp_span_index_load() */
-		if (atomic_compare_exchange_strong_explicit(&line->cell[c], &none, word,
-							    memory_order_release,
-							    memory_order_relaxed))
-			return true;
-	}
-	return false;
-}
-
 /* Keys of that line may lie further on. */
 static inline bool sp_span_index_further(const struct sp_span_line *line)
 {
 	return atomic_load_explicit(&line->beyond, memory_order_relaxed) != 0;
 }
 
-/* noinline: lines are seldom full. */
-__attribute__((noinline)) static bool sp_span_index_put_beyond(struct sp_span_line *index,
-							       enum sp_span_index_from from,
-							       uint64_t hash, uint64_t word)
-{
-	struct sp_span_line *home = sp_span_index_line(index, hash, 1);
-
-	/*
-	 * Before the word is stored: a thread that knows of the key must not stop searching at its
-	 * home line.
-	 */
-	atomic_fetch_add_explicit(&home->beyond, 1, memory_order_relaxed);
-	for (uint32_t i = 2; i < from + SP_SPAN_INDEX_REACH; i++) {
-		if (sp_span_index_put_in(sp_span_index_line(index, hash, i), word))
-			return true;
-	}
-	atomic_fetch_sub_explicit(&home->beyond, 1, memory_order_relaxed);
-	/* The line in front may have a free cell by now. */
-	return from == SP_SPAN_INDEX_IN_FRONT &&
-	       sp_span_index_put_in(sp_span_index_line(index, hash, 0), word);
-}
-
-/* False if all lines in reach are full. */
-static inline bool sp_span_index_put(struct sp_span_line *index, enum sp_span_index_from from,
-				     uint64_t key, uint32_t ref)
-{
-	uint64_t hash = sp_span_index_hash(key);
-	uint64_t word = sp_span_index_word(hash, ref);
-	struct sp_span_line *front = sp_span_index_line(index, hash, 0);
-
-	if (from == SP_SPAN_INDEX_IN_FRONT && !sp_span_index_further(front)) {
-		if (sp_span_index_put_in(front, word))
-			return true;
-		/*
-		 * As in sp_span_index_put_beyond(). In front the keys are not counted, and the flag
-		 * stays for good.
-		 */
-		atomic_store_explicit(&front->beyond, 1, memory_order_relaxed);
-	}
-	return sp_span_index_put_in(sp_span_index_line(index, hash, 1), word) ||
-	       sp_span_index_put_beyond(index, from, hash, word);
-}
-
 /* The cell's word, if it may be of a key with that hash; otherwise 0. */
 static inline uint64_t sp_span_index_load(const _Atomic uint64_t *cell, uint64_t hash)
 {
-	/* pairs with the release in put_in(): the record before its reference */
+	/* pairs with the release that stored it: the record before its reference */
 	uint64_t word = atomic_load_explicit(cell, memory_order_acquire);
 
 	return (uint32_t)word == hash >> 32 ? word : 0;
-}
-
-/* The line's first cell with the tag of that hash; SP_SPAN_INDEX_CELLS = none has it. */
-static inline uint32_t sp_span_index_match(const struct sp_span_line *line, uint64_t hash)
-{
-	uint32_t tag = (uint32_t)(hash >> 32);
-
-	/* Relaxed, because a caller who uses the reference loads the cell again with acquire. */
-#pragma GCC unroll 7
-	for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
-		if ((uint32_t)atomic_load_explicit(&line->cell[c], memory_order_relaxed) == tag)
-			return c;
-	}
-	return SP_SPAN_INDEX_CELLS;
-}
-
-/* The cell of the line that holds exactly that word, or NULL. */
-static inline _Atomic uint64_t *sp_span_index_cell_in(struct sp_span_line *line, uint64_t word)
-{
-	for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
-		if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) == word)
-			return &line->cell[c];
-	}
-	return NULL;
-}
-
-/*
- * The same in all lines of the key. *far tells that the word is in a line after its home, which
- * counts it.
- */
-static inline _Atomic uint64_t *sp_span_index_cell(struct sp_span_line *index,
-						   enum sp_span_index_from from, uint64_t hash,
-						   uint64_t word, bool *far)
-{
-	struct sp_span_line *front = sp_span_index_line(index, hash, 0);
-	_Atomic uint64_t *cell = NULL;
-
-	*far = false;
-	/* where it most likely is comes first */
-	if (from == SP_SPAN_INDEX_AT_BACK || sp_span_index_further(front))
-		cell = sp_span_index_cell_in(sp_span_index_line(index, hash, 1), word);
-	if (from == SP_SPAN_INDEX_IN_FRONT && cell == NULL)
-		cell = sp_span_index_cell_in(front, word);
-	for (uint32_t i = 1; cell == NULL && i < from + SP_SPAN_INDEX_REACH; i++) {
-		cell = sp_span_index_cell_in(sp_span_index_line(index, hash, i), word);
-		*far = i > 1;
-	}
-	return cell;
-}
-
-static inline void sp_span_index_nearer(struct sp_span_line *index, uint64_t hash)
-{
-	atomic_fetch_sub_explicit(&sp_span_index_line(index, hash, 1)->beyond, 1,
-				  memory_order_relaxed);
-}
-
-/* Empties the cell, which is in the key's home line, if that reference of the key is still there. */
-static inline bool sp_span_index_empty(_Atomic uint64_t *cell, uint64_t key, uint32_t ref)
-{
-	uint64_t mine = sp_span_index_word(sp_span_index_hash(key), ref);
-
-	return atomic_compare_exchange_strong_explicit(cell, &mine, 0, memory_order_acq_rel,
-						       memory_order_relaxed);
-}
-
-/* Removes that reference of the key. True for exactly one of several concurrent callers. */
-static inline bool sp_span_index_remove(struct sp_span_line *index, enum sp_span_index_from from,
-					uint64_t key, uint32_t ref)
-{
-	uint64_t hash = sp_span_index_hash(key);
-	uint64_t mine = sp_span_index_word(hash, ref);
-	bool far;
-	_Atomic uint64_t *cell = sp_span_index_cell(index, from, hash, mine, &far);
-
-	if (cell == NULL || !atomic_compare_exchange_strong_explicit(
-				    cell, &mine, 0, memory_order_acq_rel, memory_order_relaxed))
-		return false;
-	if (far)
-		sp_span_index_nearer(index, hash);
-	return true;
-}
-
-/* The same where there can be no other caller. */
-static inline void sp_span_index_clear(struct sp_span_line *index, enum sp_span_index_from from,
-				       uint64_t key, uint32_t ref)
-{
-	uint64_t hash = sp_span_index_hash(key);
-	bool far;
-	_Atomic uint64_t *cell =
-		sp_span_index_cell(index, from, hash, sp_span_index_word(hash, ref), &far);
-
-	if (cell == NULL)
-		return;
-	/* release: the reference is gone before the entry gets new words */
-	atomic_store_explicit(cell, 0, memory_order_release);
-	if (far)
-		sp_span_index_nearer(index, hash);
 }
 
 /* The entries of the span table, which APP writes and the signal handler reads. */
@@ -384,22 +225,25 @@ struct sp_span_words {
 _Static_assert(offsetof(struct sp_span_record, ref) == 64, "one cache line");
 _Static_assert(offsetof(struct sp_span_record, span_id) == 0, "word 0 is the id");
 _Static_assert(offsetof(struct sp_span_record, handle) == 16, "word 2 is the handle");
-_Static_assert(offsetof(struct sp_span_record, name_id) == 48, "word 6 is both names");
-_Static_assert(offsetof(struct sp_span_record, root_name_id) == 52, "word 6 is both names");
-_Static_assert(offsetof(struct sp_span_record, root_ref) == 56, "word 7 is what is below");
-_Static_assert(offsetof(struct sp_span_record, thread) == 60, "of 16 bits, from bit 32 on");
-_Static_assert(offsetof(struct sp_span_record, sdk) == 62, "of 8 bits, from bit 48 on");
-_Static_assert(offsetof(struct sp_span_record, beyond) == 63, "of 8 bits, from bit 56 on");
+_Static_assert(offsetof(struct sp_span_record, root_ref) == 48, "word 6 is what is below");
+_Static_assert(offsetof(struct sp_span_record, thread) == 52, "of 16 bits, from bit 32 on");
+_Static_assert(offsetof(struct sp_span_record, sdk) == 54, "of 8 bits, from bit 48 on");
+_Static_assert(offsetof(struct sp_span_record, beyond) == 55, "of 8 bits, from bit 56 on");
+_Static_assert(offsetof(struct sp_span_record, name_id) == 56, "word 7 is both names");
+_Static_assert(offsetof(struct sp_span_record, root_name_id) == 60, "word 7 is both names");
 
-/* The id is 0 before the first use and after the span's release. */
+/*
+ * Written in this order. The id is 0 before the first use and after the span's release. A root's place has
+ * its own reference, so whoever has read names and then finds that one there has not read a later root's.
+ */
 enum {
 	SP_SPAN_WORD_ID = 0,
 	SP_SPAN_WORD_ROOT = 1,
 	SP_SPAN_WORD_HANDLE = 2,
 	SP_SPAN_WORD_TRACE = 3,
 	SP_SPAN_WORD_START = 5,
-	SP_SPAN_WORD_NAMES = 6,
-	SP_SPAN_WORD_PLACE = 7
+	SP_SPAN_WORD_PLACE = 6,
+	SP_SPAN_WORD_NAMES = 7
 };
 
 /*
@@ -410,32 +254,34 @@ enum {
 #define SP_SPAN_NUMBER_MASK ((1U << SP_SPAN_NUMBER_BITS) - 1)
 _Static_assert(SP_SPANS_MAX <= SP_SPAN_NUMBER_MASK, "a number and its 1 fit");
 
-/* Where the keys of each index begin in it. */
-#define SP_SPAN_BY_ID_FROM SP_SPAN_INDEX_IN_FRONT
-#define SP_SPAN_BY_HANDLE_FROM SP_SPAN_INDEX_AT_BACK
-
 /*
- * NULL before sp_span_table_init(), and the same from then on. The index by id comes last, so whoever
- * sees it sees the others.
+ * NULL before sp_span_table_init(), and the same from then on. The index comes last, so whoever sees it
+ * sees the others.
  */
 struct sp_span_tables {
 	struct sp_span_words *words;
-	struct sp_span_line *by_handle;
 	/*
 	 * For each entry the id of the last span that was sampled, and of the last that has a wait in a
 	 * profile. An id and not a flag: if a slow handler writes it after the
 	 * entry was reused, it does not count for the next span.
 	 */
 	_Atomic uint64_t *noted;
-	struct sp_span_line *_Atomic by_id;
+	/* Of roots that were renamed, by the hash of their reference: that << 32 | the name. */
+	_Atomic uint64_t *renamed;
+	struct sp_span_line *_Atomic index;
 };
 enum sp_span_note { SP_SPAN_NOTE_SAMPLE, SP_SPAN_NOTE_WAIT, SP_SPAN_NOTES };
 SP_HIDDEN struct sp_span_tables sp_span_tables;
 
-static inline SP_SIGSAFE struct sp_span_line *sp_span_index_by_id(void)
+static inline SP_SIGSAFE struct sp_span_line *sp_span_index(void)
 {
 	/* pairs with the release in sp_span_table_init() */
-	return atomic_load_explicit(&sp_span_tables.by_id, memory_order_acquire);
+	return atomic_load_explicit(&sp_span_tables.index, memory_order_acquire);
+}
+
+static inline SP_SIGSAFE _Atomic uint64_t *sp_span_table_renamed(uint32_t ref)
+{
+	return &sp_span_tables.renamed[(sp_span_index_hash(ref) >> 40) % SP_SPANS_MAX];
 }
 
 static inline SP_SIGSAFE struct sp_span_words *sp_span_entry(uint32_t ref)
@@ -500,7 +346,7 @@ _Atomic uint64_t *sp_span_table_find_room(struct sp_span_line *line, uint64_t ha
  */
 static inline bool sp_span_table_room(uint64_t hash, _Atomic uint64_t **cell)
 {
-	struct sp_span_line *line = sp_span_index_line(sp_span_index_by_id(), hash, 0);
+	struct sp_span_line *line = sp_span_index_line(sp_span_index(), hash, 0);
 	uint64_t any = atomic_load_explicit(&line->beyond, memory_order_relaxed);
 
 #pragma GCC unroll 7

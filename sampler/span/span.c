@@ -87,7 +87,7 @@ struct sp_span_root sp_span_find_root(const struct sp_span_stack *s, uint64_t pa
 	if (s == NULL) {
 		if (sp_span_table_by_id(parent_id, &parent))
 			return (struct sp_span_root){parent.root_id, parent.root_ref,
-						     sp_span_root_name(&parent)};
+						     sp_span_table_root_name(&parent)};
 		return (struct sp_span_root){0};
 	}
 	/* A manual label is not the root of a span. */
@@ -104,16 +104,6 @@ struct sp_span_root sp_span_find_root(const struct sp_span_stack *s, uint64_t pa
 		break;
 	}
 	return (struct sp_span_root){0};
-}
-
-uint32_t sp_span_root_name(const struct sp_span_record *r)
-{
-	struct sp_span_names root;
-
-	/* A root has it in its own record. */
-	if (r->root_id == r->span_id)
-		return r->root_name_id;
-	return sp_span_table_names(r->root_ref, r->root_id, &root) ? root.name_id : r->root_name_id;
 }
 
 /*
@@ -178,8 +168,8 @@ static bool end(const struct sp_span_record *r)
 static bool record(struct sp_span_record *r)
 {
 	return sp_span_table_add(r) == 0 ||
-	       (sp_span_age_make_room(r, false) && sp_span_table_add(r) == 0) ||
-	       (sp_span_age_make_room(r, true) && sp_span_table_add(r) == 0);
+	       (sp_span_age_make_room(r, r->span_id) && sp_span_table_add(r) == 0) ||
+	       (sp_span_age_make_room(r, r->handle) && sp_span_table_add(r) == 0);
 }
 
 /*
@@ -476,11 +466,11 @@ void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns)
 	}
 }
 
-bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle)
+bool sp_span_age_make_room(const struct sp_span_record *r, uint64_t key)
 {
 	struct sp_span_record oldest;
 
-	return sp_span_table_oldest(r, by_handle, &oldest) && oldest.start_ns <= r->start_ns &&
+	return sp_span_table_oldest(key, &oldest) && oldest.start_ns <= r->start_ns &&
 	       r->start_ns - oldest.start_ns >= SP_SPAN_AGE_CROWDED_NS && sp_span_aged(&oldest);
 }
 

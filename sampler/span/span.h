@@ -188,10 +188,10 @@ static inline uint64_t sp_active_span_start_token(enum sp_activation how)
 void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns);
 
 /*
- * APP. The table has no place for that span: gives up the oldest span that is in its way, if it is
- * old enough. True if one was given up.
+ * APP. The table has no place for that key of that span: gives up the oldest span that is in its way, if
+ * it is old enough. True if one was given up.
  */
-bool sp_span_age_make_room(const struct sp_span_record *r, bool by_handle);
+bool sp_span_age_make_room(const struct sp_span_record *r, uint64_t key);
 
 /*
  * The wall clock as of the last deferred work, for the time at which a span starts; 0 = ask the
@@ -317,8 +317,7 @@ bool sp_span_aged(const struct sp_span_record *r);
  * look-up and one store, because stacks refer to the record. False if there is no open span of that
  * object.
  *
- * Samples that were taken before keep the old name, and so do those of children that outlive their
- * root.
+ * Samples that were taken before keep the old name.
  */
 bool sp_span_renamed(const void *handle, const char *name, size_t len);
 
@@ -327,9 +326,6 @@ void sp_span_rename(const struct sp_span_record *r, const char *name, size_t len
 
 /* Forked child, only thread: of all open spans only those on the calling thread's stack remain. */
 void sp_span_forked(void);
-
-/* The name of the span's root as it is now. */
-uint32_t sp_span_root_name(const struct sp_span_record *r);
 
 static inline bool sp_span_is_root(const struct sp_span_record *r)
 {
@@ -460,12 +456,12 @@ sp_span_started_by_id(const struct sp_span_start *s, uint32_t name_id)
 	sp_span_set_word(e, SP_SPAN_WORD_TRACE, sp_span_id_word(s->trace_id));
 	sp_span_set_word(e, SP_SPAN_WORD_TRACE + 1, sp_span_id_word(s->trace_id + 8));
 	sp_span_set_word(e, SP_SPAN_WORD_START, sp_span_age_start_ns());
-	sp_span_set_word(e, SP_SPAN_WORD_NAMES, (uint64_t)root.name_id << 32 | name_id);
 	sp_span_set_word(e, SP_SPAN_WORD_PLACE,
 			 (uint64_t)s->sdk << 48 |
 				 (uint64_t)(activates ? t->index : SP_SPAN_NO_THREAD) << 32 |
 				 root.ref);
-	/* As in sp_span_index_put_in(). Where another thread has just taken the cell, nothing was done. */
+	sp_span_set_word(e, SP_SPAN_WORD_NAMES, (uint64_t)root.name_id << 32 | name_id);
+	/* As in put_in() of span_table.c. Where another thread has just taken the cell, nothing was done. */
 	if (!atomic_compare_exchange_strong_explicit(cell, &none, sp_span_index_word(hash, ref),
 						     memory_order_release, memory_order_relaxed)) {
 		struct sp_span_start whole = *s;
@@ -497,7 +493,7 @@ static inline __attribute__((always_inline)) uint32_t sp_span_close_by_id(uint64
 									  const void *handle)
 {
 	struct sp_thread *t = sp_thread_own;
-	struct sp_span_line *index = sp_span_index_by_id();
+	struct sp_span_line *index = sp_span_index();
 	const uint64_t hash = sp_span_index_hash(id);
 	const struct sp_span_words *e;
 	_Atomic uint64_t *cell;

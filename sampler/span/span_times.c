@@ -157,9 +157,8 @@ static void add_part(struct account *a, const struct sp_thread *t,
 static struct account *open_account(uint64_t root_id, uint32_t root_ref)
 {
 	struct account *a = account_of(root_ref);
-	struct sp_span_names names;
 
-	return a != NULL && sp_span_table_names(root_ref, root_id, &names) ? a : NULL;
+	return a != NULL && sp_span_table_holds(root_ref, root_id) ? a : NULL;
 }
 
 static void end_part(struct sp_thread *t, const struct sp_thread_part_edge *now)

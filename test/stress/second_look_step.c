@@ -31,7 +31,7 @@
 static struct sp_span_record a;
 static struct sp_span_record b;
 static struct sp_span_record found;
-static struct sp_span_names names;
+static uint32_t root_name;
 static bool is_found;
 /* Many are open besides, so that a look at the next one never takes long. */
 #define OTHERS 8192U
@@ -43,13 +43,12 @@ static struct sp_span_record record_of(uint64_t id)
 {
 	struct sp_span_record r = {
 		.span_id = id,
-		.root_id = id + 1,
+		.root_id = id, /* and so its root_ref is its own */
 		.handle = same_handle ? 4096 : (id + 2) & ~SP_SPAN_BY_ID, /* as of an address */
 		.trace = {id + 3, id + 4},
 		.start_ns = id + 5,
 		.name_id = (uint32_t)id + 6,
 		.root_name_id = (uint32_t)id + 7,
-		.root_ref = (uint32_t)id + 8,
 		.thread = (uint16_t)id,
 		.sdk = (uint8_t)id,
 	};
@@ -93,7 +92,7 @@ static void open_a(void)
 	MUST(sp_span_table_add(&a) == 0);
 	is_found = false;
 	memset(&found, 0, sizeof(found));
-	memset(&names, 0, sizeof(names));
+	root_name = 0;
 }
 
 static void replace_a_by_b(void)
@@ -103,17 +102,35 @@ static void replace_a_by_b(void)
 	MUST(sp_test_span_remove(a.span_id, &gone));
 	MUST(sp_span_table_add(&b) == 0);
 	/* a reference reaches the entry, whoever has it now */
-	MUST(sp_span_table_names(a.ref, b.span_id, &(struct sp_span_names){0}));
+	MUST(sp_span_table_holds(a.ref, b.span_id));
 }
 
-static void read_names(void)
+/* A root with A's id in A's entry. */
+static void replace_a_by_its_like(void)
 {
-	is_found = sp_span_table_names(a.ref, a.span_id, &names);
+	struct sp_span_record like = record_of(a.span_id);
+	struct sp_span_record gone;
+
+	like.root_name_id = NEW_NAME + 1;
+	MUST(sp_test_span_remove(a.span_id, &gone));
+	MUST(sp_span_table_add(&like) == 0);
+	MUST(sp_span_table_holds(a.ref, a.span_id));
 }
 
-static bool names_are_as(void)
+static void read_root_name(void)
 {
-	return !is_found || (names.name_id == a.name_id && names.root_name_id == a.root_name_id);
+	const struct sp_span_record child = {
+		.root_id = a.span_id,
+		.root_ref = a.ref,
+		.root_name_id = NEW_NAME,
+	};
+
+	root_name = sp_span_table_root_name(&child);
+}
+
+static bool is_name_of_a(void)
+{
+	return root_name == a.root_name_id || root_name == NEW_NAME;
 }
 
 static void find_by_id(void)
@@ -191,8 +208,7 @@ static void rename_a(void)
 
 static bool b_has_its_names(void)
 {
-	return sp_span_table_names(b.ref, b.span_id, &names) && names.name_id == b.name_id &&
-	       names.root_name_id == b.root_name_id;
+	return sp_span_table_by_id(b.span_id, &found) && is_whole(&found, &b);
 }
 
 static unsigned ends;
@@ -233,7 +249,9 @@ static bool a_has_ended_once_and_b_is_there(void)
 static unsigned race_in_table(void)
 {
 	static const struct race races[] = {
-		{"names of a span", open_a, read_names, replace_a_by_b, names_are_as, 10},
+		{"a root's name", open_a, read_root_name, replace_a_by_b, is_name_of_a, 10},
+		{"a root's name, and its id comes again", open_a, read_root_name,
+		 replace_a_by_its_like, is_name_of_a, 10},
 		{"a span by its id", open_a, find_by_id, replace_a_by_b, found_a_or_nothing, 20},
 		{"a span by its object", open_a, find_by_handle, replace_a_by_b,
 		 found_one_or_nothing, 20},

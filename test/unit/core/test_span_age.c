@@ -32,7 +32,7 @@ Test(span_age_before_init, has_nothing_to_sweep)
 	struct sp_span_record r = {.span_id = 1};
 
 	sweep(1);
-	cr_assert_not(sp_span_age_make_room(&r, false));
+	cr_assert_not(sp_span_age_make_room(&r, 1));
 }
 
 static uint64_t start_ns_of(uint64_t id)

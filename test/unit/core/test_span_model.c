@@ -152,12 +152,19 @@ static bool is_open(unsigned span)
 	return span < SPANS && spans[span].open;
 }
 
-/* A root is renamed for all below it, as long as it is open. */
+/* A root is renamed for all below it; when it has ended it has its last name for ever. */
 static unsigned root_name(unsigned span)
 {
 	const struct span *s = &spans[span];
 
 	return s->root == span || s->root_open ? spans[s->root].name : s->root_name;
+}
+
+static void root_ended(struct span *s)
+{
+	if (s->root_open)
+		s->root_name = spans[s->root].name;
+	s->root_open = false;
 }
 
 /* Another root is open below by a start that stands in for a scope, of the same SDK. */
@@ -299,7 +306,7 @@ static void close_span(unsigned n, struct thread *by)
 	s->open = false;
 	for (unsigned i = 1; i < n_spans; i++) {
 		if (spans[i].root == n)
-			spans[i].root_open = false;
+			root_ended(&spans[i]);
 	}
 	for (struct thread *t = threads; t < threads + THREADS; t++) {
 		t->stale |= t != by;
@@ -309,8 +316,6 @@ static void close_span(unsigned n, struct thread *by)
 				     counts(&t->list[i]);
 	}
 	show(by);
-	/* It shows the root's last name until it shows something else. */
-	by->stale = peek(by, false).root == n;
 }
 
 static bool activates(enum sp_activation how)
@@ -707,8 +712,10 @@ static void do_fork(unsigned me)
 		s->sampled = is && sp_span_table_has_sample(&r);
 		s->waited = is && sp_span_table_has_wait(&r);
 	}
-	for (unsigned i = 1; i < n_spans; i++)
-		spans[i].root_open &= spans[spans[i].root].open;
+	for (unsigned i = 1; i < n_spans; i++) {
+		if (!spans[spans[i].root].open)
+			root_ended(&spans[i]);
+	}
 }
 
 /* One of the repetitions of a step. */
@@ -809,7 +816,6 @@ static void check_label(unsigned number, const struct answer *a, const struct sp
 {
 	struct sp_span_label should = {.what = a->what};
 	bool root = setup.id == SP_SCOPE_ROOT;
-	struct sp_span_names names;
 
 	if (a->what == SP_SPAN_KNOWN || a->what == SP_SPAN_LABEL) {
 		if (setup.id != SP_SCOPE_NONE)
@@ -828,7 +834,7 @@ static void check_label(unsigned number, const struct answer *a, const struct sp
 	     should.trace_id[15]);
 	if (a->what == SP_SPAN_KNOWN && is_open((unsigned)is->span_id))
 		same("samples are noted of the label of thread", number,
-		     sp_span_table_names(is->ref, is->span_id, &names), true);
+		     sp_span_table_holds(is->ref, is->span_id), true);
 }
 
 /* Deeper than what is kept the label may be missing, or be the root alone, and never be another one. */
@@ -921,7 +927,7 @@ static void check_spans(void)
 			continue;
 		same("the root of span", i, r.root_id, s->root);
 		same("the name of span", i, r.name_id, name_id(s->name));
-		same("the name of the root of span", i, sp_span_root_name(&r),
+		same("the name of the root of span", i, sp_span_table_root_name(&r),
 		     name_id(root_name(i)));
 		same("a root is span", i, sp_span_is_root(&r), s->root == i);
 		same("a sample has span", i, sp_span_table_has_sample(&r), s->sampled);

@@ -331,7 +331,7 @@ Test(span_table, ids_with_equal_tags_are_told_apart)
 	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 2), &r));
 }
 
-Test(span_table, keeps_a_span_that_is_found_by_its_id_out_of_the_other_index)
+Test(span_table, does_not_find_by_its_object_what_is_found_by_its_id)
 {
 	struct sp_span_record r;
 
@@ -386,7 +386,6 @@ Test(span_table, a_window_goes_on_at_the_start_of_the_table)
 Test(span_table, a_forked_child_keeps_the_spans_of_one_thread_and_those_named)
 {
 	const uint64_t named[2] = {20, 21};
-	struct sp_span_names names;
 	struct sp_span_record r;
 
 	for (uint64_t id = 1; id <= 100; id++)
@@ -403,7 +402,7 @@ Test(span_table, a_forked_child_keeps_the_spans_of_one_thread_and_those_named)
 	}
 	/* the roots of 20 and 21 are each other */
 	cr_assert(sp_span_table_by_id(20, &r));
-	cr_assert(sp_span_table_names(r.root_ref, 21, &names));
+	cr_assert(sp_span_table_holds(r.root_ref, 21));
 	for (uint64_t id = 1; id <= 100; id++)
 		cr_assert_eq(sp_test_span_remove(id, &r), id % 5 == 3 || id == 20 || id == 21);
 	fill_up(64);
@@ -433,28 +432,78 @@ Test(span_table, is_walked_without_a_look_at_what_was_never_used)
 	cr_expect_lt(page_faults() - before, 32, "%ld", page_faults() - before);
 }
 
-Test(span_table, tells_the_names_of_an_open_span_by_its_reference)
+/* A root, and a span below it, whose record says what was so at its start. */
+static void add_root(uint64_t id, uint32_t name_id, struct sp_span_record *root,
+		     struct sp_span_record *child)
+{
+	*root = (struct sp_span_record){.span_id = id,
+					.root_id = id,
+					.handle = id * 100,
+					.name_id = name_id,
+					.root_name_id = name_id};
+	cr_assert_eq(sp_span_table_add(root), 0);
+	*child = (struct sp_span_record){
+		.root_id = id, .root_ref = root->ref, .root_name_id = name_id};
+}
+
+Test(span_table, a_root_that_is_renamed_is_so_for_spans_that_outlive_it)
+{
+	struct sp_span_record root;
+	struct sp_span_record child;
+	struct sp_span_record r;
+
+	add_root(1, 11, &root, &child);
+	cr_assert_eq(sp_span_table_root_name(&child), 11);
+	sp_span_table_rename(&root, 12);
+	cr_assert_eq(sp_span_table_root_name(&child), 12);
+	cr_assert(sp_span_table_by_id(1, &r));
+	cr_assert_eq(r.name_id, 12);
+	cr_assert_eq(sp_span_table_root_name(&r), 12);
+
+	cr_assert(sp_test_span_remove(1, &r));
+	cr_assert_eq(sp_span_table_root_name(&child), 12);
+	sp_span_table_rename(&root, 13);
+	cr_assert_eq(sp_span_table_root_name(&child), 12, "it is over");
+}
+
+Test(span_table, a_root_whose_id_comes_again_is_another_one)
+{
+	struct sp_span_record root;
+	struct sp_span_record child;
+	struct sp_span_record next;
+	struct sp_span_record nephew;
+	struct sp_span_record r;
+
+	add_root(1, 11, &root, &child);
+	cr_assert(sp_test_span_remove(1, &r));
+	add_root(1, 21, &next, &nephew);
+	cr_assert(sp_span_table_holds(root.ref, 1), "in the same entry");
+
+	cr_assert_eq(sp_span_table_root_name(&child), 11);
+	cr_assert_eq(sp_span_table_root_name(&nephew), 21);
+	sp_span_table_rename(&next, 22);
+	cr_assert_eq(sp_span_table_root_name(&child), 11);
+	cr_assert_eq(sp_span_table_root_name(&nephew), 22);
+}
+
+Test(span_table, a_rename_is_of_one_span_while_it_is_open)
 {
 	struct sp_span_record r;
 	struct sp_span_record next;
-	struct sp_span_names names;
 
 	add(1, 100);
 	cr_assert(sp_span_table_by_id(1, &r));
-	cr_assert(sp_span_table_names(r.ref, 1, &names));
-	cr_assert_eq(names.name_id, 11);
-	cr_assert_eq(names.root_name_id, 13);
-	cr_assert_not(sp_span_table_names(r.ref, 2, &names));
-	cr_assert_not(sp_span_table_names(0, 1, &names));
-	cr_assert_not(sp_span_table_names(r.ref, 0, &names));
+	cr_assert_not(sp_span_table_holds(r.ref, 2));
+	cr_assert_not(sp_span_table_holds(0, 1));
+	cr_assert_not(sp_span_table_holds(r.ref, 0));
 
 	sp_span_table_rename(&r, 4711);
-	cr_assert(sp_span_table_names(r.ref, 1, &names));
-	cr_assert_eq(names.name_id, 4711);
-	cr_assert_eq(names.root_name_id, 13, "it is not a root");
+	cr_assert(sp_span_table_by_id(1, &r));
+	cr_assert_eq(r.name_id, 4711);
+	cr_assert_eq(r.root_name_id, 13, "it is not a root");
 
 	cr_assert(sp_test_span_remove(1, &next));
-	cr_assert_not(sp_span_table_names(r.ref, 1, &names));
+	cr_assert_not(sp_span_table_holds(r.ref, 1));
 	add(2, 200);
 	sp_span_table_rename(&r, 4712);
 	cr_assert(sp_span_table_by_id(2, &next));
@@ -486,14 +535,15 @@ Test(span_table, a_late_note_is_not_the_next_spans)
 /* Whose record the table had no room for, or has no longer. */
 Test(span_table, without_a_reference_there_are_no_names_and_no_note)
 {
-	struct sp_span_names names;
 	struct sp_span_record r;
 
 	add(1, 100);
-	cr_assert_not(sp_span_table_names(0, 1, &names));
 	sp_span_table_note_sample(0, 1);
 	cr_assert(sp_span_table_by_id(1, &r));
 	cr_assert_not(sp_span_table_has_sample(&r));
 	r.ref = 0;
+	r.root_ref = 0;
+	cr_assert_eq(sp_span_table_root_name(&r), r.root_name_id);
+	sp_span_table_rename(&r, 4711);
 	cr_assert_not(sp_span_table_has_sample(&r));
 }
