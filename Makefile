@@ -276,7 +276,7 @@ demo: ## build and run the ride-sharing demo (installs its packages first)
 	@test/rideshare/demo.sh
 
 ## Test
-.PHONY: test test-all test-programs unit stress stress-long model-long e2e docs-test gates san tsan bench
+.PHONY: test test-all test-programs unit stress stress-long model-long owners-long e2e docs-test gates san tsan bench
 test: ## everything below, then one line of counts (installs the packages it needs first)
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
@@ -312,6 +312,9 @@ stress-long: $(B)/release/test/stress/span_storm $(B)/tsan/test/stress/span_stor
 
 model-long: $(B)/release/test/unit/core/test_span_model ## ten thousand random sequences of spans beside the model of their rules (minutes); MODEL_SEED=... for others
 	MODEL_SEQUENCES=10000 $<
+
+owners-long: all $(B)/test/hosts/locks ## owners of locks against the truth in 20,000 contended sections (a minute)
+	@LOCK_SECTIONS=1000 $(RUN) e2e=test/e2e/lock_owners.sh
 
 tsan: $(TSAN_TESTS) ## stress programs under the thread sanitizer
 	@$(RUN) $(call as,stress,$(TSAN_TESTS))

@@ -10,6 +10,7 @@ struct sp_waits {
 	struct sp_off_cpu *off_cpu;
 	struct sp_stack_map *map;
 	struct sp_bounded_names *names;
+	uint64_t pc[SP_FRAMES_MAX];
 };
 
 static uint32_t thread_of(const struct sp_waits *w, uint32_t tid)
@@ -23,16 +24,52 @@ static uint32_t thread_of(const struct sp_waits *w, uint32_t tid)
 	return sp_thread_names_put(w->env.threads, name);
 }
 
+/* A host may write any number there. */
+static uint32_t name_of(const struct sp_thread_label *label)
+{
+	return label->name_id < SP_STACK_OWNER_UNNAMED ? (uint32_t)label->name_id : 0;
+}
+
+/* The function in which the owner of a lock waits: not the C library's, but the one that called into it. */
+static uint64_t function_of(const struct sp_waits *w, const struct sp_wait *wait)
+{
+	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
+	const struct sp_host_object *leaf = sp_host_objects_find(host, wait->owner_pc[0]);
+
+	for (unsigned i = 1; i < wait->owner_depth; i++)
+		if (sp_host_objects_find(host, wait->owner_pc[i]) != leaf)
+			return wait->owner_pc[i];
+	return wait->owner_pc[0];
+}
+
+static void put_owner(struct sp_waits *w, const struct sp_wait *wait,
+		      struct sp_stack_labels *labels, struct sp_stack *stack)
+{
+	labels->blocked_by_span_id = wait->owner->span_id;
+	stack->owner = name_of(wait->owner) != 0 ? name_of(wait->owner) : SP_STACK_OWNER_UNNAMED;
+	if (wait->owner_depth == 0)
+		return;
+	if (stack->depth == SP_FRAMES_MAX) {
+		stack->depth--;
+		stack->flags |= SP_SAMPLE_TRUNCATED;
+	}
+	w->pc[0] = function_of(w, wait);
+	if (stack->depth != 0)
+		memcpy(w->pc + 1, stack->pc, stack->depth * sizeof(w->pc[0]));
+	stack->pc = w->pc;
+	stack->depth++;
+	stack->has_owner_pc = true;
+}
+
 static void put(void *arg, const struct sp_wait *wait)
 {
 	struct sp_waits *w = arg;
-	/* A host may write any number there. */
 	struct sp_stack_labels labels = {
 		.span_id = wait->label->span_id,
-		.name_id = wait->label->name_id <= UINT32_MAX ? (uint32_t)wait->label->name_id : 0,
+		.name_id = name_of(wait->label),
 		.thread = thread_of(w, wait->tid),
 	};
-	const struct sp_stack_wait entry = {
+	struct sp_stack_wait entry = {
 		.labels = &labels,
 		.stack =
 			{
@@ -46,6 +83,8 @@ static void put(void *arg, const struct sp_wait *wait)
 	};
 
 	memcpy(labels.trace_id, wait->label->trace, sizeof(labels.trace_id));
+	if (wait->owner != NULL)
+		put_owner(w, wait, &labels, &entry.stack);
 	w->env.ops->counter_add(w->env.ops->arg, SP_COUNT_WAITS, 1);
 	sp_stack_loss_count(w->env.ops, sp_stack_map_put_wait(w->map, &entry));
 }
@@ -62,10 +101,43 @@ static uint32_t prepare(void *arg, uint64_t pc)
 	return sp_modules_epoch(w->env.modules);
 }
 
+/*
+ * The code of glibc, but not its function syscall(), by which others wait for words of their own. Before it enters the
+ * kernel, that fetches the last argument of the call from where a seventh argument of its own is.
+ */
+static bool may_be_lock(void *arg, uint64_t pc)
+{
+#if defined(__x86_64__)
+	/* mov 8(%rsp),%r9; syscall */
+	static const uint8_t by_syscall[] = {0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05};
+#else
+	/* mov x6, x7; svc #0 */
+	static const uint8_t by_syscall[] = {0xe6, 0x03, 0x07, 0xaa, 0x01, 0x00, 0x00, 0xd4};
+#endif
+	static const char *const names[] = {"libc.so.6", "libc-2.", "libpthread.so.0",
+					    "libpthread-2."};
+	struct sp_waits *w = arg;
+	struct sp_host_objects *host = sp_modules_host(w->env.modules);
+	const struct sp_host_object *object = sp_host_objects_find(host, pc);
+	uint8_t code[sizeof(by_syscall)];
+	const char *name;
+	bool is_glibc = false;
+
+	if (object == NULL || object->file->mapped == NULL)
+		return false;
+	name = strrchr(object->file->mapped, '/');
+	name = name != NULL ? name + 1 : object->file->mapped;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		is_glibc = is_glibc || strncmp(name, names[i], strlen(names[i])) == 0;
+	return is_glibc && sp_host_objects_read(host, pc - sizeof(code), code, sizeof(code)) &&
+	       memcmp(code, by_syscall, sizeof(code)) != 0;
+}
+
 struct sp_waits *sp_waits_new(const struct sp_waits_env *env)
 {
 	struct sp_waits *w = calloc(1, sizeof(*w));
-	const struct sp_off_cpu_hooks hooks = {.put = put, .prepare = prepare, .arg = w};
+	const struct sp_off_cpu_hooks hooks = {
+		.put = put, .prepare = prepare, .may_be_lock = may_be_lock, .arg = w};
 
 	if (w == NULL)
 		return NULL;

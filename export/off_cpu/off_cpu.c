@@ -21,6 +21,11 @@
  * Looking takes a bounded part of a processor. If that does not suffice, each thread is looked at with a chance, the
  * same for all. It changes slowly, so that it does not depend on what threads do.
  *
+ * Who waits for a lock waits for a thread: the one that holds it at the time of the look (lock_owner.h). The span
+ * of that thread is read between two readings of the lock that find the same owner, and after them the first thread
+ * must not have gone on. So the owner had the lock, and this span, while the other waited. Where the owner is blocked
+ * itself, its stack is read too, and counts if it holds the lock afterwards and has not run meanwhile.
+ *
  * Context: the exporter.
  */
 #include "export/off_cpu/off_cpu.h"
@@ -30,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/off_cpu/lock_owner.h"
 #include "export/off_cpu/wait_leaf.h"
 #include "export/off_cpu/wait_stack.h"
 #include "export/util/clock.h"
@@ -82,9 +88,11 @@ struct sp_off_cpu {
 	struct sp_off_cpu_kernel kernel;
 	struct sp_wait_stacks *stacks;
 	struct sp_sockets sockets;
+	const struct sp_thread_labels_part *labels; /* during a round */
 	struct thread *thread;
 	size_t cap;
-	uint32_t threads; /* in the array */
+	uint32_t last_owner; /* its place in the array; many threads may wait for one */
+	uint32_t threads;    /* in the array */
 	uint32_t with_span;
 	uint64_t begun_ns;
 	uint64_t due_ns;
@@ -140,6 +148,12 @@ static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, stru
 	return sp_wait_stacks_walk(o->stacks, tid, place, s);
 }
 
+static bool read_memory(void *arg, uint32_t tid, uint64_t at, void *out, size_t bytes)
+{
+	(void)arg;
+	return sp_wait_stacks_read(tid, at, out, bytes);
+}
+
 struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwinder *unwinder,
 				  const struct sp_off_cpu_hooks *hooks)
 {
@@ -149,7 +163,8 @@ struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwin
 		return NULL;
 	o->ops = ops;
 	o->hooks = *hooks;
-	o->kernel = (struct sp_off_cpu_kernel){now_ns, cpu_ns, read_times, read_place, walk, o};
+	o->kernel = (struct sp_off_cpu_kernel){now_ns, cpu_ns,      read_times, read_place,
+					       walk,   read_memory, o};
 	if (hooks->kernel != NULL)
 		o->kernel = *hooks->kernel;
 	o->sockets.ops = ops;
@@ -224,29 +239,135 @@ static void take_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_t
 	p->is_known = err == 0;
 }
 
+static void know_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
+		       uint64_t slices)
+{
+	struct place *p = &t->place;
+
+	if (p->is_known && p->slices == slices && memcmp(&p->at, at, sizeof(*at)) == 0)
+		return;
+	p->at = *at;
+	p->slices = slices;
+	take_stack(o, t, at);
+}
+
+/* The lock that a thread waits for */
+
+struct lock {
+	struct sp_off_cpu *o;
+	uint32_t tid;
+};
+
+static bool read_lock(void *arg, uint64_t at, void *out, size_t bytes)
+{
+	const struct lock *l = arg;
+
+	return l->o->kernel.memory(l->o->kernel.arg, l->tid, at, out, bytes);
+}
+
+static uint32_t tid_of(const struct sp_off_cpu *o, uint32_t place)
+{
+	return atomic_load_explicit(&o->labels->thread[place].tid, memory_order_acquire);
+}
+
+/* A thread of the host that has had a span; o->threads = there is none with that number. */
+static uint32_t place_of(const struct sp_off_cpu *o, uint32_t tid)
+{
+	uint32_t i = 0;
+
+	if (o->last_owner < o->threads && tid_of(o, o->last_owner) == tid)
+		return o->last_owner;
+	while (i < o->threads && tid_of(o, i) != tid)
+		i++;
+	return i;
+}
+
+/* Where a thread is blocked, if it is. */
+static bool see_stack(struct sp_off_cpu *o, struct thread *t)
+{
+	struct sp_task_times times;
+	struct sp_task_place at;
+
+	if (!o->kernel.times(o->kernel.arg, &t->file, t->tid, &times)) {
+		sp_task_file_close(&t->file);
+		return false;
+	}
+	if (o->kernel.place(o->kernel.arg, t->tid, &at) != 0 || at.state == SP_TASK_RUNS)
+		return false;
+	know_stack(o, t, &at, times.slices);
+	return t->place.is_known;
+}
+
+/* It has got no processor since then. */
+static bool has_not_run(struct sp_off_cpu *o, struct thread *t, uint64_t slices)
+{
+	struct sp_task_times times;
+
+	return o->kernel.times(o->kernel.arg, &t->file, t->tid, &times) && times.slices == slices;
+}
+
+static bool is_blocked_still(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at)
+{
+	struct sp_task_place now;
+
+	return o->kernel.place(o->kernel.arg, t->tid, &now) == 0 &&
+	       memcmp(&now, at, sizeof(now)) == 0 && has_not_run(o, t, t->times.slices);
+}
+
+/* Who holds the lock that the thread waits for there, if it is one and its owner is in a span. */
+static void know_owner(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
+		       struct sp_thread_labels_copy *label, struct sp_wait *w)
+{
+	struct lock lock = {o, t->tid};
+	const struct sp_lock_memory memory = {read_lock, &lock};
+	struct thread *owner;
+	uint32_t place;
+	uint32_t tid;
+
+	if (!sp_lock_may_have_owner(at) || !o->hooks.may_be_lock(o->hooks.arg, at->pc))
+		return;
+	tid = sp_lock_owner(at, &memory);
+	if (tid == 0 || tid == t->tid)
+		return;
+	place = place_of(o, tid);
+	if (place == o->threads || !sp_thread_labels_copy(&o->labels->thread[place], label) ||
+	    label->tid != tid || (label->label.span_id == 0 && label->label.name_id == 0))
+		return;
+	o->last_owner = place;
+	if (sp_lock_owner(at, &memory) != tid || !is_blocked_still(o, t, at))
+		return;
+	w->owner = &label->label;
+	owner = &o->thread[place];
+	/* One that is new here, or in whose place another one was, is seen by its own look first. */
+	if (owner->tid != tid || owner->is_gone || !see_stack(o, owner) ||
+	    owner->place.epoch != w->epoch || sp_lock_owner(at, &memory) != tid ||
+	    !has_not_run(o, owner, owner->place.slices))
+		return;
+	w->owner_pc = owner->place.pc;
+	w->owner_depth = owner->place.depth;
+}
+
 static void put_blocked(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
 			const struct sp_thread_label *label, uint64_t ns,
 			struct sp_thread_labels *labels)
 {
+	struct sp_thread_labels_copy owner;
 	struct place *p = &t->place;
+	struct sp_wait w;
 
-	if (!p->is_known || p->slices != t->times.slices || memcmp(&p->at, at, sizeof(*at)) != 0) {
-		p->at = *at;
-		p->slices = t->times.slices;
-		take_stack(o, t, at);
-	}
-	put(o,
-	    &(struct sp_wait){
-		    .label = label,
-		    .tid = t->tid,
-		    .leaf = p->leaf,
-		    .pc = p->pc,
-		    .epoch = p->epoch,
-		    .depth = p->depth,
-		    .flags = p->flags,
-		    .ns = ns,
-	    },
-	    labels);
+	know_stack(o, t, at, t->times.slices);
+	w = (struct sp_wait){
+		.label = label,
+		.tid = t->tid,
+		.leaf = p->leaf,
+		.pc = p->pc,
+		.epoch = p->epoch,
+		.depth = p->depth,
+		.flags = p->flags,
+		.ns = ns,
+	};
+	know_owner(o, t, at, &owner, &w);
+	put(o, &w, labels);
 }
 
 static uint64_t since(uint64_t now, uint64_t then)
@@ -413,6 +534,7 @@ static void look_around(struct sp_off_cpu *o)
 
 	if (part == NULL)
 		return;
+	o->labels = part;
 	used = atomic_load_explicit(&part->used, memory_order_acquire);
 	used = used < room ? used : room;
 	if (!make_room(o, used < THREADS_MAX ? used : THREADS_MAX)) {

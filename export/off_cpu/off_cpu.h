@@ -9,6 +9,7 @@
 #define SP_OFF_CPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "export/export.h"
@@ -29,6 +30,10 @@ struct sp_wait {
 	uint16_t depth;
 	uint16_t flags;
 	uint64_t ns;
+	/* In which span the lock is held that it waits for, and where that thread waits; NULL = nothing is known. */
+	const struct sp_thread_label *owner;
+	const uint64_t *owner_pc;
+	uint16_t owner_depth; /* 0 = it runs, or may not be seen */
 };
 
 /* What there is to be seen of the host's threads. Tests have a kernel of their own. */
@@ -43,6 +48,8 @@ struct sp_off_cpu_kernel {
 	/* As sp_wait_stacks_walk(). */
 	int (*walk)(void *arg, uint32_t tid, const struct sp_task_place *place,
 		    struct sp_sample *s);
+	/* As sp_wait_stacks_read(). */
+	bool (*memory)(void *arg, uint32_t tid, uint64_t at, void *out, size_t bytes);
 	void *arg;
 };
 
@@ -50,6 +57,8 @@ struct sp_off_cpu_hooks {
 	void (*put)(void *arg, const struct sp_wait *w);
 	/* A stack will be walked that has this pc: the objects are to be known. The epoch of what follows. */
 	uint32_t (*prepare)(void *arg, uint64_t pc);
+	/* Who is blocked at this pc may wait for a lock of glibc. */
+	bool (*may_be_lock)(void *arg, uint64_t pc);
 	void *arg;
 	const struct sp_off_cpu_kernel *kernel; /* NULL = that of this machine */
 };

@@ -165,15 +165,21 @@ static ssize_t copy_stack(struct sp_wait_stacks *w, uint32_t tid, uint64_t at, u
 	return got >= 0 ? got : -errno;
 }
 
+bool sp_wait_stacks_read(uint32_t tid, uint64_t at, void *out, size_t bytes)
+{
+	struct iovec local = {.iov_base = out, .iov_len = bytes};
+	struct iovec remote = {.iov_len = bytes};
+
+	memcpy(&remote.iov_base, &at, sizeof(remote.iov_base));
+	return process_vm_readv((pid_t)tid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+
 /* Slots of the host's objects for functions of others, which change once, if at all. */
 static bool read_word(void *arg, uint64_t at, uint64_t *word)
 {
 	const uint32_t *tid = arg;
-	struct iovec local = {.iov_base = word, .iov_len = sizeof(*word)};
-	struct iovec remote = {.iov_len = sizeof(*word)};
 
-	memcpy(&remote.iov_base, &at, sizeof(remote.iov_base));
-	return process_vm_readv((pid_t)*tid, &local, 1, &remote, 1, 0) == sizeof(*word);
+	return sp_wait_stacks_read(*tid, at, word, sizeof(*word));
 }
 
 // NOLINTEND(readability-non-const-parameter)

@@ -10,6 +10,7 @@
 #define SP_WAIT_STACK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "export/export.h"
@@ -35,6 +36,9 @@ int sp_wait_stacks_place(struct sp_wait_stacks *w, uint32_t tid, struct sp_task_
  */
 int sp_wait_stacks_walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_place *place,
 			struct sp_sample *s);
+
+/* Memory of the host, as it is at this moment. False unless all bytes could be read. */
+bool sp_wait_stacks_read(uint32_t tid, uint64_t at, void *out, size_t bytes);
 
 /* Why stacks are missing, in a few words; NULL = nothing has been refused since the last success. */
 const char *sp_wait_stacks_refusal(const struct sp_wait_stacks *w);

@@ -19,8 +19,8 @@
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 
-/* A marker frame may come at either end of the deepest stack. */
-#define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 2)
+/* Marker frames may come at either end of the deepest stack. */
+#define SP_ENCODE_FRAMES (SP_FRAMES_MAX + 3)
 #define SP_MARKERS 5
 
 struct place_id {
@@ -152,9 +152,9 @@ static int named_id(struct run *r, const struct sp_named *n, uint64_t *id)
 	return 0;
 }
 
-static int wait_id(struct run *r, uint32_t wait, uint64_t *id)
+static int number_id(struct run *r, uint64_t number, uint32_t kind, uint64_t *id)
 {
-	const struct sp_named *n = sp_interval_find(r->interval, wait, SP_NAMED_WAIT);
+	const struct sp_named *n = sp_interval_find(r->interval, number, kind);
 
 	/* All that is in an interval is named in it. */
 	return n != NULL ? named_id(r, n, id) : marker_id(r, MARK_UNKNOWN, id);
@@ -172,9 +172,11 @@ static int locate(struct run *r, const struct sp_stack_map *map, uint32_t stack,
 	sp_stack_map_stack(map, stack, &s);
 	if (s.unsampled && marker_id(r, MARK_UNSAMPLED, &id[(*n)++]) != 0)
 		return -ENOMEM;
-	if (s.wait != 0 && wait_id(r, s.wait, &id[(*n)++]) != 0)
+	if (s.owner != 0 && number_id(r, sp_interval_owner(&s), SP_NAMED_OWNER, &id[(*n)++]) != 0)
 		return -ENOMEM;
-	for (unsigned i = 0; i < s.depth; i++)
+	if (s.wait != 0 && number_id(r, s.wait, SP_NAMED_WAIT, &id[(*n)++]) != 0)
+		return -ENOMEM;
+	for (unsigned i = s.has_owner_pc; i < s.depth; i++)
 		if (named_id(r, &r->interval->named[s.pc[i]], &id[(*n)++]) != 0)
 			return -ENOMEM;
 	if (*n == 0 && marker_id(r, MARK_UNKNOWN, &id[(*n)++]) != 0)
@@ -218,6 +220,7 @@ static int add_entry(struct run *r, const struct sp_stack_map *map,
 		.ns = ns_of(entry, r->times.period_ns),
 	};
 	char span_id[2 * sizeof(l->span_id) + 1];
+	char blocked_by[sizeof(span_id)];
 	char trace_id[2 * sizeof(l->trace_id) + 1];
 	uint8_t bytes[sizeof(l->span_id)];
 
@@ -227,6 +230,11 @@ static int add_entry(struct run *r, const struct sp_stack_map *map,
 		memcpy(bytes, &l->span_id, sizeof(bytes));
 		sp_text_hex(span_id, bytes, sizeof(bytes));
 		s.span_id = span_id;
+	}
+	if (l->blocked_by_span_id != 0) {
+		memcpy(bytes, &l->blocked_by_span_id, sizeof(bytes));
+		sp_text_hex(blocked_by, bytes, sizeof(bytes));
+		s.blocked_by_span_id = blocked_by;
 	}
 	if (memcmp(l->trace_id, no_trace, sizeof(no_trace)) != 0) {
 		sp_text_hex(trace_id, l->trace_id, sizeof(l->trace_id));

@@ -99,6 +99,11 @@ const char *sp_interval_text(const struct sp_interval *i, uint32_t id)
 	return id != 0 ? sp_strtab_get(&i->text, id, &len) : "";
 }
 
+uint64_t sp_interval_owner(const struct sp_stack *s)
+{
+	return (uint64_t)s->owner << 32 | (s->has_owner_pc ? s->pc[0] : UINT32_MAX);
+}
+
 const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,
 						const struct sp_stack_map **map)
 {

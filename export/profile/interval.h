@@ -25,10 +25,11 @@
 
 #define SP_INTERVAL_TEXT_MAX 2048U /* bytes; longer ones are cut */
 
-/* In the place of an epoch where a number is no address: ids of what is waited for, of threads, of spans' names. */
+/* In the place of an epoch where a number is no address: ids of what is waited for, of threads, of spans' names, and owners. */
 #define SP_NAMED_WAIT UINT32_MAX
 #define SP_NAMED_THREAD (UINT32_MAX - 1)
 #define SP_NAMED_SPAN (UINT32_MAX - 2)
+#define SP_NAMED_OWNER (UINT32_MAX - 3) /* sp_interval_owner() */
 
 /* One function of a frame: numbers of texts. */
 struct sp_named_line {
@@ -130,6 +131,9 @@ const struct sp_named *sp_interval_find(const struct sp_interval *i, uint64_t nu
 bool sp_interval_index(struct sp_interval *i, uint32_t at);
 /* A text of it; "" for 0. */
 const char *sp_interval_text(const struct sp_interval *i, uint32_t id);
+
+/* The number of the frame that tells who holds the lock that a stack waits for, once its addresses are places. */
+uint64_t sp_interval_owner(const struct sp_stack *s);
 
 /* A record and the map that its stack is in. */
 const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,

@@ -5,6 +5,7 @@
  * the exporter.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,17 +111,24 @@ static int name_label(struct sp_interval *i, uint32_t id, uint32_t kind, const c
 	return err == 0 ? put_text(i, text, len, &i->named[i->named_n - 1].place) : err;
 }
 
+static int name_span(struct sp_interval *i, uint32_t id)
+{
+	const char *text;
+	size_t len;
+
+	if (sp_interval_find(i, id, SP_NAMED_SPAN) != NULL)
+		return 0;
+	text = i->ops->span_name_text(i->ops->arg, id, &len);
+	return name_label(i, id, SP_NAMED_SPAN, text, len);
+}
+
 static int name_labels(struct sp_interval *i, const struct sp_interval_parts *parts,
 		       const struct sp_stack_labels *l)
 {
 	const char *text;
 	size_t len;
-	int err = 0;
+	int err = l->name_id != 0 ? name_span(i, l->name_id) : 0;
 
-	if (l->name_id != 0 && sp_interval_find(i, l->name_id, SP_NAMED_SPAN) == NULL) {
-		text = i->ops->span_name_text(i->ops->arg, l->name_id, &len);
-		err = name_label(i, l->name_id, SP_NAMED_SPAN, text, len);
-	}
 	if (err == 0 && parts->threads != NULL &&
 	    sp_interval_find(i, l->thread, SP_NAMED_THREAD) == NULL) {
 		text = sp_thread_names_text(parts->threads, l->thread, &len);
@@ -152,6 +160,8 @@ static int name_tables(struct sp_interval *i, const struct sp_interval_parts *pa
 	     err == 0 && map != NULL && n < sp_stack_map_stacks(map); n++) {
 		sp_stack_map_stack(map, n, &s);
 		err = name_wait(i, parts, s.wait);
+		if (err == 0 && s.owner != 0 && s.owner != SP_STACK_OWNER_UNNAMED)
+			err = name_span(i, s.owner);
 	}
 	return err;
 }
@@ -212,6 +222,40 @@ static int name_frames(struct sp_interval *i, struct sp_stack_map *map,
 	return 0;
 }
 
+/* "held by GET /checkout in bank_charge" */
+static int name_owner(struct sp_interval *i, const struct sp_stack *s)
+{
+	const struct sp_named *span = sp_interval_find(i, s->owner, SP_NAMED_SPAN);
+	const struct sp_named *at = s->has_owner_pc ? &i->named[s->pc[0]] : NULL;
+	const char *function = "";
+	char text[2 * SP_INTERVAL_TEXT_MAX];
+	struct sp_line line;
+	struct sp_frame f;
+
+	if (at != NULL && at->lines != 0)
+		function = sp_interval_text(i, i->line[at->first].name);
+	(void)snprintf(text, sizeof(text), "held by %s%s%s",
+		       span != NULL ? sp_interval_text(i, span->place) : "a span",
+		       function[0] != '\0' ? " in " : "", function);
+	sp_symbolize_marker(text, &line, &f);
+	return name_frame(i, sp_interval_owner(s), SP_NAMED_OWNER, &f);
+}
+
+static int name_owners(struct sp_interval *i)
+{
+	struct sp_stack s;
+	int err = 0;
+
+	for (uint32_t n = SP_STACK_OTHER + 1;
+	     err == 0 && i->waits != NULL && n < sp_stack_map_stacks(i->waits); n++) {
+		sp_stack_map_stack(i->waits, n, &s);
+		if (s.owner != 0 &&
+		    sp_interval_find(i, sp_interval_owner(&s), SP_NAMED_OWNER) == NULL)
+			err = name_owner(i, &s);
+	}
+	return err;
+}
+
 bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 {
 	struct sp_place program;
@@ -225,5 +269,5 @@ bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 		err = name_frames(i, i->map, symbolizer);
 	if (err == 0)
 		err = name_frames(i, i->waits, symbolizer);
-	return err == 0;
+	return err == 0 && name_owners(i) == 0;
 }

@@ -51,7 +51,8 @@ struct sp_pprof_line {
 	X(span_id) \
 	X(span_name) \
 	X(trace_id) \
-	X(thread_name)
+	X(thread_name) \
+	X(blocked_by_span_id)
 // clang-format on
 
 struct sp_pprof_sample {

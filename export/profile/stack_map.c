@@ -23,7 +23,9 @@ struct stack {
 	uint16_t depth;
 	uint16_t flags;
 	bool unsampled;
+	bool has_owner_pc;
 	uint32_t wait;
+	uint32_t owner;
 };
 
 struct sp_stack_map {
@@ -44,7 +46,7 @@ static uint32_t hash_stack(const struct sp_stack *s)
 				 (uint64_t)s->epoch << 32 | (uint32_t)s->flags << 16 | s->depth);
 
 	if (s->wait != 0)
-		h = sp_hash_add(h, s->wait);
+		h = sp_hash_add(h, (uint64_t)s->owner << 32 | s->wait);
 	for (unsigned i = 0; i < s->depth; i++)
 		h = sp_hash_add(h, s->pc[i]);
 	return (uint32_t)h;
@@ -58,6 +60,7 @@ static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
 	memcpy(trace, l->trace_id, sizeof(trace));
 	h = sp_hash_add(sp_hash_add(l->span_id, trace[0]), trace[1]);
 	h = sp_hash_add(h, (uint64_t)l->name_id << 32 | l->thread);
+	h = sp_hash_add(h, l->blocked_by_span_id);
 	return (uint32_t)sp_hash_add(h, stack);
 }
 
@@ -71,7 +74,8 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, u
 		const struct stack *k = &m->stack[i];
 
 		if (k->depth == s->depth && k->flags == s->flags && k->epoch == s->epoch &&
-		    k->unsampled == s->unsampled && k->wait == s->wait &&
+		    k->unsampled == s->unsampled && k->wait == s->wait && k->owner == s->owner &&
+		    k->has_owner_pc == s->has_owner_pc &&
 		    (s->depth == 0 ||
 		     memcmp(m->pc + k->first, s->pc, s->depth * sizeof(*s->pc)) == 0))
 			return i;
@@ -86,8 +90,16 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, u
 		return SP_STACK_OTHER;
 	}
 	*loss &= ~(unsigned)SP_STACK_LOST;
-	m->stack[m->stacks] =
-		(struct stack){m->words, s->epoch, s->depth, s->flags, s->unsampled, s->wait};
+	m->stack[m->stacks] = (struct stack){
+		.first = m->words,
+		.epoch = s->epoch,
+		.depth = s->depth,
+		.flags = s->flags,
+		.unsampled = s->unsampled,
+		.has_owner_pc = s->has_owner_pc,
+		.wait = s->wait,
+		.owner = s->owner,
+	};
 	if (s->depth != 0)
 		memcpy(m->pc + m->words, s->pc, s->depth * sizeof(*s->pc));
 	m->words += s->depth;
@@ -271,6 +283,8 @@ void sp_stack_map_stack(const struct sp_stack_map *m, uint32_t stack, struct sp_
 	out->flags = k->flags;
 	out->unsampled = k->unsampled;
 	out->wait = k->wait;
+	out->owner = k->owner;
+	out->has_owner_pc = k->has_owner_pc;
 }
 
 uint32_t sp_stack_map_stacks(const struct sp_stack_map *m)

@@ -31,9 +31,11 @@ struct sp_stack_labels {
 	uint8_t trace_id[16];
 	uint32_t name_id;
 	uint32_t thread; /* bounded_names.h; 0 = unknown, or not asked for */
+	uint64_t
+		blocked_by_span_id; /* whose thread holds the lock that is waited for; 0 = not known */
 };
 
-_Static_assert(sizeof(struct sp_stack_labels) == 32, "no padding");
+_Static_assert(sizeof(struct sp_stack_labels) == 40, "no padding");
 
 struct sp_stack_entry {
 	struct sp_stack_labels labels;
@@ -48,10 +50,15 @@ struct sp_stack {
 	const uint64_t *pc; /* leaf first; valid until the next put */
 	uint32_t epoch;     /* which modules were mapped, see modules.h */
 	uint16_t depth;
-	uint16_t flags; /* SP_SAMPLE_ bits */
-	uint32_t wait;  /* bounded_names.h: what it waits in, as its leaf; 0 = it does not */
+	uint16_t flags;    /* SP_SAMPLE_ bits */
+	uint32_t wait;     /* bounded_names.h: what it waits in, as its leaf; 0 = it does not */
+	uint32_t owner;    /* of the lock that it waits for: the name of its span; 0 = not known */
+	bool has_owner_pc; /* the first address is not of the stack, but of the owner's */
 	bool unsampled; /* of CPU time between samples: its only frame is the thread's start routine */
 };
+
+/* An owner whose span has no name. */
+#define SP_STACK_OWNER_UNNAMED UINT32_MAX
 
 /* What one put could not keep apart. */
 enum sp_stack_loss {

@@ -82,8 +82,12 @@ static bool is_wait(const char *name, const struct sp_frame_place *place)
 	static const char *const missing[] = {"(other)", "[unknown]", "[truncated]",
 					      "[incomplete]"};
 
-	if (!place->is_leaf_of_wait ||
-	    (place->object[0] != '\0' && strcmp(place->object, "[spanprof]") != 0))
+	const bool is_ours = strcmp(place->object, "[spanprof]") == 0;
+
+	/* Where the leaf tells who holds a lock, the wait is not the leaf. */
+	if (is_ours && name[0] != '[' && name[0] != '(')
+		return true;
+	if (!place->is_leaf_of_wait || (place->object[0] != '\0' && !is_ours))
 		return false;
 	for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
 		if (strcmp(name, missing[i]) == 0)
@@ -478,6 +482,8 @@ static void read_labels(const pb_profile *p, const pb_sample *s, struct sp_repor
 			out->trace_id = value;
 		else if (strcmp(key, "thread_name") == 0)
 			out->thread_name = value;
+		else if (strcmp(key, "blocked_by_span_id") == 0)
+			out->blocked_by_span_id = value;
 	}
 }
 
@@ -493,8 +499,11 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 
 	for (size_t i = 0; i < p->n_sample; i++) {
 		const pb_sample *s = p->sample[i];
-		struct sp_report_sample out = {
-			.span_id = "", .span_name = "", .trace_id = "", .thread_name = ""};
+		struct sp_report_sample out = {.span_id = "",
+					       .span_name = "",
+					       .trace_id = "",
+					       .thread_name = "",
+					       .blocked_by_span_id = ""};
 
 		if (read_frames(r, s) != 0)
 			return -1;

@@ -66,6 +66,7 @@ struct sp_report_sample {
 	const char *span_name;
 	const char *trace_id;
 	const char *thread_name;             /* "" = not labelled */
+	const char *blocked_by_span_id;      /* the same; else the leaf tells who holds the lock */
 	const struct sp_report_frame *frame; /* leaf first */
 	size_t frames;
 };

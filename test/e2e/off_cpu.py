@@ -112,12 +112,14 @@ def stacks_of(name, folded):
 
 
 def share(folded, leaf, least):
-    """That leaf has at least that share of the time."""
+    """That wait has at least that share of the time."""
     sums_ = collections.Counter()
     with open(folded, encoding="utf-8") as file:
         for line in file:
             stack, ns = line.rsplit(" ", 1)
-            sums_[stack.split(";")[-1]] += int(ns)
+            frames = stack.split(";")
+            # Who holds the lock is below it.
+            sums_[frames[-2 if frames[-1].startswith("held by ") else -1]] += int(ns)
     whole = sum(sums_.values())
     print("%-24s %5.1f %% of the time" % (leaf, 100 * sums_[leaf] / whole if whole else 0))
     if whole == 0 or sums_[leaf] < float(least) * whole:

@@ -145,6 +145,13 @@ ifneq ($(wildcard $(shell $(CXX) -print-sysroot 2>/dev/null)/usr/include/boost/c
 TEST_PROGRAMS += $(B)/test/hosts/fibers
 endif
 
+$(B)/test/hosts/locks: test/hosts/locks.cc test/hosts/host.h test/sdk/opentelemetry_c.h $(B)/test/libopentelemetry-c.so
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -I. -o $@ $< $(TEST_SDK_LDLIBS) $(HOST_RPATH) -ldl
+
+TEST_PROGRAMS += $(B)/test/hosts/locks
+
 # Our start of the exporter's process, and what stands for the exporter.
 HOST_STARTER_OBJS := $(addprefix $(B)/release/,$(addprefix preload/exporter/,exporter_process.o) \
 	$(addprefix sampler/base/,process.o text.o))

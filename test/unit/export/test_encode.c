@@ -149,16 +149,15 @@ Test(encode, knows_each_label_of_a_sample_by_its_name, .timeout = 20)
 #undef NAME_
 	};
 	static const char worker[SP_THREAD_NAME_BYTES] = "worker";
-	struct sp_sample *s = core_sample(0, 1, (void *)core_reset, NULL);
-	uint32_t thread;
+	struct sp_stack_labels labels = {.span_id = 1, .name_id = 1, .blocked_by_span_id = 2};
+	const uint64_t pc = (uintptr_t)core_reset;
+	const struct sp_stack_wait wait = {.labels = &labels, .stack = {.pc = &pc, .depth = 1}};
 
 	core.label[0] = "GET /";
-	memset(&s->span_id, 1, sizeof(s->span_id));
-	memset(s->trace_id, 2, sizeof(s->trace_id));
+	memset(labels.trace_id, 2, sizeof(labels.trace_id));
 	threads = sp_thread_names_new(&core.ops);
-	thread = sp_thread_names_put(threads, worker);
-	cr_assert_eq(sp_stack_map_put(map, s, 0, thread), 0);
-	core.records = 0;
+	labels.thread = sp_thread_names_put(threads, worker);
+	cr_assert_eq(sp_stack_map_put_wait(map, &wait), 0);
 	collect();
 	encode_all();
 

@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,13 @@ static uint64_t phase_ns;
 static uint64_t reads; /* of clocks */
 static unsigned walks;
 static bool is_hidden, is_gone;
+static bool is_lock;       /* the first thread waits for one */
+static uint32_t owners[8]; /* of that lock, each time it is read */
+static uint16_t walked;    /* frames of a stack */
+static unsigned lock_reads;
+static bool runs_at
+	[8]; /* the first thread, or the second one, has run when the lock is read so often */
+static bool other_runs_at[8];
 static char last_leaf[256];
 static uint16_t depth;
 static struct {
@@ -211,7 +219,31 @@ static int read_place(void *arg, uint32_t tid, struct sp_task_place *out)
 	out->state = model[tid - 1].mode != BLOCKED ? SP_TASK_RUNS
 		     : is_hidden                    ? SP_TASK_HIDDEN
 						    : SP_TASK_CALLS;
+	if (!is_lock || tid != 1)
+		return 0;
+	out->number = SYS_futex;
+	out->arg[0] = 0x10000;
+	out->arg[1] = FUTEX_LOCK_PI;
 	return 0;
+}
+
+static bool read_memory(void *arg, uint32_t tid, uint64_t at, void *out, size_t bytes)
+{
+	(void)arg;
+	cr_expect_eq(tid, 1);
+	cr_expect_eq(at, 0x10000);
+	memcpy(out, &owners[lock_reads], bytes);
+	model[0].times.slices += runs_at[lock_reads];
+	model[1].times.slices += other_runs_at[lock_reads];
+	lock_reads++;
+	return true;
+}
+
+static bool may_be_lock(void *arg, uint64_t pc)
+{
+	(void)arg;
+	(void)pc;
+	return is_lock;
 }
 
 /* Now and then it has gone on: no stack, and its time all the same. */
@@ -221,13 +253,17 @@ static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, stru
 	(void)tid;
 	(void)place;
 	walks++;
-	s->depth = 0;
+	s->depth = walked;
+	s->pc[0] = tid;
 	s->flags = SP_SAMPLE_ROOTED;
-	return draw(3) == 0 ? -EAGAIN : 0;
+	return walked == 0 && draw(3) == 0 ? -EAGAIN : 0;
 }
 
-static const struct sp_off_cpu_kernel kernel = {read_now,   read_cpu, read_times,
-						read_place, walk,     NULL};
+static const struct sp_off_cpu_kernel kernel = {read_now, read_cpu,    read_times, read_place,
+						walk,     read_memory, NULL};
+
+static unsigned put_owners; /* waits whose owner is known */
+static uint64_t owner_span, owner_function;
 
 static void keep(void *arg, const struct sp_wait *w)
 {
@@ -236,6 +272,11 @@ static void keep(void *arg, const struct sp_wait *w)
 	sum[w->label->span_id].looks++;
 	(void)snprintf(last_leaf, sizeof(last_leaf), "%s", w->leaf);
 	depth = w->depth;
+	if (w->owner == NULL)
+		return;
+	put_owners++;
+	owner_span = w->owner->span_id;
+	owner_function = w->owner_depth != 0 ? w->owner_pc[0] : 0;
 }
 
 static uint32_t prepare(void *arg, uint64_t pc)
@@ -277,7 +318,8 @@ static void go_to(uint64_t end)
 /* So many threads do these steps, each for the length of a phase before the next one is drawn. */
 static void run(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t looks)
 {
-	const struct sp_off_cpu_hooks hooks = {.put = keep, .prepare = prepare, .kernel = &kernel};
+	const struct sp_off_cpu_hooks hooks = {
+		.put = keep, .prepare = prepare, .may_be_lock = may_be_lock, .kernel = &kernel};
 
 	threads = n;
 	first_step = first;
@@ -480,6 +522,100 @@ Test(off_cpu, walks_a_stack_once_for_a_wait)
 		go_to(now_ns + 1);
 }
 
+/* Two threads in spans; the first waits for a lock that the second one holds, which is blocked itself. */
+static void wait_for_lock(void)
+{
+	run(2, 6, 6, UINT64_MAX / 2, 0);
+	is_lock = true;
+	walked = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		model[i].mode = BLOCKED;
+		model[i].until_ns = UINT64_MAX;
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		owners[i] = 2;
+		runs_at[i] = other_runs_at[i] = false;
+	}
+	put_owners = 0;
+	owner_span = owner_function = 0;
+}
+
+/* The next round in which the lock is looked at. */
+static void look_at_lock(void)
+{
+	for (lock_reads = 0; lock_reads == 0;) {
+		if (sp_off_cpu_due_ns(off_cpu) > now_ns)
+			now_ns = sp_off_cpu_due_ns(off_cpu);
+		sp_off_cpu_run(off_cpu);
+	}
+}
+
+Test(off_cpu, tells_who_holds_the_lock)
+{
+	wait_for_lock();
+	look_at_lock();
+	look_at_lock();
+	cr_expect_eq(put_owners, 2);
+	cr_expect_eq(owner_span, 6);
+	cr_expect_eq(owner_function, 2);
+	cr_expect_eq(lock_reads, 3);
+	/* Its span is another one. */
+	model[1].step = 5;
+	model[1].changes = 1;
+	look_at_lock();
+	cr_expect_eq(owner_span, 5);
+}
+
+Test(off_cpu, tells_no_owner_that_may_be_wrong)
+{
+	static const struct {
+		uint32_t owners[3];
+		bool runs, is_outside;
+	} wrong[] = {
+		{.owners = {1, 1, 1}},                     /* itself */
+		{.owners = {0, 2, 2}},                     /* nobody */
+		{.owners = {3, 3, 3}},                     /* none of the threads with spans */
+		{.owners = {2, 0, 2}},                     /* given back while its span is read */
+		{.owners = {2, 1, 2}},                     /* and taken by another one */
+		{.owners = {2, 2, 2}, .runs = true},       /* who waited has gone on */
+		{.owners = {2, 2, 2}, .is_outside = true}, /* it is in no span */
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		wait_for_lock();
+		look_at_lock();
+		put_owners = 0;
+		memcpy(owners, wrong[i].owners, sizeof(wrong[i].owners));
+		runs_at[1] = wrong[i].runs;
+		if (wrong[i].is_outside) {
+			model[1].step = OUTSIDE;
+			model[1].changes = 1;
+		}
+		look_at_lock();
+		cr_expect_eq(put_owners, 0, "case %zu", i);
+	}
+}
+
+/* Its span is right, and where it waits may be where it waited without the lock. */
+Test(off_cpu, tells_no_function_that_may_be_wrong)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		wait_for_lock();
+		look_at_lock();
+		put_owners = 0;
+		owner_function = 0;
+		owners[2] = i == 0 ? 0 : 2;
+		other_runs_at[2] = i == 1;
+		walked = i == 2 ? 0 : 1;
+		model[1].times.slices += i == 2;
+		model[1].mode = i == 3 ? RUNS : BLOCKED;
+		look_at_lock();
+		cr_expect_eq(put_owners, 1, "case %u", i);
+		cr_expect_eq(owner_span, 6);
+		cr_expect_eq(owner_function, 0, "case %u", i);
+	}
+}
+
 Test(off_cpu, says_why_there_is_no_stack)
 {
 	is_hidden = true;
@@ -547,7 +683,8 @@ static void *sleep_in_span(void *arg)
 
 Test(off_cpu, sees_what_threads_wait_in)
 {
-	const struct sp_off_cpu_hooks hooks = {.put = keep, .prepare = prepare};
+	const struct sp_off_cpu_hooks hooks = {
+		.put = keep, .prepare = prepare, .may_be_lock = may_be_lock};
 	struct sp_host_objects *host = sp_host_objects_new("/proc/self", -1);
 	struct sp_unwinder *unwinder = sp_unwinder_new(host);
 	struct sp_off_cpu_news news;

@@ -345,6 +345,10 @@ Test(report_flame, tells_whose_code_a_frame_is, .timeout = 20)
 	cr_expect_eq(of("futex (lock)", "", "", true), SP_FRAME_WAITING);
 	cr_expect_eq(of("[waiting for a CPU]", "", "", true), SP_FRAME_WAITING);
 	cr_expect_eq(of("futex (lock)", "[spanprof]", "", true), SP_FRAME_WAITING);
+	/* below who holds the lock */
+	cr_expect_eq(of("futex (lock)", "[spanprof]", "", false), SP_FRAME_WAITING);
+	cr_expect_eq(of("(other)", "[spanprof]", "", false), SP_FRAME_MARKER);
+	cr_expect_eq(of("[truncated]", "[spanprof]", "", false), SP_FRAME_MARKER);
 	cr_expect_eq(of("read /usr/lib/x.so", "[spanprof]", "", true), SP_FRAME_WAITING);
 	cr_expect_eq(of("[waiting for a CPU]", "[spanprof]", "", true), SP_FRAME_WAITING);
 	cr_expect_eq(of("[unknown]", "[spanprof]", "", true), SP_FRAME_MARKER);

@@ -125,6 +125,75 @@ Test(waits_profile, has_what_is_waited_for_as_its_leaves)
 	cr_expect_eq(out->sample[2]->n_location_id, 1);
 }
 
+/* For a lock, for so long; held by who is in a span with that name, and in that function. */
+static void wait_for(uint32_t owner, const char *function, uint64_t ns)
+{
+	const uint64_t pc[] = {
+		function != NULL ? (uintptr_t)dlsym(RTLD_DEFAULT, function) : 0,
+		(uintptr_t)dlsym(RTLD_DEFAULT, "getenv"),
+	};
+	const struct sp_stack_labels labels = {.span_id = 1, .blocked_by_span_id = 2};
+	const struct sp_stack_wait w = {
+		.labels = &labels,
+		.stack = {.pc = pc + (function == NULL),
+			  .depth = 1 + (function != NULL),
+			  .flags = SP_SAMPLE_ROOTED,
+			  .wait = sp_wait_names_put(names, "futex (lock)"),
+			  .owner = owner,
+			  .has_owner_pc = function != NULL},
+		.ns = ns,
+	};
+
+	cr_expect_eq(sp_stack_map_put_wait(waits, &w), SP_STACK_KEPT);
+}
+
+static size_t sample_of(const char *leaf)
+{
+	size_t i = 0;
+
+	while (i < out->n_sample && strcmp(profile_frame(out, out->sample[i], 0), leaf) != 0)
+		i++;
+	cr_assert_lt(i, out->n_sample, "%s", leaf);
+	return i;
+}
+
+Test(waits_profile, tells_who_holds_the_lock_below_the_wait)
+{
+	static const struct {
+		uint32_t owner;
+		const char *function;
+		const char *frame;
+		uint64_t ns;
+	} owners[] = {
+		{1, "setenv", "held by GET /checkout in setenv", 50},
+		{1, "unsetenv", "held by GET /checkout in unsetenv", 8},
+		{1, NULL, "held by GET /checkout", 7},
+		{2, "setenv", "held by GET / in setenv", 5},
+		{SP_STACK_OWNER_UNNAMED, "setenv", "held by a span in setenv", 3},
+	};
+
+	core.label[0] = "GET /checkout";
+	core.label[1] = "GET /";
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++)
+		for (unsigned k = 0; k < 2; k++)
+			wait_for(owners[i].owner, owners[i].function, owners[i].ns);
+	wait("futex (lock)", 1, 2);
+	encode(SP_PROFILE_OFF_CPU);
+
+	cr_assert_eq(out->n_sample, 6);
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+		const Spanprof__Pprof__Sample *s = out->sample[sample_of(owners[i].frame)];
+
+		cr_expect_eq(s->n_location_id, 3);
+		cr_expect_str_eq(profile_frame(out, s, 1), "futex (lock)");
+		cr_expect_str_eq(profile_frame(out, s, 2), "getenv");
+		cr_expect_eq((uint64_t)s->value[1], 2 * owners[i].ns);
+		cr_expect_not_null(profile_label(out, s, "blocked_by_span_id"));
+	}
+	cr_expect_null(
+		profile_label(out, out->sample[sample_of("futex (lock)")], "blocked_by_span_id"));
+}
+
 Test(waits_profile, of_both_stands_for_waits_alone)
 {
 	struct sp_sample *s = core_sample(1, 0, dlsym(RTLD_DEFAULT, "getenv"), NULL);

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Who waits for a lock is told who holds it: of every wait that has an owner in the profile it was the owner, and nine
+# tenths of the time that threads wait for mutexes that are held have one. Of locks that are not the C library's nothing
+# is said. $LOCK_SECTIONS of each lock (make owners-long: 1,000), among 16 threads.
+# Runs alone: it judges how long threads wait, and for whom.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly THREADS=16 SECTIONS=${LOCK_SECTIONS:-160}
+names=(normal recursive errorcheck adaptive inherit inherit_robust robust robust_shared shared timed std_mutex
+	std_recursive std_shared readers condition semaphore imposter imposter_inline)
+
+# Locks of other languages, where their compilers are.
+if command -v rustc >/dev/null &&
+	env -u MAKEFLAGS rustc -O --crate-type cdylib -o "$WORK/liblocks_rust.so" test/hosts/lib/locks.rs; then
+	names+=(rust)
+fi
+if command -v go >/dev/null &&
+	GO111MODULE=off GOTOOLCHAIN=local go build -buildmode=c-shared -o "$WORK/liblocks_go.so" test/hosts/lib/locks.go; then
+	names+=(go)
+fi
+
+mkdir "$WORK/owners"
+run_under owners SPANPROF_OUTPUT_DIR="$WORK/owners" SPANPROF_OFF_CPU=true SPANPROF_UPLOAD_INTERVAL=5s \
+	SPANPROF_FLUSH_TIMEOUT=20s LOCKS_RUST="$WORK/liblocks_rust.so" LOCKS_GO="$WORK/liblocks_go.so" \
+	OTELC_SPANS_JSON="$WORK/owners.spans" "$HOSTS/locks" "$THREADS" "$SECTIONS" "$(IFS=,; echo "${names[*]}")"
+expect_rc owners 0
+expect_silent owners
+python3 test/e2e/lock_owners.py "$WORK/owners" "$WORK/owners.spans" "$WORK/owners.out" "${names[@]}"
