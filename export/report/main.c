@@ -80,6 +80,7 @@ static int print(const struct sp_reading *r)
 		.threads = r->o->threads,
 		.time = sp_reading_time_of(r),
 		.waiting_ns = r->waiting_ns,
+		.blocked_ns = r->blocked_ns,
 		.hint = hint,
 	};
 	int err = 0;

@@ -140,6 +140,14 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 			      seconds(t->unsampled.ns), SP_REPORT_UNSAMPLED);
 	if (t->diff)
 		print_baseline(out, t, p);
+	if (t->locks.ns != 0)
+		(void)fprintf(out,
+			      "%.2f s of it waiting for locks, most for one held by %s (span %s)\n",
+			      seconds(t->locks.ns), sp_tally_text(t, t->wait.row[0].owner),
+			      sp_tally_text(t, t->wait.row[0].owner_id));
+	if (p->blocked_ns != 0)
+		(void)fprintf(out, "others waited %.2f s for locks that it held\n",
+			      seconds(p->blocked_ns));
 	if (p->waiting_ns != 0)
 		(void)fprintf(out, "%.2f s of waiting are in another profile: use --type off_cpu\n",
 			      seconds(p->waiting_ns));
@@ -153,7 +161,7 @@ static void put_name(FILE *out, const struct sp_print *p, const char *name, enum
 	(void)fputc('\n', out);
 }
 
-/* All names of spans, and the largest spans or names of threads. */
+/* All names of spans, and the largest spans, names of threads, or waits for locks. */
 static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_print *p,
 		       const struct sp_rows *rows, const char *heading)
 {
@@ -181,7 +189,7 @@ static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_prin
 	}
 	if (n < rows->n)
 		(void)fprintf(out, "%19s %zu %s more\n", "", rows->n - n,
-			      threads ? "names" : "spans");
+			      rows == &t->span ? "spans" : "names");
 }
 
 static void print_functions(FILE *out, const struct sp_tally *t, const struct sp_print *p)
@@ -229,6 +237,7 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 	print_totals(out, t, p);
 	print_rows(out, t, p, &t->name, "span_name");
 	print_rows(out, t, p, &t->span, "span_id           span_name");
+	print_rows(out, t, p, &t->wait, "span_name: who holds the lock that it waited for");
 	if (p->threads)
 		print_rows(out, t, p, &t->thread, "thread_name");
 	if (p->threads && t->thread.n == 0)
@@ -310,6 +319,15 @@ static json_t *thread(const struct sp_tally *t, size_t i)
 	return json_pack("{s:o, s:o, s:o, s:f}", "thread_name", json_text(t, r->text), "samples",
 			 number(r->sum.samples), "ns", number(r->sum.ns), "share",
 			 share(r->sum.ns, t->total.ns));
+}
+
+static json_t *wait(const struct sp_tally *t, size_t i)
+{
+	const struct sp_row *r = &t->wait.row[i];
+
+	return json_pack("{s:o, s:o, s:o, s:o}", "span_name", json_text(t, r->name), "held_by",
+			 json_text(t, r->owner), "samples", number(r->sum.samples), "ns",
+			 number(r->sum.ns));
 }
 
 static json_t *sums(const struct sp_sum *self, const struct sp_sum *total)
@@ -400,6 +418,7 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 	put_rows(&w, "span_names", t, t->name.n, span_name);
 	put_rows(&w, "spans", t, t->span.n, span);
 	put_rows(&w, "threads", t, t->thread.n, thread);
+	put_rows(&w, "waited_for", t, t->wait.n, wait);
 	put_rows(&w, "functions", t, p->top != 0 && p->top < t->functions ? p->top : t->functions,
 		 function);
 	(void)fputs("\n}\n", out);

@@ -19,6 +19,7 @@ struct sp_print {
 	bool threads;        /* their table, too */
 	const char *time;    /* what the nanoseconds are of: "CPU" */
 	uint64_t waiting_ns; /* in profiles of another type, which are not shown */
+	uint64_t blocked_ns; /* that others waited for locks which the selected span held */
 	size_t base_files;   /* the baseline is these profiles; 0 = other spans of the same name */
 	const char *hint;    /* what would make the names better, "" = nothing */
 };

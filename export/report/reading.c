@@ -86,6 +86,9 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 
 	if (r->too_large)
 		return;
+	if (r->selection.span_id != NULL &&
+	    strcasecmp(r->selection.span_id, s->blocked_by_span_id) == 0)
+		r->blocked_ns += s->ns;
 	if (!r->is_shown) {
 		if (side == SP_SIDE_SELECTED)
 			r->waiting_ns += s->ns;

@@ -26,6 +26,7 @@ struct sp_reading {
 	size_t files; /* of the type that is shown, and selected */
 	size_t base_files;
 	uint64_t waiting_ns; /* in profiles of waits, if those are not asked for */
+	uint64_t blocked_ns; /* that others waited for locks which the selected span held */
 	uint64_t from_ns;    /* when the first one began, since the epoch; 0 = unknown */
 	uint64_t to_ns;      /* when the last one ended */
 	char service[SP_READING_SERVICE]; /* by the name of a file, "" = unknown */

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +163,34 @@ static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 	return s->span_id[0] != '\0' ? add_span(t, s, text) : 0;
 }
 
+/* The leaf tells who holds the lock that the thread waits for. */
+static int add_wait(struct sp_tally *t, const struct sp_report_sample *s)
+{
+	static const char held_by[] = "held by ";
+	char text[2 * SP_REPORT_TEXT_MAX + 3];
+	struct sp_row *row;
+	const char *owner;
+	uint32_t id;
+
+	if (s->blocked_by_span_id[0] == '\0' || s->frames == 0 ||
+	    strncmp(s->frame[0].name, held_by, strlen(held_by)) != 0)
+		return 0;
+	owner = s->frame[0].name + strlen(held_by);
+	(void)snprintf(text, sizeof(text), "%.*s: %.*s", (int)SP_REPORT_TEXT_MAX, s->span_name,
+		       (int)SP_REPORT_TEXT_MAX, owner);
+	add_sum(&t->locks, s);
+	if (intern(t, text, &id) != 0)
+		return -1;
+	row = add_row(&t->wait, &t->row[id].wait, id, s);
+	if (row == NULL || intern(t, s->span_name, &row->name) != 0 ||
+	    intern(t, owner, &row->owner) != 0)
+		return -1;
+	if (s->ns < row->name_ns)
+		return 0;
+	row->name_ns = s->ns;
+	return intern_id(t, s->blocked_by_span_id, &row->owner_id);
+}
+
 static int add_base_span(struct sp_tally *t, const struct sp_report_sample *s)
 {
 	uint32_t id;
@@ -234,6 +263,8 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 		if (s->frames != 0 && strcmp(s->frame[0].name, SP_REPORT_UNSAMPLED) == 0)
 			add_sum(&t->unsampled, s);
 		err = add_labels(t, s);
+		if (err == 0)
+			err = add_wait(t, s);
 	}
 	if (err != 0 || add_functions(t, s, side == SP_SIDE_BASELINE) != 0)
 		t->nomem = true;
@@ -242,7 +273,7 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 size_t sp_tally_bytes(const struct sp_tally *t)
 {
 	return sp_strtab_bytes(&t->text) + t->row_cap * sizeof(*t->row) +
-	       (t->name.cap + t->span.cap + t->thread.cap) * sizeof(struct sp_row) +
+	       (t->name.cap + t->span.cap + t->thread.cap + t->wait.cap) * sizeof(struct sp_row) +
 	       t->function_cap * sizeof(*t->function);
 }
 
@@ -303,7 +334,7 @@ static int compare_changes(const void *a, const void *b, void *t)
 
 void sp_tally_sort(struct sp_tally *t)
 {
-	struct sp_rows *const rows[] = {&t->name, &t->span, &t->thread};
+	struct sp_rows *const rows[] = {&t->name, &t->span, &t->thread, &t->wait};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i]->n != 0)
@@ -318,6 +349,8 @@ void sp_tally_sort(struct sp_tally *t)
 		t->row[t->span.row[i].text].span = i + 1;
 	for (uint32_t i = 0; i < t->thread.n; i++)
 		t->row[t->thread.row[i].text].thread = i + 1;
+	for (uint32_t i = 0; i < t->wait.n; i++)
+		t->row[t->wait.row[i].text].wait = i + 1;
 	for (uint32_t i = 0; i < t->functions; i++)
 		t->row[t->function[i].key].function = i + 1;
 }
@@ -339,6 +372,7 @@ void sp_tally_fini(struct sp_tally *t)
 	free(t->name.row);
 	free(t->span.row);
 	free(t->thread.row);
+	free(t->wait.row);
 	free(t->function);
 	memset(t, 0, sizeof(*t));
 }

@@ -45,13 +45,20 @@ struct sp_sum {
 	uint64_t ns;
 };
 
-/* What samples of one span name, of one span, or of one thread name sum up to. */
+/*
+ * What samples of one span name, of one span, or of one thread name sum up to; or waits of one span name for locks that
+ * are held by spans of one name, in one function.
+ */
 struct sp_row {
-	uint32_t text;    /* in tally.text: that name, or the span's id */
-	uint32_t spans;   /* of a span name: distinct ids */
-	uint32_t name;    /* of a span's largest sample: it may be renamed while it is open */
-	uint32_t trace;   /* of a span */
-	uint64_t name_ns; /* of that sample */
+	uint32_t
+		text; /* in tally.text: that name, the span's id, or "GET /pay: GET /checkout in bank_charge" */
+	uint32_t spans; /* of a span name: distinct ids */
+	uint32_t
+		name; /* of a span's largest sample: it may be renamed while it is open; of who waits */
+	uint32_t trace;    /* of a span */
+	uint32_t owner;    /* of a lock: "GET /checkout in bank_charge" */
+	uint32_t owner_id; /* the id of that span in the largest sample */
+	uint64_t name_ns;  /* of the largest sample */
 	struct sp_sum sum;
 };
 
@@ -75,7 +82,7 @@ struct sp_function_row {
 
 /* The rows of a text, plus 1; 0 = it has none. */
 struct sp_tally_rows {
-	uint32_t name, span, thread, function;
+	uint32_t name, span, thread, wait, function;
 	uint32_t base; /* counts spans of the baseline, which have no rows */
 };
 
@@ -85,12 +92,13 @@ struct sp_tally {
 	struct sp_strtab text;
 	struct sp_tally_rows *row; /* by text */
 	size_t row_cap;
-	struct sp_rows name, span, thread;
+	struct sp_rows name, span, thread, wait;
 	struct sp_function_row *function;
 	size_t functions, function_cap;
 	struct sp_sum total;
 	struct sp_sum labelled;  /* with span id or span name */
 	struct sp_sum unsampled; /* under SP_REPORT_UNSAMPLED */
+	struct sp_sum locks;     /* waits for locks whose holders are known */
 	struct sp_sum base;      /* of the baseline */
 	uint32_t base_spans;
 	uint64_t serial;

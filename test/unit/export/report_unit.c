@@ -77,6 +77,7 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 		.span_name = stack->span_name,
 		.trace_id = stack->trace_id,
 		.thread_name = stack->thread_name,
+		.blocked_by_span_id = stack->blocked_by_span_id,
 	};
 	bool waits = type != SP_PROFILE_CPU && strchr(stack->frame[0], '@') == NULL;
 	uint64_t mapping;
@@ -142,11 +143,11 @@ struct sp_bytes report_small_profile(void)
 	static const char *const render[] = {"render", "handle", "main", "main"};
 	static const char *const idle[] = {"main", "handle", "main", "main"};
 	static const struct report_stack stacks[] = {
-		{parse, 4, "00000000000000aa", "GET /", trace, 3, 0, NULL},
-		{render, 4, "00000000000000aa", "GET /", trace, 2, 0, NULL},
-		{parse, 4, "00000000000000bb", "GET /", trace, 1, 0, NULL},
-		{parse, 4, "00000000000000cc", "POST /", trace, 10, 0, NULL},
-		{idle, 4, NULL, NULL, NULL, 4, 0, NULL},
+		{parse, 4, "00000000000000aa", "GET /", trace, 3, 0, NULL, NULL},
+		{render, 4, "00000000000000aa", "GET /", trace, 2, 0, NULL, NULL},
+		{parse, 4, "00000000000000bb", "GET /", trace, 1, 0, NULL, NULL},
+		{parse, 4, "00000000000000cc", "POST /", trace, 10, 0, NULL, NULL},
+		{idle, 4, NULL, NULL, NULL, 4, 0, NULL, NULL},
 	};
 
 	return report_profile(stacks, sizeof(stacks) / sizeof(stacks[0]));

@@ -27,6 +27,7 @@ struct report_stack {
 	int64_t samples;
 	int64_t ns; /* 0 = 10 ms a sample */
 	const char *thread_name;
+	const char *blocked_by_span_id;
 };
 
 #define TRACE "0102030405060708090a0b0c0d0e0f10"
@@ -34,7 +35,7 @@ struct report_stack {
 /* So many samples of a stack in that span, in the trace above. */
 #define STACK(f, id, name, count)                                                                  \
 	{                                                                                          \
-		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0, NULL                       \
+		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0, NULL, NULL                 \
 	}
 
 /* A profile of these stacks, plain; free data. It is of the first second of 1970, or of 10 s of that time. */

@@ -240,7 +240,7 @@ Test(report_compare, suggests_what_exists_for_what_does_not, .timeout = 20)
 
 Test(report_compare, says_that_there_are_no_spans_at_all, .timeout = 20)
 {
-	static const struct report_stack stack[] = {{parse, 2, NULL, NULL, NULL, 1, 0, NULL}};
+	static const struct report_stack stack[] = {{parse, 2, NULL, NULL, NULL, 1, 0, NULL, NULL}};
 
 	report_write_stacks("a.pb", stack, 1, 0);
 

@@ -27,7 +27,7 @@ static void write_spans(void)
 		STACK(parse, "00000000000000bb", "GET", 1),
 		STACK(render, "00000000000000cc", "GET", 4),
 		STACK(parse, "00000000000000dd", "POST", 50),
-		{idle, 2, NULL, NULL, NULL, 0, 4000000, NULL},
+		{idle, 2, NULL, NULL, NULL, 0, 4000000, NULL, NULL},
 	};
 
 	report_write_stacks("spanprof-my-shop-12-20261122T193000Z-000001-wall.pb", stack,
@@ -284,9 +284,9 @@ Test(report_flame, cuts_deep_stacks_and_adds_narrow_ones_up, .timeout = 20)
 	static const char *deep[1500], *wide[1], *thin[1];
 	static char text_of[1500][16];
 	static struct report_stack stack[3] = {
-		{deep, 1500, NULL, NULL, NULL, 1, 30000000, NULL},
-		{wide, 1, NULL, NULL, NULL, 1, 1000, NULL},
-		{thin, 1, NULL, NULL, NULL, 2, 400, NULL},
+		{deep, 1500, NULL, NULL, NULL, 1, 30000000, NULL, NULL},
+		{wide, 1, NULL, NULL, NULL, 1, 1000, NULL, NULL},
+		{thin, 1, NULL, NULL, NULL, 2, 400, NULL, NULL},
 	};
 	char *page;
 	json_t *data;

@@ -37,7 +37,7 @@ static void write_spans(void)
 		STACK(parse, "00000000000000bb", "GET", 1),
 		STACK(render, "00000000000000cc", "GET", 4),
 		STACK(parse, "00000000000000dd", "POST", 50),
-		{idle, 2, NULL, NULL, NULL, 0, 4000000, NULL},
+		{idle, 2, NULL, NULL, NULL, 0, 4000000, NULL, NULL},
 	};
 
 	report_write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]), 0);
@@ -66,10 +66,10 @@ Test(report_views, prints_a_row_per_span, .timeout = 20)
 static void write_threads(void)
 {
 	static const struct report_stack stack[] = {
-		{parse, 3, SPAN, "GET", TRACE, 3, 0, "worker"},
-		{render, 3, NULL, NULL, NULL, 5, 0, "worker"},
-		{idle, 2, NULL, NULL, NULL, 0, 10000000, "logger"},
-		{parse, 3, SPAN, "GET", TRACE, 1, 0, NULL},
+		{parse, 3, SPAN, "GET", TRACE, 3, 0, "worker", NULL},
+		{render, 3, NULL, NULL, NULL, 5, 0, "worker", NULL},
+		{idle, 2, NULL, NULL, NULL, 0, 10000000, "logger", NULL},
+		{parse, 3, SPAN, "GET", TRACE, 1, 0, NULL, NULL},
 	};
 
 	report_write_stacks("a.pb", stack, sizeof(stack) / sizeof(stack[0]), 0);
@@ -251,9 +251,9 @@ Test(report_views, terminals_get_no_control_characters, .timeout = 20)
 Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
 {
 	const struct report_stack stack[] = {
-		{parse, 3, SPAN, "draft", TRACE, 1, 0, NULL},
-		{render, 3, SPAN, "GET /orders", TRACE, 20, 0, NULL},
-		{parse_more, 3, SPAN, "draft", TRACE, 2, 0, NULL},
+		{parse, 3, SPAN, "draft", TRACE, 1, 0, NULL, NULL},
+		{render, 3, SPAN, "GET /orders", TRACE, 20, 0, NULL, NULL},
+		{parse_more, 3, SPAN, "draft", TRACE, 2, 0, NULL, NULL},
 	};
 	json_t *root, *span;
 

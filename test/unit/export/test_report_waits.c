@@ -28,7 +28,7 @@ static const char *const starved[] = {"[waiting for a CPU]"};
 
 #define TIME(f, id, name, ms)                                                                      \
 	{                                                                                          \
-		f, sizeof(f) / sizeof(f[0]), id, name, NULL, 1, (ms) * (int64_t)MS, NULL           \
+		f, sizeof(f) / sizeof(f[0]), id, name, NULL, 1, (ms) * (int64_t)MS, NULL, NULL     \
 	}
 
 static const struct report_stack on_cpu[] = {
@@ -100,4 +100,75 @@ Test(report_waits, are_told_of_a_span_that_has_nothing_else)
 	cr_expect_eq(run_scratch("--span=" GET_B), 1);
 	cr_expect_str_eq(output, "spanprof-report: no sample of CPU time is selected, but 0.350 s "
 				 "of waiting: use --type off_cpu\n");
+}
+
+static const char *const held[] = {"held by POST in bank_charge", "futex (lock)", "handle@h.c:21",
+				   "main"};
+static const char *const held_running[] = {"held by POST", "futex (lock)", "handle@h.c:21", "main"};
+static const char *const forged[] = {"bank_charge@b.c:1", "main"};
+
+#define HELD(f, id, name, ms, by)                                                                  \
+	{                                                                                          \
+		f, sizeof(f) / sizeof(f[0]), id, name, NULL, 1, (ms) * (int64_t)MS, NULL, by       \
+	}
+
+static const struct report_stack locked[] = {
+	TIME(lock, GET_A, "GET", 100),
+	HELD(held, GET_A, "GET", 300, POST),
+	HELD(held, GET_B, "GET", 50, "00000000000000dd"),
+	HELD(held_running, GET_B, "GET", 70, POST),
+	HELD(held, POST, "POST", 20, "00000000000000dd"),
+	HELD(forged, POST, "POST", 20, "00000000000000dd"),
+};
+
+Test(report_waits, have_a_table_of_who_held_the_locks)
+{
+	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
+	write_type("o.pb", SP_PROFILE_OFF_CPU, locked, N(locked));
+
+	cr_assert_eq(run_scratch("--type", "off_cpu"), 0, "%s", output);
+	cr_expect(printed("\n0.44 s of it waiting for locks, most for one held by POST in "
+			  "bank_charge "
+			  "(span " POST ")\n"),
+		  "%s", output);
+	cr_expect(printed("samples  off-CPU s  % of spans  span_name: who holds the lock that it "
+			  "waited for\n"),
+		  "%s", output);
+	cr_expect(printed("         2      0.350       62.5%  GET: POST in bank_charge\n"), "%s",
+		  output);
+	cr_expect(printed("         1      0.070       12.5%  GET: POST\n"), "%s", output);
+	cr_expect(printed("         1      0.020        3.6%  POST: POST in bank_charge\n"), "%s",
+		  output);
+	cr_expect_not(printed("others waited"));
+	cr_assert_eq(run_scratch("--type", "off_cpu", "--top", "1"), 0);
+	cr_expect(printed(" 2 names more\n"), "%s", output);
+}
+
+Test(report_waits, have_a_sentence_about_who_held_up_a_span)
+{
+	json_t *j;
+	json_t *row;
+
+	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
+	write_type("o.pb", SP_PROFILE_OFF_CPU, locked, N(locked));
+
+	cr_assert_eq(run_scratch("--type", "off_cpu", "--span", GET_B), 0, "%s", output);
+	cr_expect(printed("\n0.12 s of it waiting for locks, most for one held by POST (span " POST
+			  ")\n"),
+		  "%s", output);
+	/* And about whom it held up, also beside its CPU time. */
+	cr_assert_eq(run_scratch("--span=00000000000000CC"), 0, "%s", output);
+	cr_expect(printed("\nothers waited 0.37 s for locks that it held\n"), "%s", output);
+	cr_assert_eq(run_scratch("--type", "off_cpu", "--span=00000000000000CC"), 0, "%s", output);
+	cr_expect(printed("\nothers waited 0.37 s for locks that it held\n"), "%s", output);
+
+	cr_assert_eq(run_scratch("--type", "off_cpu", "--json"), 0, "%s", output);
+	j = json();
+	cr_assert_eq(json_array_size(json_object_get(j, "waited_for")), 3);
+	row = json_array_get(json_object_get(j, "waited_for"), 0);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET");
+	cr_expect_str_eq(json_string_value(json_object_get(row, "held_by")), "POST in bank_charge");
+	cr_expect_eq(json_integer_value(json_object_get(row, "samples")), 2);
+	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 350 * (json_int_t)MS);
+	json_decref(j);
 }
