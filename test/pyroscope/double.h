@@ -17,7 +17,6 @@ struct pd_options {
 	const char *token;    /* bearer token a request must bring, or NULL */
 	bool multitenancy;    /* X-Scope-OrgID is required */
 	bool lenient;         /* the server's checks alone */
-	bool rate_limit;      /* token bucket; without it only the burst is checked */
 	unsigned ack_ms[2];   /* from .. to: how long a push that was taken is not answered */
 	int64_t now_offset_s; /* added to the clock */
 	int64_t now_ns;       /* tests: the time, instead of the clock */
@@ -42,8 +41,6 @@ struct pd_double {
 	struct pd_record *first; /* in order of acceptance */
 	struct pd_record *last;
 	size_t stored_bytes;
-	double bucket;     /* bytes the rate limit has left */
-	int64_t bucket_ns; /* when that was true */
 	FILE *log;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /push.v1.PusherService/Push: connect's unary call with a PushRequest, in protobuf or JSON,
- * gzipped or plain. Called by routes.c.
+ * POST /push.v1.PusherService/Push: connect's unary call with a PushRequest in protobuf, gzipped or plain.
+ * Called by routes.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -105,88 +105,6 @@ static int read_proto(struct envelope *env, struct pd_bytes in)
 	return rc;
 }
 
-/* protojson takes a field's JSON name and its name in the .proto file; null is absent. */
-static json_t *json_field(const json_t *object, const char *name, const char *proto_name)
-{
-	json_t *j = json_object_get(object, name);
-
-	if (j == NULL)
-		j = json_object_get(object, proto_name);
-	return json_is_null(j) ? NULL : j;
-}
-
-static int json_text(struct pd_arena *a, const json_t *j, struct pd_bytes *out)
-{
-	if (j == NULL)
-		return 0;
-	if (!json_is_string(j))
-		return -EBADMSG;
-	*out = pd_arena_copy(
-		a, (struct pd_bytes){(const uint8_t *)json_string_value(j), json_string_length(j)});
-	return 0;
-}
-
-static int json_labels(struct pd_arena *a, const json_t *list, struct pd_labels *labels)
-{
-	size_t n = json_array_size(list);
-
-	if (list != NULL && !json_is_array(list))
-		return -EBADMSG;
-	labels->at = pd_arena_calloc(a, n, sizeof(*labels->at));
-	for (; labels->len < n; labels->len++) {
-		const json_t *pair = json_array_get(list, labels->len);
-		struct pd_pair *p = &labels->at[labels->len];
-
-		if (!json_is_object(pair) ||
-		    json_text(a, json_field(pair, "name", "name"), &p->name) != 0 ||
-		    json_text(a, json_field(pair, "value", "value"), &p->value) != 0)
-			return -EBADMSG;
-	}
-	return 0;
-}
-
-static int json_sample(struct envelope *env, struct pd_labels labels, const json_t *j)
-{
-	struct sample *s = add_sample(env, labels);
-	struct pd_bytes base64 = {0};
-	struct pd_text raw = {0};
-	int rc = -EBADMSG;
-
-	if (json_is_object(j) && json_text(&env->arena, json_field(j, "ID", "ID"), &s->id) == 0 &&
-	    json_text(&env->arena, json_field(j, "rawProfile", "raw_profile"), &base64) == 0)
-		rc = pd_base64_decode(base64, &raw);
-	s->raw = pd_arena_copy(&env->arena, pd_text_bytes(&raw));
-	pd_text_fini(&raw);
-	return rc;
-}
-
-static int json_series(struct envelope *env, const json_t *series)
-{
-	const json_t *samples = json_field(series, "samples", "samples");
-	struct pd_labels labels = {0};
-
-	if (!json_is_object(series) || (samples != NULL && !json_is_array(samples)) ||
-	    json_labels(&env->arena, json_field(series, "labels", "labels"), &labels) != 0)
-		return -EBADMSG;
-	for (size_t i = 0; i < json_array_size(samples); i++)
-		if (json_sample(env, labels, json_array_get(samples, i)) != 0)
-			return -EBADMSG;
-	return 0;
-}
-
-static int read_json(struct envelope *env, struct pd_bytes in)
-{
-	json_t *root = json_loadb((const char *)in.at, in.len,
-				  JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-	const json_t *list = json_field(root, "series", "series");
-	int rc = json_is_object(root) && (list == NULL || json_is_array(list)) ? 0 : -EBADMSG;
-
-	for (size_t i = 0; rc == 0 && i < json_array_size(list); i++)
-		rc = json_series(env, json_array_get(list, i));
-	json_decref(root);
-	return rc;
-}
-
 /*
  * Every sample is tried; the answer is an error when one failed, though others are stored. It is the
  * first one that the server has a code for, as it was; without such a one all of them in a row.
@@ -243,7 +161,7 @@ static int read_body(const struct pd_double *d, const struct pd_request *in, str
 	return 0;
 }
 
-static void handle(struct pd_double *d, const struct pd_request *in, bool json, const char *tenant,
+static void handle(struct pd_double *d, const struct pd_request *in, const char *tenant,
 		   struct pd_error *e)
 {
 	struct pd_delivery delivery = {.tenant = tenant, .headers = in->headers};
@@ -251,7 +169,7 @@ static void handle(struct pd_double *d, const struct pd_request *in, bool json, 
 	struct pd_text plain = {0};
 	bool refused = read_body(d, in, &plain, e) != 0;
 
-	if (!refused && (json ? read_json : read_proto)(&env, pd_text_bytes(&plain)) != 0)
+	if (!refused && read_proto(&env, pd_text_bytes(&plain)) != 0)
 		refused = pd_error_set(e, PD_INVALID_ARGUMENT, "envelope",
 				       "unmarshal message: not a push.v1.PushRequest") != 0;
 	if (!refused && env.samples == 0)
@@ -286,14 +204,13 @@ void pd_route_push(struct pd_double *d, const struct pd_request *in, struct pd_r
 {
 	const char *type = pd_request_header(in, "content-type");
 	const char *version = pd_request_header(in, "connect-protocol-version");
-	bool json = strcmp(type, "application/json") == 0 ||
-		    strcmp(type, "application/json; charset=utf-8") == 0;
 	const char *tenant = NULL;
 	struct pd_error e = {0};
 
-	if (!json && strcmp(type, "application/proto") != 0) {
+	/* The server takes JSON as well; nobody here sends it. */
+	if (strcmp(type, "application/proto") != 0) {
 		out->status = 415;
-		pd_response_header(out, "Accept-Post", "application/json, application/proto");
+		pd_response_header(out, "Accept-Post", "application/proto");
 		return;
 	}
 	tenant = pd_request_tenant(d, in, out);
@@ -303,16 +220,16 @@ void pd_route_push(struct pd_double *d, const struct pd_request *in, struct pd_r
 		pd_stats_reject(&d->stats, &e);
 	} else if (version[0] != '\0' && strcmp(version, "1") != 0) {
 		pd_error_set(&e, PD_INVALID_ARGUMENT, "protocol_version",
-			     "connect-protocol-version must be \"1\": got \"%s\"", version);
+			     "Connect-Protocol-Version must be \"1\": got \"%s\"", version);
 	} else {
-		handle(d, in, json, tenant, &e);
+		handle(d, in, tenant, &e);
 	}
 	if (e.code != PD_OK) {
 		pd_response_error(out, &e);
 	} else {
 		out->status = 200;
-		out->type = json ? "application/json" : "application/proto";
-		pd_text_adds(&out->body, json ? "{}" : "");
+		out->type = "application/proto";
+		pd_text_adds(&out->body, "");
 	}
 	pd_error_fini(&e);
 }

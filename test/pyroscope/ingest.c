@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /ingest: the older way in, labels in the query's name, pprof raw or as a part of a form.
+ * POST /ingest: the older way in, labels in the query's name, pprof raw.
  * Called by routes.c.
  */
 #include <string.h>
 
 #include "test/pyroscope/codec.h"
 #include "test/pyroscope/labelset.h"
-#include "test/pyroscope/multipart.h"
 #include "test/pyroscope/routes.h"
 
 static const char *parameter(const struct pd_request *in, const char *name)
@@ -17,51 +16,14 @@ static const char *parameter(const struct pd_request *in, const char *name)
 	return value != NULL ? value : "";
 }
 
-static int refuse(struct pd_error *e, const char *reason, const char *what)
-{
-	return pd_error_set(e, PD_INVALID_ARGUMENT, reason, "%s", what);
-}
-
-/* The part "profile" of the form; empty when there is none that is a file. */
-static int read_form(const struct pd_request *in, struct pd_bytes boundary, struct pd_bytes *raw,
-		     bool *named, struct pd_error *e)
-{
-	struct pd_bytes body = in->body;
-	struct pd_part part;
-	int rc;
-
-	while ((rc = pd_multipart_next(&body, boundary, &part)) > 0) {
-		if (!part.is_file)
-			continue;
-		if (pd_bytes_is(part.name, "prev_profile"))
-			return refuse(e, "prev_profile", "unsupported client version");
-		if (pd_bytes_is(part.name, "profile"))
-			*raw = part.data;
-		if (pd_bytes_is(part.name, "sample_type_config")) {
-			json_t *j = json_loadb((const char *)part.data.at, part.data.len, 0, NULL);
-
-			json_decref(j);
-			*named = true;
-			if (j == NULL)
-				return refuse(e, "form", "sample_type_config is not JSON");
-		}
-	}
-	return rc == 0 ? 0 : refuse(e, "form", "multipart: NextPart: EOF");
-}
-
-static int read_profile(const struct pd_request *in, struct pd_bytes *raw, bool *named,
-			struct pd_error *e)
+static int read_profile(const struct pd_request *in, struct pd_bytes *raw, struct pd_error *e)
 {
 	const char *format = parameter(in, "format");
-	struct pd_bytes boundary = pd_multipart_boundary(pd_request_header(in, "content-type"));
 
-	if (strcmp(format, "pprof") == 0) {
-		*raw = in->body;
+	*raw = in->body;
+	if (strcmp(format, "pprof") == 0)
 		return 0;
-	}
-	if (format[0] == '\0' && boundary.len > 0)
-		return read_form(in, boundary, raw, named, e);
-	/* The server would try to read folded stacks, which is not what anybody sends here. */
+	/* The server would read forms and folded stacks, which nobody here sends. */
 	return pd_error_set(e, PD_INVALID_ARGUMENT, "format",
 			    "the double reads pprof only, not format '%s'", format);
 }
@@ -71,16 +33,16 @@ static bool contains(struct pd_bytes text, const char *word)
 	return text.len > 0 && memmem(text.at, text.len, word, strlen(word)) != NULL;
 }
 
-/* "samples" is called "cpu" unless the form brought names of its own. */
-static struct pd_bytes shown_type(const struct pd_profile *p, size_t i, bool named)
+/* "samples" is called "cpu". */
+static struct pd_bytes shown_type(const struct pd_profile *p, size_t i)
 {
 	struct pd_bytes type = pd_profile_string(p, p->sample_type[i].type);
 
-	return !named && pd_bytes_is(type, "samples") ? pd_bytes_of("cpu") : type;
+	return pd_bytes_is(type, "samples") ? pd_bytes_of("cpu") : type;
 }
 
 /* What the server would call the metric: the first sample type that it knows counts. */
-static const char *metric_name(const struct pd_profile *p, bool named, struct pd_arena *a)
+static const char *metric_name(const struct pd_profile *p, struct pd_arena *a)
 {
 	static const struct {
 		const char *part;
@@ -94,7 +56,7 @@ static const char *metric_name(const struct pd_profile *p, bool named, struct pd
 		if (pd_bytes_is(pd_profile_string(p, p->sample_type[i].type), "wall"))
 			return "wall";
 	for (size_t i = 0; i < p->sample_types; i++) {
-		struct pd_bytes type = shown_type(p, i, named);
+		struct pd_bytes type = shown_type(p, i);
 
 		if (pd_bytes_is(type, "space") || pd_bytes_is(type, "objects"))
 			return "memory";
@@ -104,12 +66,11 @@ static const char *metric_name(const struct pd_profile *p, bool named, struct pd
 	}
 	if (p->sample_types == 0)
 		return "";
-	return pd_arena_string(a, shown_type(p, p->sample_types - 1, named));
+	return pd_arena_string(a, shown_type(p, p->sample_types - 1));
 }
 
 /* The profile must be read for its metric name; what is wrong with it pd_push() will say. */
-static const char *guess_metric(const struct pd_double *d, struct pd_bytes raw, bool named,
-				struct pd_arena *a)
+static const char *guess_metric(const struct pd_double *d, struct pd_bytes raw, struct pd_arena *a)
 {
 	struct pd_profile p = {0};
 	struct pd_text plain = {0};
@@ -121,7 +82,7 @@ static const char *guess_metric(const struct pd_double *d, struct pd_bytes raw, 
 	}
 	if (pd_profile_decode(a, raw, &p) != 0)
 		return "";
-	return metric_name(&p, named, a);
+	return metric_name(&p, a);
 }
 
 static void make_labels(const struct pd_request *in, const char *metric, struct pd_labels *labels)
@@ -151,16 +112,15 @@ static void ingest(struct pd_double *d, const struct pd_request *in, struct pd_d
 	struct pd_arena a = {0};
 	struct pd_labels named = {0};
 	const char *metric = NULL;
-	bool configured = false;
 
 	if (pd_labelset_parse(&a, pd_bytes_of(parameter(in, "name")), &named, e) != 0 ||
-	    read_profile(in, &delivery->raw, &configured, e) != 0) {
+	    read_profile(in, &delivery->raw, e) != 0) {
 		pd_stats_reject(&d->stats, e);
 	} else if (delivery->raw.len == 0) {
 		/* The server answers 200 and says so at debug level only. */
 		d->stats.losses.empty_ingests++;
 	} else {
-		metric = guess_metric(d, delivery->raw, configured, &a);
+		metric = guess_metric(d, delivery->raw, &a);
 		delivery->labels = pd_labels_copy(&a, named, 4);
 		make_labels(in, metric, &delivery->labels);
 		pd_push(d, delivery, e);
@@ -185,8 +145,7 @@ static void answer(const struct pd_double *d, const struct pd_request *in, const
 			     "parsing IngestInput-pprof failed invalid_argument: decompressed size "
 			     "exceeds maximum allowed size of %zu bytes",
 			     d->limits.profile_bytes);
-	else if (strcmp(e->reason, "undecodable") == 0 || strcmp(e->reason, "form") == 0 ||
-		 strcmp(e->reason, "prev_profile") == 0 || strcmp(e->reason, "format") == 0)
+	else if (strcmp(e->reason, "undecodable") == 0 || strcmp(e->reason, "format") == 0)
 		pd_error_set(&shown, PD_UNKNOWN, e->reason, "parsing IngestInput-pprof failed %s",
 			     e->message.at);
 	else

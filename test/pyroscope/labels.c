@@ -80,14 +80,18 @@ int pd_labels_compare(struct pd_labels a, struct pd_labels b)
 
 void pd_labels_text(struct pd_labels l, struct pd_text *out)
 {
-	pd_text_adds(out, "{");
+	const char *between = "{";
+
 	for (size_t i = 0; i < l.len; i++) {
-		pd_text_adds(out, i > 0 ? ", " : "");
+		if (l.at[i].value.len == 0)
+			continue;
+		pd_text_adds(out, between);
+		between = ", ";
 		pd_text_add(out, l.at[i].name.at, l.at[i].name.len);
 		pd_text_adds(out, "=");
 		pd_text_quote(out, l.at[i].value);
 	}
-	pd_text_adds(out, "}");
+	pd_text_adds(out, between[0] == '{' ? "{}" : "}");
 }
 
 static bool is_name_start(uint8_t c)

@@ -17,10 +17,11 @@ static bool app_char(uint8_t c)
 	return label_char(c) || c == '-' || c == '/';
 }
 
-static int bad_name(struct pd_error *e, const char *what, struct pd_bytes text)
+static int bad_name(struct pd_error *e, const char *what, struct pd_bytes text, char c)
 {
-	return pd_error_set(e, PD_INVALID_ARGUMENT, "bad_name", "%s: %.*s", what, (int)text.len,
-			    (const char *)text.at);
+	return pd_error_set(e, PD_INVALID_ARGUMENT, "bad_name",
+			    "%s: %.*s: character is not allowed: '%c'", what, (int)text.len,
+			    (const char *)text.at, c);
 }
 
 static int check_app(struct pd_bytes app, struct pd_error *e)
@@ -29,7 +30,7 @@ static int check_app(struct pd_bytes app, struct pd_error *e)
 		return pd_error_set(e, PD_INVALID_ARGUMENT, "bad_name", "service name is required");
 	for (size_t i = 0; i < app.len; i++)
 		if (!app_char(app.at[i]))
-			return bad_name(e, "invalid service name", app);
+			return bad_name(e, "invalid service name", app, (char)app.at[i]);
 	return 0;
 }
 
@@ -39,7 +40,7 @@ static int check_key(struct pd_bytes key, struct pd_error *e)
 		return pd_error_set(e, PD_INVALID_ARGUMENT, "bad_name", "label name is required");
 	for (size_t i = 0; i < key.len; i++)
 		if (!label_char(key.at[i]))
-			return bad_name(e, "invalid label name", key);
+			return bad_name(e, "invalid label name", key, (char)key.at[i]);
 	return 0;
 }
 

@@ -22,7 +22,6 @@ struct pd_limits {
 	size_t body_bytes;        /* distributor.ingestion-body-limit-mb */
 	int64_t older_ns;         /* validation.reject-older-than */
 	int64_t newer_ns;         /* validation.reject-newer-than */
-	int64_t query_ms;         /* querier.max-query-length */
 	size_t stored_bytes;      /* the double's own: what it keeps before it refuses */
 };
 

@@ -30,7 +30,7 @@ struct command {
 static const char usage[] =
 	"usage: pyroscope-double [--port N] [--port-file F] [--store DIR] [--log F]\n"
 	"        [--multitenancy] [--basic USER:PASSWORD] [--token T] [--fault SPEC]...\n"
-	"        [--ack-delay MS[-MS]] [--now-offset SECONDS] [--limit NAME=N]... [--rate-limit] "
+	"        [--ack-delay MS[-MS]] [--now-offset SECONDS] [--limit NAME=N]... "
 	"[--no-strict]\n";
 
 static int fail(const char *what)
@@ -60,7 +60,6 @@ enum {
 	OPT_NOW_OFFSET,
 	OPT_ACK_DELAY,
 	OPT_LIMIT,
-	OPT_RATE_LIMIT,
 	OPT_STRICT,
 	OPT_NO_STRICT,
 };
@@ -77,7 +76,6 @@ static const struct option options[] = {
 	{"ack-delay", required_argument, NULL, OPT_ACK_DELAY},
 	{"now-offset", required_argument, NULL, OPT_NOW_OFFSET},
 	{"limit", required_argument, NULL, OPT_LIMIT},
-	{"rate-limit", no_argument, NULL, OPT_RATE_LIMIT},
 	{"strict", no_argument, NULL, OPT_STRICT},
 	{"no-strict", no_argument, NULL, OPT_NO_STRICT},
 	{NULL, 0, NULL, 0},
@@ -170,9 +168,6 @@ static bool take_option(struct command *c, int option, const char *value)
 		return take_delay(c->options.ack_ms, value);
 	case OPT_LIMIT:
 		return take_limit(&c->limits, value);
-	case OPT_RATE_LIMIT:
-		c->options.rate_limit = true;
-		return true;
 	case OPT_STRICT:
 	case OPT_NO_STRICT:
 		c->options.lenient = option == OPT_NO_STRICT;
@@ -296,7 +291,6 @@ int main(int argc, char **argv)
 	}
 	pd_double_init(&d, &c.options);
 	d.limits = c.limits;
-	d.bucket = (double)d.limits.burst_bytes;
 	if (open_files(&d, &c) == 0)
 		rc = serve(&d, &c);
 	if (d.log != NULL)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of one profile: unpack, rate limit, the server's checks, ours, split, store. Called by
+ * The way of one profile: unpack, burst, the server's checks, ours, split, store. Called by
  * envelope.c for Push and by ingest.c for /ingest.
  */
 #include <string.h>
 
 #include "test/pyroscope/codec.h"
 #include "test/pyroscope/double.h"
-
-#define NS_PER_S 1e9
 
 /* Go's humanize.IBytes for the sizes that occur. */
 static void add_size(struct pd_text *out, size_t bytes)
@@ -21,34 +19,15 @@ static void add_size(struct pd_text *out, size_t bytes)
 		pd_text_addf(out, "%.1f MiB", (double)bytes / (1024 * 1024));
 }
 
-static bool bucket_takes(struct pd_double *d, size_t bytes)
-{
-	int64_t now = pd_double_now(d);
-	double burst = (double)d->limits.burst_bytes;
-
-	/* More than the burst never passes, however long the client waits. */
-	if (bytes > d->limits.burst_bytes)
-		return false;
-	if (!d->options.rate_limit)
-		return true;
-	d->bucket += (double)(now - d->bucket_ns) / NS_PER_S * (double)d->limits.rate_bytes;
-	d->bucket_ns = now;
-	if (d->bucket > burst)
-		d->bucket = burst;
-	if ((double)bytes > d->bucket)
-		return false;
-	d->bucket -= (double)bytes;
-	return true;
-}
-
-static int check_rate(struct pd_double *d, const struct pd_record *r, struct pd_error *e)
+static int check_rate(const struct pd_double *d, const struct pd_record *r, struct pd_error *e)
 {
 	size_t bytes = r->raw.len;
 	struct pd_text message = {0};
 
 	for (size_t i = 0; i < r->labels.len; i++)
 		bytes += r->labels.at[i].name.len + r->labels.at[i].value.len;
-	if (bucket_takes(d, bytes))
+	/* More than the burst never passes, however long the client waits. */
+	if (bytes <= d->limits.burst_bytes)
 		return 0;
 	pd_text_adds(&message, "push rate limit (");
 	add_size(&message, d->limits.rate_bytes);
@@ -102,13 +81,12 @@ static int unpack(const struct pd_double *d, struct pd_bytes raw, struct pd_reco
 	return undecodable(e, "gzip: invalid data");
 }
 
-/* An empty name is not a missing one: the default comes beside it, and the set is refused later. */
+/* An empty name is not a missing one: no default takes its place, and the set is refused later. */
 static void take_labels(const struct pd_delivery *in, struct pd_record *r)
 {
 	r->labels = pd_labels_copy(&r->arena, in->labels, 1);
-	if (pd_labels_get(r->labels, "service_name").len == 0) {
-		r->losses.default_service_names +=
-			!pd_labels_has(r->labels, pd_bytes_of("service_name"));
+	if (!pd_labels_has(r->labels, pd_bytes_of("service_name"))) {
+		r->losses.default_service_names++;
 		pd_labels_add(&r->labels, "service_name", pd_bytes_of("unknown_service"));
 	}
 	pd_labels_sort(&r->labels);

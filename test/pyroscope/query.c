@@ -50,8 +50,6 @@ static int read_time(struct query *q, bool required)
 		return invalid(q, "missing time range in the query");
 	if (s->start_ms > s->end_ms)
 		return invalid(q, "query start time is after end time");
-	if (s->end_ms - s->start_ms > q->d->limits.query_ms)
-		return invalid(q, "the query time range exceeds the limit (max_query_length)");
 	return 0;
 }
 
@@ -272,9 +270,13 @@ static int read_merge(struct query *q, struct merge *m)
 	for (size_t i = 0; i < m->type.len; i++)
 		colons += m->type.at[i] == ':';
 	if (colons != 4)
-		return invalid(q, "profile-type selection must be of the form "
-				  "<name>:<sample-type>:<sample-unit>:<period-type>:<period-unit>");
-	if (check_ids(q, m->spans, 8, PD_UNKNOWN, "invalid span id length") != 0 ||
+		return pd_error_set(
+			&q->e, PD_INVALID_ARGUMENT, "query",
+			"profile-type selection must be of the form <name>:<sample-type>:"
+			"<sample-unit>:<period-type>:<period-unit>(:delta), got(%u): \"%.*s\"",
+			colons + 1, (int)m->type.len, (const char *)m->type.at);
+	if (check_ids(q, m->spans, 8, PD_UNKNOWN,
+		      "rpc error: code = Unknown desc = invalid span id length") != 0 ||
 	    check_ids(q, m->traces, 16, PD_INVALID_ARGUMENT, "invalid trace id length") != 0)
 		return -1;
 	if (json_array_size(m->spans) > 0 && json_array_size(m->traces) > 0)
@@ -310,7 +312,7 @@ static json_t *query_span_profile(struct query *q)
 
 static const struct {
 	const char *name;
-	json_t *(*answer)(struct query *q); /* NULL = error set */
+	json_t *(*answer)(struct query *q); /* NULL = refused */
 } calls[] = {
 	{"SelectMergeSpanProfile", query_span_profile},
 	{"SelectMergeStacktraces", query_stacktraces},
@@ -325,7 +327,6 @@ static json_t *answer(struct query *q, const char *name)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (strcmp(calls[i].name, name) == 0)
 			return calls[i].answer(q);
-	pd_error_set(&q->e, PD_UNIMPLEMENTED, "query", "the double has no %s", name);
 	return NULL;
 }
 
@@ -344,10 +345,15 @@ void pd_route_query(struct pd_double *d, const struct pd_request *in, struct pd_
 			invalid(&q, "unmarshal message: not a JSON object");
 		else
 			j = answer(&q, strrchr(in->path, '/') + 1);
-		if (j != NULL)
+		if (j != NULL) {
 			pd_response_json(out, j);
-		else
+		} else if (q.e.code != PD_OK) {
 			pd_response_error(out, &q.e);
+		} else {
+			out->status = 404;
+			out->type = "text/plain";
+			pd_text_adds(&out->body, "404 page not found\n");
+		}
 	}
 	json_decref(body);
 	pd_arena_fini(&q.arena);

@@ -16,8 +16,6 @@
 void pd_double_init(struct pd_double *d, const struct pd_options *options)
 {
 	*d = (struct pd_double){.options = *options, .limits = pd_limits_default};
-	d->bucket = (double)d->limits.burst_bytes;
-	d->bucket_ns = pd_double_now(d);
 	d->stats.rejected = json_object();
 	d->stats.statuses = json_object();
 	d->stats.reasons = json_array();

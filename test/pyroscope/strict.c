@@ -24,6 +24,9 @@ static int check_indexes(const struct pd_profile *p, struct pd_error *e)
 	    !pd_profile_has_string(p, p->keep_frames) ||
 	    !pd_profile_has_string(p, p->default_sample_type))
 		return strict(e, "profile string index out of range", 0);
+	for (size_t i = 0; i < p->functions; i++)
+		if (p->function[i].name < 0)
+			return strict(e, "function name below 0", i);
 	for (size_t i = 0; i < p->comments; i++)
 		if (!pd_profile_has_string(p, p->comment[i]))
 			return strict(e, "comment string index out of range", i);

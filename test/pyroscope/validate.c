@@ -26,7 +26,6 @@ const struct pd_limits pd_limits_default = {
 	.body_bytes = 256U << 20,
 	.older_ns = 3600 * NS_PER_S,
 	.newer_ns = 600 * NS_PER_S,
-	.query_ms = INT64_C(24) * 3600 * 1000,
 	.stored_bytes = 512U << 20,
 };
 
@@ -165,7 +164,8 @@ static int check_string_indexes(const struct pd_profile *p, struct pd_error *e)
 			    !pd_profile_has_string(p, p->sample[i].label[j].str))
 				return malformed(e, "sample label string index out of range");
 	for (size_t i = 0; i < p->functions; i++) {
-		if (!pd_profile_has_string(p, p->function[i].name))
+		/* The server overlooks a name below 0. */
+		if (p->function[i].name >= 0 && !pd_profile_has_string(p, p->function[i].name))
 			return malformed(e, "function name string index out of range");
 		if (!pd_profile_has_string(p, p->function[i].system_name))
 			return malformed(e, "function system name string index out of range");
