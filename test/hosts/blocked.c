@@ -3,7 +3,7 @@
  * A program with the classic signal thread: every signal is blocked in every thread, and one thread
  * waits for all of them. It works between its waits, inside a span, so that a profiler's signal has
  * every chance to be waiting there. Prints what the waits returned.
- * Usage: blocked sigwait|sigwaitinfo|sigtimedwait|signalfd|ppoll
+ * Usage: blocked sigwait|ppoll
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "test/common/take.h"
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
 
@@ -37,17 +36,6 @@ static void *keep_busy(void *arg)
 	return arg;
 }
 
-static int take(void)
-{
-	if (strcmp(how, "sigwaitinfo") == 0)
-		return take_by_sigwaitinfo(&all);
-	if (strcmp(how, "signalfd") == 0)
-		return take_by_signalfd(&all);
-	if (strcmp(how, "sigtimedwait") == 0)
-		return take_by_sigtimedwait(&all);
-	return take_by_sigwait(&all);
-}
-
 /* Nothing is on its way, and a wait with a deadline ends when it should, without a signal. */
 static void wait_for_nothing(void)
 {
@@ -61,12 +49,15 @@ static void wait_for_nothing(void)
 
 static void *take_signals(void *arg)
 {
+	int signo;
+
 	for (int i = 0; i < ROUNDS; i++) {
 		spend("between waits", 50);
 		wait_for_nothing();
 		spend("between waits", 50);
 		kill(getpid(), i % 2 == 0 ? SIGUSR1 : SIGTERM);
-		printf("took %d\n", take());
+		HOST_CHECK(sigwait(&all, &signo) == 0);
+		printf("took %d\n", signo);
 	}
 	stop = 1;
 	return arg;

@@ -10,7 +10,7 @@ HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
 HOSTS_WITH_FIXTURE := alternate blocked busy close_fds context ending family forgetful fork_list forks handlers inheritor itimer labels leaves names outside pending \
 	pointers race_free requests sandbox setxid small_stack spawn spend \
-	taker tasks threads urgent vfork_mask waits
+	taker tasks threads vfork_mask waits
 HOSTS_WITH_SDK := prefork spans
 
 $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))
@@ -20,6 +20,7 @@ HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
 HOST_LIBS_reload = -ldl
+HOST_LIBS_goshared = -ldl
 HOST_LIBS_fork_list += -ldl
 HOST_LIBS_absent = -ldl -Wl,--no-as-needed -labsent $(HOST_RPATH)
 HOST_LIBS_loading = -ldl -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/..'
@@ -64,6 +65,21 @@ $(EXPORTER_STUB): test/hosts/lib/exporter_stub.c sampler/region/region.h sampler
 	$(Q)$(CC) $(CPPFLAGS_ALL) -std=gnu11 -O2 -g -Wall -Wextra -o $@ $<
 
 TEST_PROGRAMS += $(EXPORTER_STUB)
+
+# A Go program with cgo, and a Go library.
+GO_BUILD = CGO_ENABLED=1 GOFLAGS=-mod=mod GO111MODULE=off go build -trimpath
+
+$(B)/test/go/libshared.so: test/hosts/go/shared/shared.go
+	@mkdir -p $(@D)
+	$(call say,GO,$@)
+	$(Q)$(GO_BUILD) -buildmode=c-shared -o $@ $<
+
+$(B)/test/go/host: test/hosts/go/host/host.go
+	@mkdir -p $(@D)
+	$(call say,GO,$@)
+	$(Q)$(GO_BUILD) -o $@ $<
+
+TEST_PROGRAMS += $(addprefix $(B)/test/go/,libshared.so host)
 
 # The same program, out of the loader's reach.
 $(B)/test/hosts/static: test/hosts/plain.c test/hosts/host.h
