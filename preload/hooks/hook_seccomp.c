@@ -31,7 +31,7 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
 #include "sampler/base/seccomp.h"
-#include "sampler/context/process_context.h"
+#include "sampler/context/foreign_context.h"
 
 /* Linux 5.0; headers may be older. */
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER

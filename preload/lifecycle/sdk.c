@@ -12,7 +12,6 @@
 #include "sampler/base/text.h"
 #include "sampler/config/config.h"
 #include "sampler/context/foreign_context.h"
-#include "sampler/context/process_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/region/region.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Defines the variable otel_thread_ctx_v1 and finds the calling thread's one; and sets up what handlers read of
- * other publishers. Context: APP.
+ * Defines the variable otel_thread_ctx_v1 and finds the calling thread's one; sets up what handlers read of
+ * other publishers; and finds and reads their process context. Context: APP.
  *
  * Readers know a variable that is found by a TLS descriptor (R_X86_64_TLSDESC, R_AARCH64_TLSDESC),
  * and some know no other form. GCC 12 makes one on x86-64 only with an option that applies to a
@@ -12,9 +12,18 @@
  */
 #include "sampler/context/foreign_context.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "sampler/base/arch_sig.h"
+#include "sampler/base/arena.h"
 #include "sampler/base/compiler.h"
-#include "sampler/context/process_context.h"
+#include "sampler/base/readable_sig.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/base/text.h"
 
 extern __thread void *_Atomic otel_thread_ctx_v1;
 SP_EXPORT __thread void *_Atomic otel_thread_ctx_v1;
@@ -67,6 +76,310 @@ __asm__(".pushsection .text\n"
 #error "TLS descriptors are written for x86-64 and aarch64"
 #endif
 
+#define PIECE 2048U
+
+/* The begin of the name, behind the five fields before it; NULL if there is none. */
+static const char *name_of(const char *line, const char *end)
+{
+	for (unsigned field = 0; field < 5; field++) {
+		line = memchr(line, ' ', (size_t)(end - line));
+		if (line == NULL)
+			return NULL;
+		line++;
+	}
+	while (line < end && *line == ' ')
+		line++;
+	return line;
+}
+
+static bool begins(const char *name, const char *end, const char *with)
+{
+	size_t len = strlen(with);
+
+	return (size_t)(end - name) >= len && memcmp(name, with, len) == 0;
+}
+
+bool sp_process_maps_line(const char *line, size_t len, uintptr_t *at)
+{
+	const char *end = line + len;
+	const char *name = name_of(line, end);
+	const char *rights = memchr(line, ' ', len);
+	uint64_t start = 0;
+
+	if (name == NULL || rights == NULL || end - rights < 5 || rights[3] == 'x')
+		return false;
+	if (!begins(name, end, "[anon_shmem:" SP_PROCESS_CONTEXT_NAME "]") &&
+	    !begins(name, end, "[anon:" SP_PROCESS_CONTEXT_NAME "]") &&
+	    !begins(name, end, "/memfd:" SP_PROCESS_CONTEXT_NAME))
+		return false;
+	if (!sp_text_number(&line, 16, &start))
+		return false;
+	*at = (uintptr_t)start;
+	return true;
+}
+
+/* Looks at all whole lines of text, and returns how many bytes they have. */
+static size_t look_at(const char *text, size_t have, uintptr_t except, uintptr_t *at)
+{
+	size_t done = 0;
+	const char *newline;
+
+	while (*at == 0 && (newline = memchr(text + done, '\n', have - done)) != NULL) {
+		(void)sp_process_maps_line(text + done, (size_t)(newline - text) - done, at);
+		if (*at == except)
+			*at = 0;
+		done = (size_t)(newline - text) + 1;
+	}
+	return done;
+}
+
+static int find_line(int fd, uintptr_t except, uintptr_t *at)
+{
+	char text[PIECE];
+	size_t have = 0;
+	size_t total = 0;
+	long got = 1;
+
+	while (*at == 0 && total < SP_PROCESS_MAPS_MAX) {
+		size_t done;
+
+		got = sp_syscall(SYS_read, fd, text + have, sizeof(text) - have);
+		if (got <= 0)
+			break;
+		total += (size_t)got;
+		have += (size_t)got;
+		done = look_at(text, have, except, at);
+		have -= done;
+		memmove(text, text + done, have);
+		/* a line that is longer has the name of a file */
+		if (have == sizeof(text))
+			have = 0;
+	}
+	if (got < 0)
+		return -errno;
+	return *at == 0 && got > 0 ? -E2BIG : 0;
+}
+
+int sp_process_maps_find(uintptr_t except, uintptr_t *at)
+{
+	int fd = (int)sp_syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int err;
+
+	*at = 0;
+	if (fd < 0)
+		return -errno;
+	err = find_line(fd, except, at);
+	(void)sp_syscall(SYS_close, fd);
+	return err;
+}
+
+#define PAYLOAD_MAX 65536U
+#define PAGE 4096U
+#define WORD 8U
+
+/* What is left of a message. */
+struct reader {
+	const uint8_t *at;
+	const uint8_t *end;
+};
+
+static bool varint(struct reader *r, uint64_t *out)
+{
+	*out = 0;
+	for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
+		uint8_t byte = *r->at++;
+
+		*out |= (uint64_t)(byte & 0x7fU) << shift;
+		if (byte < 0x80)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of a value without a length of its own; by wire type. */
+static bool skip_value(struct reader *r, unsigned type)
+{
+	uint64_t unused;
+	size_t bytes = type == 1 ? 8 : 4;
+
+	if (type == 0)
+		return varint(r, &unused);
+	if ((type != 1 && type != 5) || (size_t)(r->end - r->at) < bytes)
+		return false;
+	r->at += bytes;
+	return true;
+}
+
+/* The next field with a length: its number and its bytes. False at the end, or of what is broken. */
+static bool next_field(struct reader *r, uint64_t *number, struct reader *value)
+{
+	uint64_t key;
+	uint64_t len;
+
+	while (varint(r, &key)) {
+		*number = key >> 3;
+		if ((key & 7) != 2) {
+			if (!skip_value(r, key & 7))
+				return false;
+			continue;
+		}
+		if (!varint(r, &len) || len > (uint64_t)(r->end - r->at))
+			return false;
+		*value = (struct reader){r->at, r->at + len};
+		r->at += len;
+		return true;
+	}
+	return false;
+}
+
+/* The first field of that number. */
+static bool find_field(struct reader r, uint64_t wanted, struct reader *value)
+{
+	uint64_t number;
+
+	while (next_field(&r, &number, value))
+		if (number == wanted)
+			return true;
+	return false;
+}
+
+static bool is_text(const struct reader *r, const char *text)
+{
+	return (size_t)(r->end - r->at) == strlen(text) && memcmp(r->at, text, strlen(text)) == 0;
+}
+
+/* The place of a name for the local root in an AnyValue with an ArrayValue of strings. */
+static int place_in(struct reader any)
+{
+	struct reader array;
+	struct reader element;
+	struct reader name;
+	uint64_t number;
+	int place = -1;
+
+	if (!find_field(any, 5, &array))
+		return -1;
+	for (int i = 0; i < 256 && next_field(&array, &number, &element); i++) {
+		if (number == 1 && find_field(element, 1, &name) &&
+		    (is_text(&name, SP_PROCESS_CONTEXT_ROOT_NAME) ||
+		     is_text(&name, "datadog.local_root_span_id")))
+			place = i;
+	}
+	return place;
+}
+
+static bool is_clean(const struct reader *text)
+{
+	const char *from = (const char *)text->at;
+	size_t len = (size_t)(text->end - text->at);
+
+	return !sp_text_has_control(from, len) && sp_text_valid(from, len);
+}
+
+/* Of a Resource: the attribute's text. */
+static void copy_service(struct reader resource, char out[SP_PROCESS_CONTEXT_SERVICE_MAX])
+{
+	struct reader pair;
+	struct reader key;
+	struct reader any;
+	struct reader text;
+	uint64_t number;
+	size_t len;
+
+	while (next_field(&resource, &number, &pair)) {
+		if (number != 1 || !find_field(pair, 1, &key) || !is_text(&key, "service.name") ||
+		    !find_field(pair, 2, &any) || !find_field(any, 1, &text))
+			continue;
+		len = (size_t)(text.end - text.at);
+		if (len >= SP_PROCESS_CONTEXT_SERVICE_MAX || !is_clean(&text))
+			continue;
+		memcpy(out, text.at, len);
+		out[len] = '\0';
+	}
+}
+
+void sp_process_context_find_threads(const uint8_t *message, size_t bytes,
+				     struct sp_process_context_threads *out)
+{
+	struct reader r = {message, message + bytes};
+	struct reader pair;
+	struct reader key;
+	struct reader any;
+	uint64_t number;
+
+	*out = (struct sp_process_context_threads){.published = false, .root_key = -1};
+	while (next_field(&r, &number, &pair)) {
+		if (number == 1)
+			copy_service(pair, out->service);
+		if (number != 2 || !find_field(pair, 1, &key))
+			continue;
+		if (is_text(&key, "threadlocal.schema_version"))
+			out->published = true;
+		if (!is_text(&key, "threadlocal.attribute_key_map") || !find_field(pair, 2, &any))
+			continue;
+		out->published = true;
+		out->root_key = place_in(any);
+	}
+}
+
+static bool may_read(uintptr_t at, size_t bytes)
+{
+	for (uintptr_t page = at; page < at + bytes; page += PAGE)
+		if (!sp_readable(page))
+			return false;
+	return bytes >= WORD && sp_readable(at + bytes - WORD);
+}
+
+/* Of somebody else, so sanitizers know nothing of it. */
+SP_RAW static void copy_memory(void *to, uintptr_t at, size_t bytes)
+{
+	const volatile uint8_t *from = (const volatile uint8_t *)at;
+
+	for (size_t i = 0; i < bytes; i++)
+		((uint8_t *)to)[i] = from[i];
+}
+
+static void read_message(const struct sp_process_context *c, struct sp_process_context_threads *out)
+{
+	size_t bytes = c->payload_bytes;
+	uint8_t *message;
+
+	if (c->version != SP_PROCESS_CONTEXT_VERSION || bytes == 0 || bytes > PAYLOAD_MAX ||
+	    atomic_load_explicit(&c->published_ns, memory_order_relaxed) == 0 ||
+	    !may_read((uintptr_t)c->payload, bytes))
+		return;
+	message = sp_arena_map(PAYLOAD_MAX);
+	if (message == NULL)
+		return;
+	copy_memory(message, (uintptr_t)c->payload, bytes);
+	sp_process_context_find_threads(message, bytes, out);
+	sp_arena_unmap(message, PAYLOAD_MAX);
+}
+
+static bool read_header(uintptr_t at, struct sp_process_context *header)
+{
+	if (!may_read(at, sizeof(*header)))
+		return false;
+	copy_memory(header, at, sizeof(*header));
+	return memcmp(header->signature, SP_PROCESS_CONTEXT_NAME, sizeof(header->signature)) == 0;
+}
+
+bool sp_process_context_is_at(uintptr_t at)
+{
+	struct sp_process_context header;
+
+	return read_header(at, &header);
+}
+
+void sp_process_context_read(uintptr_t at, struct sp_process_context_threads *out)
+{
+	struct sp_process_context header;
+
+	*out = (struct sp_process_context_threads){.published = false, .root_key = -1};
+	if (read_header(at, &header))
+		read_message(&header, out);
+}
+
 /* Each reads the memory map of the process. */
 #define LOOKS_MAX 4U
 
@@ -91,14 +404,28 @@ void sp_foreign_context_set_root_key(int key)
 	atomic_store_explicit(&sp_foreign_context_root_key, key, memory_order_relaxed);
 }
 
+struct sp_process_context *_Atomic sp_process_context_own;
+
+bool sp_process_context_find_other(uintptr_t *at)
+{
+	uintptr_t own =
+		(uintptr_t)atomic_load_explicit(&sp_process_context_own, memory_order_relaxed);
+
+	return sp_process_maps_find(own, at) == 0 && *at != 0;
+}
+
 void sp_foreign_context_look(void)
 {
 	static unsigned looks;
+	struct sp_process_context_threads threads = {.root_key = -1};
+	uintptr_t at;
 
 	if (looks == LOOKS_MAX ||
 	    !atomic_load_explicit(&sp_foreign_context_seen, memory_order_relaxed) ||
 	    atomic_load_explicit(&sp_foreign_context_root_key, memory_order_relaxed) >= 0)
 		return;
 	looks++;
-	sp_foreign_context_set_root_key(sp_process_context_root_key());
+	if (sp_process_context_find_other(&at))
+		sp_process_context_read(at, &threads);
+	sp_foreign_context_set_root_key(threads.root_key);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The record and the thread-local variable of the thread context (thread_context.h), and reading what another
- * library of the program publishes there: the ids of the span that the interrupted thread works for, without a
- * hook.
+ * OpenTelemetry's thread context (OTEP 4947) and process context (OTEP 4719) as readers know them: a record of
+ * each thread with the ids of its active span, found by the thread-local variable otel_thread_ctx_v1; and a
+ * mapping named OTEL_CTX, one per process, that tells which resource the process is, and what the attributes of
+ * the records mean. Its message is ProcessContext of opentelemetry-proto 1.11. Then, what another library of
+ * the program publishes there: the ids of the span that the interrupted thread works for, without a hook.
  *
- * Such a record is memory of others, found by a pointer of others. The kernel is asked whether it can
- * be read, unless it lies in thread-local storage that every thread has from its begin to its end.
+ * All of that is memory of others, which may change or go while it is read. The kernel is asked whether it can
+ * be read, unless it lies in thread-local storage that every thread has from its begin to its end; and each
+ * length is checked.
  */
 #ifndef SP_FOREIGN_CONTEXT_H
 #define SP_FOREIGN_CONTEXT_H
@@ -90,5 +93,63 @@ extern _Atomic bool sp_foreign_context_seen;
  */
 SP_SIGSAFE bool sp_foreign_context_read(const struct sp_context_record *own,
 					struct sp_foreign_ids *out);
+
+/* The name of the mapping, and what its header begins with, in the byte order of the machine. */
+#define SP_PROCESS_CONTEXT_NAME "OTEL_CTX"
+struct sp_process_context {
+	char signature[8];
+	uint32_t version;
+	uint32_t payload_bytes;
+	_Atomic uint64_t published_ns; /* CLOCK_BOOTTIME; 0 = not valid now */
+	uint64_t payload;              /* its address in this process */
+};
+#define SP_PROCESS_CONTEXT_VERSION 2U
+
+/* Ours, while this process publishes; NULL otherwise. Any context. */
+extern struct sp_process_context *_Atomic sp_process_context_own;
+
+/*
+ * APP. Whether somebody else's mapping is there, and where; also one that was made without the C library, of
+ * which no hook heard. Reads /proc/self/maps, some 1 us for each mapping, and at most 5,000 of them.
+ */
+bool sp_process_context_find_other(uintptr_t *at);
+
+/* The name of the attribute that holds the local root's span id. */
+#define SP_PROCESS_CONTEXT_ROOT_NAME "pyroscope.profile.id"
+
+/*
+ * Reads at most so much, some 5,000 mappings: the kernel needs about 1 us for each, and a thread of
+ * the host waits for it.
+ */
+#define SP_PROCESS_MAPS_MAX 524288U
+
+/*
+ * *at is where such a mapping begins, except one at that address; 0 = there is none. 0, -E2BIG if
+ * there are too many mappings to tell, or why they cannot be read. errno is not preserved.
+ */
+int sp_process_maps_find(uintptr_t except, uintptr_t *at);
+
+/* Whether a line, without its newline, is of such a mapping, and where that begins. */
+bool sp_process_maps_line(const char *line, size_t len, uintptr_t *at);
+
+/* With the NUL; longer ones are left out. */
+#define SP_PROCESS_CONTEXT_SERVICE_MAX 256U
+
+/* What a process context says of the thread context, and of whom. */
+struct sp_process_context_threads {
+	bool published;
+	char service[SP_PROCESS_CONTEXT_SERVICE_MAX]; /* service.name; "" = none, or no text */
+	int root_key; /* which attribute holds the local root's span id; negative = none */
+};
+
+/* Of a message, whatever its bytes are. */
+void sp_process_context_find_threads(const uint8_t *message, size_t bytes,
+				     struct sp_process_context_threads *out);
+
+/* APP. Whether that memory begins as a process context does. errno is not preserved. */
+bool sp_process_context_is_at(uintptr_t at);
+
+/* APP. Of the process context at that address, if there is one. */
+void sp_process_context_read(uintptr_t at, struct sp_process_context_threads *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the records of the thread context, and decides whether this process publishes
- * (thread_context.h). Context: APP, calling thread.
+ * Makes the process context, writes the records of the thread context, and decides whether this process
+ * publishes (thread_context.h). Context: APP, calling thread.
  *
  * A reader stops the thread between any two instructions. So a record is invalid while its ids
  * change, and only the compiler has to be kept from reordering.
@@ -10,13 +10,302 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "sampler/base/compiler.h"
 #include "sampler/base/log.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/config/config.h"
-#include "sampler/context/process_context.h"
+#include "sampler/context/foreign_context.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/thread_labels.h"
+
+/*
+ * The process context, made and removed step by step as OTEP 4719 orders, by raw system calls, as everything
+ * that the trial of a seccomp filter has to know (preload/exporter/trial.c).
+ */
+
+/* Another layout of the records would have another name: the OTEP says tls_v1, readers and writers know this. */
+#define SCHEMA "tlsdesc_v1_dev"
+/* The number of the attribute that holds the local root's span id. */
+#define ROOT_KEY 0U
+
+#define LENGTH_BYTES 2U
+#define LENGTH_MAX 16383U                               /* of two bytes with seven bits each */
+#define BYTES_OF(number) ((uint8_t)((number) << 3 | 2)) /* the key of a field with a length */
+
+/* opentelemetry/proto: field numbers */
+enum {
+	RESOURCE = 1,
+	ATTRIBUTE = 2,
+	RESOURCE_ATTRIBUTE = 1,
+	KEY = 1,
+	VALUE = 2,
+	STRING_VALUE = 1,
+	ARRAY_VALUE = 5,
+	ARRAY_VALUES = 1,
+};
+
+struct writer {
+	uint8_t *at;
+	uint8_t *end;
+	bool full;
+};
+
+/* Begins a field with a length. Returns where it begins, for end_field(). */
+static uint8_t *begin_field(struct writer *w, unsigned number)
+{
+	uint8_t *start = w->at;
+
+	if (w->full || w->end - w->at < (ptrdiff_t)(1 + LENGTH_BYTES)) {
+		w->full = true;
+		return start;
+	}
+	*w->at = BYTES_OF(number);
+	w->at += 1 + LENGTH_BYTES;
+	return start;
+}
+
+static void end_field(struct writer *w, uint8_t *start)
+{
+	size_t len;
+
+	if (w->full)
+		return;
+	len = (size_t)(w->at - start) - 1 - LENGTH_BYTES;
+	if (len > LENGTH_MAX) {
+		w->full = true;
+		return;
+	}
+	start[1] = (uint8_t)(len | 0x80U);
+	start[2] = (uint8_t)(len >> 7);
+}
+
+/* is_encoded: %xx stands for a byte, in a form that was checked (config_parse.c). */
+static void put_text(struct writer *w, unsigned number, const char *text, size_t len,
+		     bool is_encoded)
+{
+	uint8_t *start = begin_field(w, number);
+
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		if (is_encoded && c == '%' && i + 2 < len) {
+			c = (char)(sp_text_digit(text[i + 1]) << 4 | sp_text_digit(text[i + 2]));
+			i += 2;
+		}
+		if (w->at == w->end) {
+			w->full = true;
+			return;
+		}
+		*w->at++ = (uint8_t)c;
+	}
+	end_field(w, start);
+}
+
+/* A KeyValue with a text, or with a list of one. What does not fit is left out, whole. */
+static void put_pair(struct writer *w, unsigned number, const struct sp_text_pair *p,
+		     bool is_encoded, bool is_list)
+{
+	static const uint8_t around[] = {VALUE, ARRAY_VALUE, ARRAY_VALUES};
+	const unsigned depth = is_list ? SP_ARRAY_LEN(around) : 1;
+	uint8_t *start = begin_field(w, number);
+	uint8_t *field[SP_ARRAY_LEN(around)];
+
+	put_text(w, KEY, p->key, p->key_len, is_encoded);
+	for (unsigned i = 0; i < depth; i++)
+		field[i] = begin_field(w, around[i]);
+	put_text(w, STRING_VALUE, p->value, p->value_len, is_encoded);
+	for (unsigned i = depth; i-- > 0;)
+		end_field(w, field[i]);
+	end_field(w, start);
+	if (w->full) {
+		w->at = start;
+		w->full = false;
+	}
+}
+
+static struct sp_text_pair pair_of(const char *key, const char *value)
+{
+	return (struct sp_text_pair){.key = key,
+				     .key_len = strlen(key),
+				     .value = value != NULL ? value : "",
+				     .value_len = value != NULL ? strlen(value) : 0};
+}
+
+static bool is_key(const struct sp_text_pair *p, const char *key)
+{
+	return strlen(key) == p->key_len && memcmp(p->key, key, p->key_len) == 0;
+}
+
+/*
+ * OTEL_RESOURCE_ATTRIBUTES but for service.name, which other variables may override; and the keys that every
+ * reader of today wants to find, if need be with an empty value.
+ */
+static void put_resource(struct writer *w, const struct sp_config *config, const char *instance)
+{
+	static const char *const always[] = {
+		"service.instance.id", "service.version",        "deployment.environment.name",
+		"telemetry.sdk.name",  "telemetry.sdk.language", "telemetry.sdk.version",
+	};
+	const char *list = config->resource_attributes;
+	struct sp_text_pair p = pair_of("service.name", config->service_name);
+	uint8_t *start = begin_field(w, RESOURCE);
+	uint32_t has = 0;
+
+	put_pair(w, RESOURCE_ATTRIBUTE, &p, false, false);
+	while (list != NULL && sp_text_next_pair(&list, &p)) {
+		if (p.value == NULL || is_key(&p, "service.name"))
+			continue;
+		put_pair(w, RESOURCE_ATTRIBUTE, &p, true, false);
+		for (unsigned i = 0; i < SP_ARRAY_LEN(always); i++)
+			has |= is_key(&p, always[i]) ? 1U << i : 0;
+	}
+	for (unsigned i = 0; i < SP_ARRAY_LEN(always); i++) {
+		p = pair_of(always[i], i == 0 ? instance : "");
+		if ((has & 1U << i) == 0)
+			put_pair(w, RESOURCE_ATTRIBUTE, &p, false, false);
+	}
+	end_field(w, start);
+}
+
+size_t sp_process_context_encode(const struct sp_config *config, const char *instance, uint8_t *out,
+				 size_t cap)
+{
+	const struct sp_text_pair schema = pair_of("threadlocal.schema_version", SCHEMA);
+	const struct sp_text_pair map =
+		pair_of("threadlocal.attribute_key_map", SP_PROCESS_CONTEXT_ROOT_NAME);
+	struct writer w = {.at = out, .end = out + cap};
+
+	/* first, so that they always fit */
+	put_pair(&w, ATTRIBUTE, &schema, false, false);
+	put_pair(&w, ATTRIBUTE, &map, false, true);
+	put_resource(&w, config, instance);
+	return (size_t)(w.at - out);
+}
+
+/* Pages that are not touched cost nothing; most messages need one. */
+#define BYTES 16384U
+
+/* linux/memfd.h, linux/random.h; headers may be older. */
+#define NO_EXEC_SEAL 0x0008U
+#define DO_NOT_WAIT 1U
+
+static _Atomic bool others; /* the program made one itself */
+
+/*
+ * A private mapping of a file with the name, because kernels without CONFIG_ANON_VMA_NAME show no
+ * other name. Making a file larger than the limit of files raises SIGXFSZ, which by default ends the process.
+ */
+static struct sp_process_context *map(void)
+{
+	struct rlimit limit;
+	void *at = MAP_FAILED;
+	long fd;
+
+	if (sp_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0 ||
+	    (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < BYTES))
+		return NULL;
+	fd = sp_syscall(SYS_memfd_create, SP_PROCESS_CONTEXT_NAME,
+			MFD_CLOEXEC | MFD_ALLOW_SEALING | NO_EXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = sp_syscall(SYS_memfd_create, SP_PROCESS_CONTEXT_NAME,
+				MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return NULL;
+	if (sp_syscall(SYS_ftruncate, (int)fd, (long)BYTES) == 0)
+		at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, (int)fd, 0);
+	(void)sp_syscall(SYS_close, (int)fd);
+	/* A child would be taken for its parent. */
+	if (at != MAP_FAILED && sp_syscall(SYS_madvise, at, (long)BYTES, MADV_DONTFORK) != 0) {
+		(void)munmap(at, BYTES);
+		at = MAP_FAILED;
+	}
+	return at != MAP_FAILED ? at : NULL;
+}
+
+/* Random bytes as a UUID of version 4; "" if the kernel has none yet. */
+static void make_instance(char out[37])
+{
+	uint8_t random[16];
+	char hex[2 * sizeof(random) + 1];
+	size_t n = 0;
+
+	out[0] = '\0';
+	if (sp_syscall(SYS_getrandom, random, sizeof(random), DO_NOT_WAIT) != (long)sizeof(random))
+		return;
+	random[6] = (uint8_t)((random[6] & 0x0fU) | 0x40U);
+	random[8] = (uint8_t)((random[8] & 0x3fU) | 0x80U);
+	sp_text_hex(hex, random, sizeof(random));
+	for (size_t i = 0; i < sizeof(hex) - 1; i++) {
+		if (i == 8 || i == 12 || i == 16 || i == 20)
+			out[n++] = '-';
+		out[n++] = hex[i];
+	}
+	out[n] = '\0';
+}
+
+static void fill(struct sp_process_context *c, const struct sp_config *config)
+{
+	struct timespec now = {0, 0};
+	char instance[37];
+	uint8_t *payload = (uint8_t *)(c + 1);
+
+	make_instance(instance);
+	memcpy(c->signature, SP_PROCESS_CONTEXT_NAME, sizeof(c->signature));
+	c->version = SP_PROCESS_CONTEXT_VERSION;
+	c->payload = (uintptr_t)payload;
+	c->payload_bytes =
+		(uint32_t)sp_process_context_encode(config, instance, payload, BYTES - sizeof(*c));
+	(void)clock_gettime(CLOCK_BOOTTIME, &now);
+	/* Last of all: a reader takes the rest for written when it sees a time. */
+	atomic_store_explicit(&c->published_ns,
+			      (uint64_t)now.tv_sec * SP_NS_PER_S + (uint64_t)now.tv_nsec + 1,
+			      memory_order_release);
+}
+
+int sp_process_context_publish(const struct sp_config *config)
+{
+	struct sp_process_context *c;
+
+	if (sp_seccomp_is_on())
+		return -ENOSYS;
+	if (atomic_load_explicit(&others, memory_order_relaxed))
+		return -EEXIST;
+	c = map();
+	if (c == NULL)
+		return -ENOMEM;
+	fill(c, config);
+	/* Also where it changes nothing: a profiler may wait for this very call. */
+	(void)sp_syscall(SYS_prctl, SP_MEMORY_NAME_OPTION, SP_MEMORY_NAME_ANON, c, (long)BYTES,
+			 SP_PROCESS_CONTEXT_NAME);
+	atomic_store_explicit(&sp_process_context_own, c, memory_order_release);
+	return 0;
+}
+
+void sp_process_context_made_by_program(void)
+{
+	atomic_store_explicit(&others, true, memory_order_relaxed);
+}
+
+static void withdraw(void)
+{
+	struct sp_process_context *c =
+		atomic_exchange_explicit(&sp_process_context_own, NULL, memory_order_acq_rel);
+
+	if (c == NULL)
+		return;
+	atomic_store_explicit(&c->published_ns, 0, memory_order_seq_cst);
+	/* Below a filter it stays, and says that it is not valid. */
+	if (!sp_seccomp_is_on())
+		(void)munmap(c, BYTES);
+}
 
 #define FLAG_SAMPLED 1U /* a span that is not sampled is not recorded, and never gets here */
 
@@ -87,7 +376,7 @@ static void give_up(enum sp_region_context why)
 		atomic_store_explicit(&sp_thread_context_on, false, memory_order_relaxed);
 		return;
 	}
-	sp_process_context_withdraw();
+	withdraw();
 	next_turn();
 }
 
@@ -159,7 +448,7 @@ static bool show(struct sp_thread_context *c, uint32_t turn)
 	}
 	r->flags = FLAG_SAMPLED;
 	r->attributes = sizeof(*r) - offsetof(struct sp_context_record, key);
-	r->key = SP_PROCESS_CONTEXT_ROOT_KEY;
+	r->key = ROOT_KEY;
 	r->len = sizeof(r->root_id);
 	atomic_signal_fence(memory_order_release);
 	atomic_store_explicit(slot, r, memory_order_relaxed);
@@ -212,7 +501,7 @@ void sp_thread_context_clean(struct sp_thread_context *c)
 
 void sp_thread_context_forked(struct sp_thread_context *c)
 {
-	sp_process_context_forked();
+	atomic_store_explicit(&sp_process_context_own, NULL, memory_order_relaxed);
 	if (c != NULL)
 		sp_thread_context_ended(c);
 	next_turn();
@@ -229,7 +518,7 @@ bool sp_thread_context_stop(void)
 		return false;
 	if (sp_thread_context_state() <= SP_CONTEXT_PUBLISHED)
 		set_state(SP_CONTEXT_OFF);
-	sp_process_context_withdraw();
+	withdraw();
 	return true;
 }
 

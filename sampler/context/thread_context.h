@@ -3,7 +3,7 @@
  * The thread context of OpenTelemetry (OTEP 4947): a record per thread with the ids of its active
  * span, which profilers outside of the process, such as an eBPF profiler, read while they have
  * stopped the thread. They find it by the thread-local variable otel_thread_ctx_v1, and the meaning
- * of its attributes by the process context (process_context.h).
+ * of its attributes by the process context, of which there is one per process, and none in a forked child.
  *
  * The record is of the thread alone: nobody else writes there. A span that another thread ends
  * therefore stays in the record until the next change of its own thread. A manual label is no span,
@@ -20,6 +20,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
@@ -88,7 +89,7 @@ void sp_thread_context_forked(struct sp_thread_context *c);
 
 /*
  * APP, one thread at a time, now and then: if somebody else is found to publish a process context, ours
- * is withdrawn. Only the first call after ours was published takes time (process_context.h).
+ * is withdrawn. Only the first call after ours was published takes time: some 1 us for each mapping.
  */
 void sp_thread_context_look(void);
 
@@ -103,5 +104,18 @@ void sp_thread_context_invalidate(struct sp_thread_context *c);
 /* Any context. Who publishes; and the same for the status file, which also says who is read. */
 enum sp_region_context sp_thread_context_state(void);
 enum sp_region_context sp_thread_context_told(void);
+
+/* Any context. The program gave memory that name: ours is not made any more. */
+void sp_process_context_made_by_program(void);
+
+/* Makes the mapping. 0; -EEXIST if the program is known to have its own; or what the kernel said. */
+int sp_process_context_publish(const struct sp_config *config);
+
+/*
+ * The message ProcessContext for that configuration, at most cap bytes: what does not fit is left
+ * out. instance: a UUID, for a resource that has no service.instance.id. Returns its length.
+ */
+size_t sp_process_context_encode(const struct sp_config *config, const char *instance, uint8_t *out,
+				 size_t cap);
 
 #endif

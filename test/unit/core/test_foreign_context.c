@@ -11,7 +11,6 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/config/config.h"
-#include "sampler/context/process_context.h"
 #include "sampler/context/thread_context.h"
 
 #define PAGE 4096
@@ -403,11 +402,15 @@ Test(foreign_context, believes_no_size_of_a_message)
 Test(foreign_context, reads_the_process_context_of_the_process)
 {
 	const struct sp_config config = {.service_name = "unit"};
+	struct sp_process_context_threads threads;
+	uintptr_t at = 0;
 
-	cr_expect_lt(sp_process_context_root_key(), 0);
+	cr_expect_not(sp_process_context_find_other(&at));
 	cr_assert_eq(sp_process_context_publish(&config), 0);
-	cr_expect_lt(sp_process_context_root_key(), 0, "it is our own");
+	cr_expect_not(sp_process_context_find_other(&at), "it is our own");
 	/* as a forked child forgets it, so that it is somebody else's */
-	sp_process_context_forked();
-	cr_expect_eq(sp_process_context_root_key(), 0);
+	sp_thread_context_forked(NULL);
+	cr_assert(sp_process_context_find_other(&at));
+	sp_process_context_read(at, &threads);
+	cr_expect_eq(threads.root_key, 0);
 }

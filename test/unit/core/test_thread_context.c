@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "sampler/context/foreign_context.h"
-#include "sampler/context/process_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/span/span.h"
 #include "test/unit/core/span_host.h"
