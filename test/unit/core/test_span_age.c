@@ -131,6 +131,40 @@ Test(span_age, of_a_full_table_makes_room_for_new_ones)
 	cr_assert_eq(sp_span_table_count(), SP_SPANS_MAX);
 }
 
+/* An object whose place in the index is that of others: as in test_span_table.c. */
+static const void *object_hashing_alike(uint64_t n)
+{
+	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t inverse = factor;
+	uint64_t key;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - factor * inverse;
+	do
+		key = (UINT64_C(9) << 40 | (n += UINT64_C(1) << 16)) * inverse;
+	while ((key & SP_SPAN_BY_ID) != 0);
+	return (const void *)(uintptr_t)key;
+}
+
+Test(span_age, of_a_table_without_a_place_for_an_object_makes_room_for_it)
+{
+	struct sp_span_start s = start_of(1);
+
+	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++) {
+		struct sp_span_record r = {.span_id = (n + 1000) * UINT64_C(0x9e3779b97f4a7c15),
+					   .handle = (uintptr_t)object_hashing_alike(n),
+					   .start_ns = wall_ns() - 2 * SP_SPAN_AGE_CROWDED_NS,
+					   .thread = SP_SPAN_NO_THREAD};
+
+		cr_assert_eq(sp_span_table_add(&r), 0);
+	}
+	s.handle = object_hashing_alike(SP_SPAN_WINDOW);
+
+	cr_assert(sp_span_started(&s));
+	cr_assert_eq(active(), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_TABLE_FULL), 0);
+}
+
 Test(span_age, of_a_full_table_spares_what_is_young)
 {
 	(void)fill(SP_SPAN_AGE_CROWDED_NS - 20 * SECOND);
