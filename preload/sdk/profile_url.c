@@ -84,8 +84,11 @@ enum place {
 	SELECTOR, /* a string of a label selector, which is itself in a string of JSON */
 };
 
-/* In a string of JSON (u) or of a label selector (x). */
-static size_t escape(char out[6], unsigned char c, char control)
+/*
+ * In a string of JSON a control character is \u00xx, in one of a label selector \xxx. Returns how many
+ * characters stand for it.
+ */
+static size_t escape(char out[6], unsigned char c, bool is_json)
 {
 	static const char digits[] = "0123456789abcdef";
 	size_t n = 0;
@@ -96,11 +99,8 @@ static size_t escape(char out[6], unsigned char c, char control)
 		out[n++] = (char)c;
 		return n;
 	}
-	out[n++] = control;
-	if (control == 'u') {
-		out[n++] = '0';
-		out[n++] = '0';
-	}
+	memcpy(out + n, is_json ? "u00" : "x", is_json ? 3 : 1);
+	n += is_json ? 3 : 1;
 	out[n++] = digits[c >> 4];
 	out[n++] = digits[c & 15];
 	return n;
@@ -119,76 +119,52 @@ static const char *in_place_of(char c, enum place place)
 	return c == ',' ? "__gfc__" : c == '|' ? "__gfp__" : c == '#' ? "__gfh__" : NULL;
 }
 
-static void put_json(struct writer *w, const char *s, size_t n, bool is_json)
+static void put_char(struct writer *w, char c, enum place place)
 {
+	const char *other = in_place_of(c, place);
 	char encoded[3];
-	char json[6];
 
-	for (size_t i = 0; i < n; i++) {
-		size_t len = 1;
-
-		json[0] = s[i];
-		if (is_json)
-			len = escape(json, (unsigned char)s[i], 'u');
-		for (size_t j = 0; j < len; j++)
-			put(w, encoded, sp_text_percent(encoded, json[j]));
-	}
+	if (other != NULL)
+		put(w, other, strlen(other));
+	else
+		put(w, encoded, sp_text_percent(encoded, c));
 }
 
 static void put_text(struct writer *w, const char *s, size_t n, enum place place)
 {
 	char selector[6];
+	char json[6];
 
 	if (place == PLAIN) {
 		put(w, s, n);
 		return;
 	}
 	for (; n > 0 && !w->full; s++, n--) {
-		const char *other = in_place_of(*s, place);
 		size_t len = 1;
 
 		selector[0] = *s;
 		if (place == SELECTOR)
-			len = escape(selector, (unsigned char)*s, 'x');
-		if (other != NULL)
-			put(w, other, strlen(other));
-		else
-			put_json(w, selector, len, place >= JSON);
+			len = escape(selector, (unsigned char)*s, false);
+		for (size_t i = 0; i < len; i++) {
+			size_t m = 1;
+
+			json[0] = selector[i];
+			if (place >= JSON)
+				m = escape(json, (unsigned char)selector[i], true);
+			for (size_t k = 0; k < m; k++)
+				put_char(w, json[k], place);
+		}
 	}
 }
 
-struct pair {
-	const char *key;
-	size_t key_len;
-	const char *value;
-	size_t value_len;
-};
-
-/* The next item of k=v,k=v or k:v,k:v, whose form the configuration has checked. */
-static bool next_pair(const char **at, struct pair *p)
+static bool is(const char *word, const char *name, size_t n)
 {
-	size_t len;
-
-	*at += strspn(*at, ", ");
-	len = strcspn(*at, ",");
-	p->key = *at;
-	p->key_len = strcspn(*at, "=,");
-	if (p->key_len == len)
-		p->key_len = strcspn(*at, ":,");
-	if (p->key_len == len)
-		return false;
-	p->value = p->key + p->key_len + 1;
-	p->value_len = len - p->key_len - 1;
-	while (p->value_len > 0 && p->value[p->value_len - 1] == ' ')
-		p->value_len--;
-	*at += len;
-	return true;
+	return strlen(word) == n && memcmp(word, name, n) == 0;
 }
 
-static void put_label(struct writer *w, bool first, const struct pair *p)
+static void put_label(struct writer *w, bool first, const struct sp_text_pair *p)
 {
-	if (!first)
-		put_text(w, ",", 1, QUERY);
+	put_text(w, ",", first ? 0 : 1, QUERY);
 	put_text(w, p->key, p->key_len, QUERY);
 	put_text(w, "=\"", 2, QUERY);
 	put_text(w, p->value, p->value_len, QUERY);
@@ -196,27 +172,25 @@ static void put_label(struct writer *w, bool first, const struct pair *p)
 }
 
 /*
- * The label span_name, unless it is among the configured labels, and then those; an empty value
- * drops one.
+ * The label span_name, unless it is among the configured labels, and then those, whose form the configuration
+ * has checked; an empty value drops one.
  */
 static void put_labels_query(struct writer *w, const struct sp_profile_url *l)
 {
-	const struct pair own = {"span_name", 9, l->span_name, l->span_name_len};
-	const char *configured = l->baseline_labels != NULL ? l->baseline_labels : "";
-	const char *at = configured;
+	const struct sp_text_pair own = {"span_name", 9, l->span_name, l->span_name_len, '='};
+	const char *at = l->baseline_labels;
 	bool has_own = l->name_is_label;
 	bool first = true;
-	struct pair p;
+	struct sp_text_pair p;
 
-	while (next_pair(&at, &p)) {
-		if (p.key_len == own.key_len && memcmp(p.key, own.key, own.key_len) == 0)
-			has_own = false;
-	}
+	while (at != NULL && sp_text_next_pair(&at, &p))
+		has_own = has_own && !is(own.key, p.key, p.key_len);
 	if (has_own) {
 		put_label(w, first, &own);
 		first = false;
 	}
-	for (at = configured; next_pair(&at, &p);) {
+	at = l->baseline_labels;
+	while (at != NULL && sp_text_next_pair(&at, &p)) {
 		if (p.value_len == 0)
 			continue;
 		put_label(w, first, &p);
@@ -236,37 +210,33 @@ static void put_number(struct writer *w, uint64_t v)
 	put(w, buf + at, sizeof(buf) - at);
 }
 
-struct number {
-	const char *name;
-	uint64_t value;
-};
-
-static bool is(const char *word, const char *name, size_t n)
-{
-	return strlen(word) == n && memcmp(word, name, n) == 0;
-}
-
 static bool put_time(struct writer *w, const struct sp_profile_url *l, const char *name, size_t n)
 {
-	const struct number times[] = {
-		{"from", l->from_ns},
-		{"until", l->until_ns},
-		{"start", l->start_ns},
-		{"end", l->end_ns},
+	const struct {
+		const char *name;
+		uint64_t ns;
+	} times[] = {
+		{"from_", l->from_ns},
+		{"until_", l->until_ns},
+		{"start_", l->start_ns},
+		{"end_", l->end_ns},
 	};
-	const struct number units[] = {{"_ns", 1}, {"_ms", SP_NS_PER_MS}, {"_s", SP_NS_PER_S}};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(times); i++) {
 		size_t len = strlen(times[i].name);
+		const char *unit = name + len;
 
 		if (n < len || memcmp(times[i].name, name, len) != 0)
 			continue;
-		for (size_t u = 0; u < SP_ARRAY_LEN(units); u++) {
-			if (!is(units[u].name, name + len, n - len))
-				continue;
-			put_number(w, times[i].value / units[u].value);
-			return true;
-		}
+		if (is("ns", unit, n - len))
+			put_number(w, times[i].ns);
+		else if (is("ms", unit, n - len))
+			put_number(w, times[i].ns / SP_NS_PER_MS);
+		else if (is("s", unit, n - len))
+			put_number(w, times[i].ns / SP_NS_PER_S);
+		else
+			return false;
+		return true;
 	}
 	return false;
 }
