@@ -102,11 +102,7 @@ void otel_api_set_last_error(const char *text, size_t len);
 void otel_api_clear_last_error(void);
 
 /*
- * libopentelemetry_c_api.so as the adapter uses it. Which copy, and then what it
- * is asked about spans and contexts; its last error, which these questions would change, is preserved.
- * APP context.
- *
- * Plugins that are opened with RTLD_LOCAL may each bring a copy of the SDK, with code and handles of its
+ * Which copy. Plugins that are opened with RTLD_LOCAL may each bring a copy of the SDK, with code and handles of its
  * own. We are in the global scope, so the calls of all of them come to us, and a handle of one copy in the
  * code of another would break the program. So one copy is labelled, and what the loader bound to us in
  * objects that use another one is bound to that one's functions, as it would be without us; its calls do
@@ -273,18 +269,23 @@ static void look_through(enum sp_next which)
 	global.size = 0;
 	if (sp_elf_find_all(name, found, COPIES_MAX) > 1)
 		global = sp_elf_object_at(in_global_scope(name));
-	/* pairs with sp_otelc_next() */
+	/* pairs with next_of() */
 	atomic_store_explicit(&copy.adds, sp_relocations_visit(choose) ? adds : 0,
 			      memory_order_release);
 	tell(which);
 }
 
-void *sp_otelc_fn(enum sp_next which)
+/* That function of the copy whose spans are labelled; NULL if it has none. */
+static void *fn_of(enum sp_next which)
 {
 	return atomic_load_explicit(&copy.fn[which], memory_order_relaxed);
 }
 
-void *sp_otelc_next(enum sp_next which, const void *caller, bool *labelled)
+/*
+ * What a call of a hook goes on to, by the return address in its caller; NULL if no object defines it.
+ * *labelled says whether the call is of the copy whose spans are labelled. If not, it is only handed on.
+ */
+static void *next_of(enum sp_next which, const void *caller, bool *labelled)
 {
 	unsigned long long adds = atomic_load_explicit(&copy.adds, memory_order_acquire);
 	void *p = NULL;
@@ -298,7 +299,7 @@ void *sp_otelc_next(enum sp_next which, const void *caller, bool *labelled)
 		p = reached(sp_next_name(which), caller);
 	}
 	if (p == NULL)
-		p = sp_otelc_fn(which);
+		p = fn_of(which);
 	/* Only an object that was loaded later has it. */
 	if (p == NULL)
 		p = sp_next(which);
@@ -312,10 +313,21 @@ bool sp_otelc_is_labelled(enum sp_next which, const void *function)
 {
 	bool labelled;
 
-	return sp_otelc_next(which, function, &labelled) == function && labelled;
+	return next_of(which, function, &labelled) == function && labelled;
 }
 
-#define REAL(sym) ((__typeof__(&(sym)))sp_otelc_fn(SP_NEXT_##sym))
+/*
+ * What that copy is asked about spans and contexts, inside the reentrancy guard; its last error, which these
+ * questions would change, is preserved.
+ */
+
+#define REAL(sym) ((__typeof__(&(sym)))fn_of(SP_NEXT_##sym))
+
+struct ids {
+	uint8_t trace_id[16];
+	uint8_t span_id[8];
+	uint8_t flags;
+};
 
 /*
  * A successful start or attach leaves no last error, so neither may the calls that we make after
@@ -329,14 +341,15 @@ static void clear_error(void)
 		clear();
 }
 
-static bool context_ids(const void *context, struct sp_otelc_ids *out)
+static bool context_ids(const void *context, struct ids *out)
 {
 	return REAL(otel_span_context_trace_id)(context, out->trace_id) == SP_OTELC_OK &&
 	       REAL(otel_span_context_span_id)(context, out->span_id) == SP_OTELC_OK &&
 	       REAL(otel_span_context_trace_flags)(context, &out->flags) == SP_OTELC_OK;
 }
 
-bool sp_otelc_span_ids(const void *span, struct sp_otelc_ids *out)
+/* False, without a last error, for spans that do nothing: no SDK installed, or one shut down. */
+static bool span_ids(const void *span, struct ids *out)
 {
 	void *context = NULL;
 	bool ok = REAL(otel_span_get_context)(span, &context) == SP_OTELC_OK && context != NULL &&
@@ -349,7 +362,8 @@ bool sp_otelc_span_ids(const void *span, struct sp_otelc_ids *out)
 	return ok;
 }
 
-bool sp_otelc_context_span(const void *context, uint8_t id[8])
+/* The id of the span of an attached or attachable context; false if it has none. */
+static bool context_span(const void *context, uint8_t id[8])
 {
 	__typeof__(&otel_context_span_context) get = REAL(otel_context_span_context);
 	void *span = get != NULL ? get(context) : NULL;
@@ -360,7 +374,8 @@ bool sp_otelc_context_span(const void *context, uint8_t id[8])
 	return ok;
 }
 
-void sp_otelc_ambient_span(uint8_t id[8])
+/* The id of the calling thread's current span; untouched if it has none. */
+static void ambient_span(uint8_t id[8])
 {
 	__typeof__(&otel_context_current) current = REAL(otel_context_current);
 	__typeof__(&otel_context_destroy) destroy = REAL(otel_context_destroy);
@@ -368,29 +383,8 @@ void sp_otelc_ambient_span(uint8_t id[8])
 
 	if (context == NULL)
 		return;
-	(void)sp_otelc_context_span(context, id);
+	(void)context_span(context, id);
 	destroy(context);
-}
-
-void sp_otelc_error_save(struct sp_otelc_error *error)
-{
-	__typeof__(&otel_last_error_message) get = REAL(otel_last_error_message);
-	struct sp_otelc_view view = {NULL, 0};
-
-	if (get != NULL && REAL(otel_api_set_last_error) != NULL)
-		view = get();
-	error->is_set = view.ptr != NULL;
-	error->len = view.len < sizeof(error->text) ? view.len : sizeof(error->text);
-	if (error->is_set)
-		memcpy(error->text, view.ptr, error->len);
-}
-
-void sp_otelc_error_restore(const struct sp_otelc_error *error)
-{
-	if (error->is_set)
-		REAL(otel_api_set_last_error)(error->text, error->len);
-	else
-		clear_error();
 }
 
 /* --- The hooks --- */
@@ -412,8 +406,6 @@ hooked otel_span_destroy;
 hooked otel_context_attach;
 hooked otel_context_scope_detach;
 
-#define REAL(sym) ((__typeof__(&(sym)))sp_otelc_fn(SP_NEXT_##sym))
-
 /* What a call of a hook goes on to, and whether it is one of the copy whose spans are labelled. */
 struct call {
 	hooked *next;
@@ -425,8 +417,7 @@ struct call {
 	const uintptr_t word[] = {a, b, c, d, e, f};                                               \
 	struct call call;                                                                          \
                                                                                                    \
-	call.next = (hooked *)sp_otelc_next(SP_NEXT_##sym, __builtin_return_address(0),            \
-					    &call.labelled);                                       \
+	call.next = (hooked *)next_of(SP_NEXT_##sym, __builtin_return_address(0), &call.labelled); \
 	return how(&call, ours, word)
 
 /* An unknown parent may be a span of another SDK instance; the new span is then a root. */
@@ -464,7 +455,7 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 	else if (o->parent_context != NULL)
 		(void)REAL(otel_span_context_span_id)(o->parent_context, id);
 	else if (o->struct_size >= sizeof(*o) && o->parent_mode == SP_OTELC_PARENT_AMBIENT)
-		sp_otelc_ambient_span(id);
+		ambient_span(id);
 }
 
 /* Set when scopes pile up, and so do not tell what a thread works for. */
@@ -472,10 +463,10 @@ static _Atomic bool scopes_pile_up;
 
 static void started(parent_fn *parent, const void *span, const uintptr_t *word)
 {
-	struct sp_otelc_ids ids;
+	struct ids ids;
 	struct sp_span_start s;
 
-	if (!sp_lifecycle_wanted() || !sp_otelc_span_ids(span, &ids) ||
+	if (!sp_lifecycle_wanted() || !span_ids(span, &ids) ||
 	    (ids.flags & SP_OTELC_FLAG_SAMPLED) == 0 || !sp_lifecycle_start())
 		return;
 	memset(&s, 0, sizeof(s));
@@ -527,17 +518,31 @@ static void ending(void *span)
 	sp_span_table_release(&r);
 }
 
-/* A destroy leaves the SDK's last error alone, but the attributes that we set before it do not. */
+/*
+ * A destroy leaves the SDK's last error alone, but the attributes that we set before it do not. Longer texts
+ * are cut.
+ */
 static void ending_quietly(void *span)
 {
-	struct sp_otelc_error error;
+	__typeof__(&otel_last_error_message) get = REAL(otel_last_error_message);
+	__typeof__(&otel_api_set_last_error) set = REAL(otel_api_set_last_error);
+	struct sp_otelc_view view = {NULL, 0};
+	char text[ERROR_MAX];
 	struct sp_span_record r;
 
 	if (!sp_lifecycle_active() || !sp_span_of(span, &r))
 		return;
-	sp_otelc_error_save(&error);
+	if (get != NULL && set != NULL)
+		view = get();
+	if (view.len > sizeof(text))
+		view.len = sizeof(text);
+	if (view.ptr != NULL)
+		memcpy(text, view.ptr, view.len);
 	ending(span);
-	sp_otelc_error_restore(&error);
+	if (view.ptr != NULL)
+		set(text, view.len);
+	else
+		clear_error();
 }
 
 static uintptr_t hook_start(const struct call *call, parent_fn *parent, const uintptr_t *w)
@@ -657,7 +662,7 @@ static void attached(const uintptr_t *word)
 {
 	const struct sp_otelc_scope *scope = (const struct sp_otelc_scope *)word[1];
 	uint8_t id[8];
-	bool has_span = sp_otelc_context_span((const void *)word[0], id);
+	bool has_span = context_span((const void *)word[0], id);
 
 	if (atomic_load_explicit(&scopes_pile_up, memory_order_relaxed)) {
 		sp_active_span_forget_scopes();
@@ -673,25 +678,18 @@ SP_EXPORT uintptr_t otel_context_attach(WORDS)
 	HAND_ON(hook_done, otel_context_attach, attached);
 }
 
-/* The scope's token, which a successful detach wipes; 0 when there is nothing to detach. */
-static uint64_t scope_token(const struct sp_otelc_scope *scope)
-{
-	if (scope == NULL || !sp_lifecycle_active() || scope->struct_size < sizeof(*scope))
-		return 0;
-	return scope->generation;
-}
-
-static uintptr_t hook_detach(const struct call *call,
-			     uint64_t (*token_of)(const struct sp_otelc_scope *),
+static uintptr_t hook_detach(const struct call *call, const struct sp_otelc_scope *scope,
 			     const uintptr_t *w)
 {
 	hooked *next = call->next;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
+	/* The scope's token, which a successful detach wipes; 0 when there is nothing to detach. */
 	uint64_t token = 0;
 
-	if (g.outermost && call->labelled)
-		token = token_of((const struct sp_otelc_scope *)w[0]);
+	if (g.outermost && call->labelled && scope != NULL && sp_lifecycle_active() &&
+	    scope->struct_size >= sizeof(*scope))
+		token = scope->generation;
 	if (next != NULL)
 		status = next(w[0], w[1], w[2], w[3], w[4], w[5]);
 	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
@@ -703,5 +701,5 @@ static uintptr_t hook_detach(const struct call *call,
 
 SP_EXPORT uintptr_t otel_context_scope_detach(WORDS)
 {
-	HAND_ON(hook_detach, otel_context_scope_detach, scope_token);
+	HAND_ON(hook_detach, otel_context_scope_detach, (const struct sp_otelc_scope *)a);
 }

@@ -453,44 +453,16 @@ static inline bool sp_otelcpp_scopes_tell(const struct sp_otelcpp *sdk)
 }
 
 /*
- * Finds the classes of opentelemetry-cpp in an object and puts our functions into the slots of their
- * vtables: by the names of the vtables where these are seen, and otherwise by run-time type
- * information (sdk_typeinfo.h), whatever is linked statically, hidden or stripped. All or nothing:
- * either every function that we need of an instance is hooked, its start last, or none is.
- */
-
-/*
- * APP, one thread at a time. Looks at the object around that address, and stores the instance of
- * each ABI version that it has hooked. True if there is one at all.
- */
-bool sp_otelcpp_types_look(const void *address, const struct sp_elf_range *object,
-			   struct sp_otelcpp **sdk);
-
-/* The function of that name in that object, else in the first one that has it; NULL if none has. */
-void *sp_otelcpp_types_real(const struct sp_elf_range *object, const char *name);
-
-/* Replaces functions in the SDK's vtables. INIT and APP context. */
-
-/*
- * Puts a function into a slot; the page's protection is the same afterwards. Does nothing and
+ * INIT and APP. Puts a function into a slot of a vtable; the page's protection is the same afterwards. Does nothing and
  * returns false if that is refused, if other threads hold the lock for too long, or if there is code
  * in a page that is not writable.
  */
 bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function);
 
 /*
- * What tells that an SDK is about to be used, so that its classes are looked for now
- *:
- *
- * - it asks for variables that begin with OTEL_ before its first span, from inside one of its
- *   objects. That reaches every SDK, but needs a getenv() that is ours.
- * - a start, where the loader has bound the SDK's vtable to our function of its name. That is for
- *   plugins with such names whose program sets everything in code, or has a getenv() of its own.
- * - the program is linked with an SDK that binds its functions itself (-Bsymbolic), which is seen
- *   before main().
+ * APP. Code at that address has asked for a variable that begins with OTEL_, as an SDK does that is about to
+ * be used: looks for its classes, in each object once.
  */
-
-/* APP. Code at that address has asked for such a variable. Each object is looked at once. */
 void sp_otelcpp_asked(const void *caller);
 
 /* INIT, just before main(): looks at the objects that asked before our constructor. */
