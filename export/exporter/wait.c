@@ -12,13 +12,195 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "export/export.h"
 #include "export/exporter/rights.h"
+#include "export/exporter/view.h"
 #include "export/util/clock.h"
+
+#define STACK_BYTES ((size_t)32 << 10)
+/* Wakes that come so soon after the last one are not from a correct host. */
+#define SOON_NS (20 * SP_NS_PER_MS)
+#define PAUSE_MAX_NS (16 * SP_NS_PER_MS)
+
+static void sleep_ns(uint64_t ns)
+{
+	const struct timespec ts = {.tv_nsec = (long)ns};
+
+	(void)nanosleep(&ts, NULL);
+}
+
+/* If the counter of the eventfd is full, a wake is pending anyway. */
+static void fire(struct sp_watch *w)
+{
+	const uint64_t one = 1;
+
+	/* Pairs with the owner's exchange: what had changed before is seen after it. */
+	atomic_store_explicit(&w->has_fired, true, memory_order_release);
+	if (write(w->event, &one, sizeof(one)) < 0)
+		sleep_ns(SP_NS_PER_MS);
+}
+
+/* How long to ignore wakes after one, so that nobody can keep us busy. */
+static uint64_t pause_after(uint64_t pause_ns, uint64_t since_ns)
+{
+	if (since_ns > SOON_NS)
+		return 0;
+	return pause_ns < PAUSE_MAX_NS ? pause_ns * 2 + SP_NS_PER_MS / 4 : PAUSE_MAX_NS;
+}
+
+static void *watch(void *arg)
+{
+	struct sp_watch *w = arg;
+	uint32_t seen = w->seen;
+	uint64_t last = 0;
+	uint64_t pause_ns = 0;
+
+	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
+		uint32_t now;
+
+		(void)syscall(SYS_futex, w->wake, FUTEX_WAIT, seen, NULL, NULL, 0);
+		now = atomic_load_explicit(w->wake, memory_order_acquire);
+		pause_ns = pause_after(pause_ns, sp_clock_mono_ns() - last);
+		last = sp_clock_mono_ns();
+		if (now != seen)
+			fire(w);
+		seen = now;
+		if (pause_ns != 0)
+			sleep_ns(pause_ns);
+	}
+	return NULL;
+}
+
+int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
+{
+	pthread_attr_t attr;
+	int err;
+
+	w->wake = wake;
+	w->event = event;
+	/*
+	 * Changes from now on are noticed, even before the thread has begun. What was asked for
+	 * before is not, so the first event says that all has to be looked at.
+	 */
+	w->seen = atomic_load_explicit(wake, memory_order_acquire);
+	w->runs = false;
+	atomic_store_explicit(&w->stop, false, memory_order_relaxed);
+	err = pthread_attr_init(&attr);
+	if (err == 0) {
+		(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+		err = pthread_create(&w->thread, &attr, watch, w);
+		(void)pthread_attr_destroy(&attr);
+	}
+	w->runs = err == 0;
+	fire(w);
+	return -err;
+}
+
+void sp_watch_stop(struct sp_watch *w)
+{
+	if (!w->runs)
+		return;
+	atomic_store_explicit(&w->stop, true, memory_order_release);
+	/* Another process may undo our change of the word at any time, so it is repeated. */
+	do {
+		atomic_fetch_add_explicit(w->wake, 1, memory_order_release);
+		sp_view_wake(w->wake);
+		sleep_ns(SP_NS_PER_MS / 10);
+	} while (pthread_tryjoin_np(w->thread, NULL) != 0);
+	w->runs = false;
+}
+
+/* More than the host's side can have blocks for (thread.h). */
+#define THREADS_MAX 20000U
+#define PAUSE_MAX 32U
+
+static char status[(size_t)1 << 17]; /* the list of groups may be long */
+
+static uint64_t number_after(const char *label)
+{
+	const char *line = strstr(status, label);
+
+	return line != NULL ? strtoull(line + strlen(label), NULL, 10) : 0;
+}
+
+uint64_t sp_threads_filters(const struct sp_host *h)
+{
+	if (sp_host_read(h, "status", status, sizeof(status)) <= 0)
+		return 0;
+	/* Strict mode has no filter. */
+	return number_after("\nSeccomp_filters:") * 4 + number_after("\nSeccomp:") % 4 + 1;
+}
+
+void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
+{
+	char path[48];
+	char text[SP_THREAD_NAME_BYTES + 1];
+	ssize_t got;
+
+	memset(name, 0, SP_THREAD_NAME_BYTES);
+	(void)snprintf(path, sizeof(path), "task/%" PRIu32 "/comm", tid);
+	got = sp_host_read(h, path, text, sizeof(text));
+	/* The kernel adds one newline; others belong to the name. */
+	if (got > 0)
+		memcpy(name, text, (size_t)got - 1);
+}
+
+/*
+ * How many threads the host has; 0 if that cannot be seen. The kernel counts them as folders in its task/,
+ * each a link to it besides the two of every folder, so that nothing is opened or listed.
+ */
+static uint32_t count(const struct sp_host *h)
+{
+	struct stat st;
+
+	if (h->proc < 0 || fstatat(h->proc, "task", &st, 0) != 0 || st.st_nlink < 3)
+		return 0;
+	return st.st_nlink - 2 < THREADS_MAX ? (uint32_t)(st.st_nlink - 2) : THREADS_MAX;
+}
+
+/*
+ * A scan takes time of a hook of the host. If scans change nothing (a thread that cannot be
+ * enrolled, a timer that the kernel refuses) they are asked for less and less often.
+ */
+static bool advise(struct sp_threads *t, const struct sp_threads_known *k)
+{
+	if (++t->looks <= t->pause)
+		return false;
+	if (k->armed != t->advised)
+		t->pause = 0;
+	else
+		t->pause = t->pause * 2 + 1 < PAUSE_MAX ? t->pause * 2 + 1 : PAUSE_MAX;
+	t->advised = k->armed;
+	t->looks = 0;
+	return true;
+}
+
+bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
+		     const struct sp_threads_known *k)
+{
+	uint32_t seen = count(h);
+
+	if (seen == 0)
+		return false;
+	if (seen != t->seen)
+		t->pause = 0;
+	t->seen = seen;
+	if (seen != k->known || k->armed < seen)
+		return advise(t, k);
+	t->pause = 0;
+	return false;
+}
 
 #define LOOK_NS SP_NS_PER_S
 #define RIGHTS_NS (100 * SP_NS_PER_MS)

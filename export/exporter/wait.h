@@ -5,14 +5,68 @@
 #ifndef SP_WAIT_H
 #define SP_WAIT_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "export/exporter/host.h"
-#include "export/exporter/threads.h"
 #include "export/exporter/view.h"
-#include "export/exporter/watch.h"
 #include "sampler/config/config.h"
+#include "sampler/region/record.h"
+
+/*
+ * A thread that sleeps on a region's futex and reports each wake by an eventfd, because no system
+ * call waits for a futex and for descriptors at once. It opens nothing, but keeps the rights that
+ * we had when it began: it has to be restarted when they change.
+ */
+struct sp_watch {
+	_Atomic uint32_t *wake;
+	int event; /* an eventfd */
+	uint32_t seen;
+	pthread_t thread;
+	bool runs;
+	_Atomic bool has_fired; /* since its owner has set this back */
+	_Atomic bool stop;
+};
+
+/*
+ * Reports once at the beginning, because the region may have changed before. 0 or a negative errno;
+ * then the caller has to poll.
+ */
+int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event);
+
+/* No-op if it does not run. */
+void sp_watch_stop(struct sp_watch *w);
+
+/*
+ * Compares the threads of the host in /proc with those that its side knows, to decide whether its
+ * next hook shall scan for new ones or for threads without a timer.
+ */
+struct sp_threads {
+	uint32_t seen;    /* at the last look */
+	uint32_t looks;   /* since the last advice */
+	uint32_t pause;   /* looks to skip, because a scan did not help */
+	uint32_t advised; /* armed threads when a scan was last asked for */
+};
+
+struct sp_threads_known {
+	uint32_t known; /* known to the host's side */
+	uint32_t armed;
+};
+
+/* Compares now. True if the host should scan. */
+bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
+		     const struct sp_threads_known *k);
+
+/*
+ * A number that grows when the host's first thread gets one more seccomp filter, or strict mode; 0
+ * if unknown. Linux shows the count of filters since 5.10.
+ */
+uint64_t sp_threads_filters(const struct sp_host *h);
+
+/* The kernel's name of that thread, padded with NUL; all NUL if it is gone. */
+void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
 
 struct sp_waiter;
 

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "export/exporter/name_texts.h"
+#include "export/exporter/member.h"
 #include "export/exporter/view.h"
 #include "region_version.h"
 #include "sampler/base/text.h"

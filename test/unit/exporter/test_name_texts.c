@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/exporter/name_texts.h"
+#include "export/exporter/member.h"
 #include "sampler/base/text.h"
 #include "sampler/region/names.h"
 #include "test/common/own_memory.h"

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "export/exporter/threads.h"
+#include "export/exporter/wait.h"
 #include "host_double.h"
 
 static struct sp_view view;

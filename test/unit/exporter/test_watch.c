@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "export/exporter/view.h"
-#include "export/exporter/watch.h"
+#include "export/exporter/wait.h"
 #include "export/util/clock.h"
 
 static _Atomic uint32_t word;
