@@ -46,7 +46,7 @@ export/report        : export/profile export/util sampler/base
 # What may be included or named in which files only: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
 include  ^libunwind                          export/objects/unwind_snapshot\.c
-include  ^curl/                              export/push/(http[a-z_]*\.[ch]|(address|libcurl)\.c)
+include  ^curl/                              export/push/(http|libcurl)\.c
 include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|export/push/push\.c|export/report/.*
 own      region_version\.h$                   sampler/region/region\.c|export/exporter/(view|family)\.c|preload/exporter/.*\.c
 own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
@@ -64,10 +64,7 @@ name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(
 '
 
 # A noun is what a file and its header are about: names.c, names.h and names_sig.c are one. Nouns of a folder include
-# each other in no circle, but for these folders, where that is not reached yet.
-readonly NOUN_CIRCLES='
-export/push
-'
+# each other in no circle.
 bad=0
 
 complain()
@@ -118,7 +115,7 @@ add_nouns()
 
 	one=${one%_sig}
 	other=${other%_sig}
-	if [[ ${1%/*} == "${2%/*}" && $one != "$other" && $NOUN_CIRCLES != *[[:space:]]"${1%/*}"[[:space:]]* ]]; then
+	if [[ ${1%/*} == "${2%/*}" && $one != "$other" ]]; then
 		nouns+="$one $other"$'\n'
 	fi
 }

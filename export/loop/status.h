@@ -3,6 +3,7 @@
 #ifndef SP_STATUS_H
 #define SP_STATUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "export/export.h"
@@ -32,5 +33,16 @@ void sp_status_hide(struct sp_status *s);
  * negative errno: -EPERM where nothing may be opened for the process.
  */
 int sp_status_write(struct sp_status *s, const struct sp_status_input *in);
+
+/*
+ * Tells it once the SDK of the process is known, or at once if the process is not waited for any
+ * longer. True = it is told, or nobody wants it. address: of the server, without secrets; NULL =
+ * nothing is pushed.
+ */
+bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool at_once);
+
+/* The name of a signal as SPANPROF_SIGNAL takes it, "" for none. */
+#define SP_SIGNAL_NAME 24
+void sp_signal_name(int number, char out[SP_SIGNAL_NAME]);
 
 #endif

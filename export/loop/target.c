@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/loop/start_line.h"
 #include "export/loop/status.h"
 #include "export/loop/waits.h"
 #include "export/objects/modules.h"

@@ -11,7 +11,7 @@
 
 #include "export/export.h"
 #include "export/loop/worker.h"
-#include "export/push/origin.h"
+#include "export/push/push.h"
 
 struct sp_target {
 	struct sp_target *next; /* for a list of the owner */

@@ -13,7 +13,7 @@
 #include "export/export.h"
 #include "export/objects/modules.h"
 #include "export/profile/interval.h"
-#include "export/push/origin.h"
+#include "export/push/push.h"
 #include "export/push/upload.h"
 
 struct sp_worker;

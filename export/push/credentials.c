@@ -1,19 +1,212 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the headers and options that identify us to the server, and reads the files that hold them.
- * Files may be replaced at any time (Kubernetes rotates them), so they are read again before each
- * push. No value is ever shown. Context: the exporter.
+ * Secrets: from variables and from files (Kubernetes secret mounts, systemd credentials), which rotate and are read
+ * again for each push; extra headers, given as JSON; certificates and keys. We read the files, and not libcurl, so that
+ * the rules of user_file.h apply. Nothing of a content is ever logged, and memory that held it is overwritten.
+ * Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/push/credentials.h"
 
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/push/headers_json.h"
+#include "export/util/user_file.h"
+#include "sampler/base/text.h"
 #include "sampler/config/config_table.h"
+
+void sp_secret_init(struct sp_secret *s, const char *path, const char *before)
+{
+	memset(s, 0, sizeof(*s));
+	s->path = path;
+	s->latest = before;
+}
+
+static void forget(char *content)
+{
+	if (content != NULL)
+		explicit_bzero(content, strlen(content));
+	free(content);
+}
+
+void sp_secret_fini(struct sp_secret *s)
+{
+	forget(s->content);
+	s->content = NULL;
+	s->latest = NULL;
+}
+
+/* The content of the file, without the line break that editors and echo add. */
+static int content_of(const char *path, char *buf, const char **why)
+{
+	ssize_t got = sp_user_file_read(path, buf, SP_SECRET_MAX + 1);
+	size_t len = got > 0 ? (size_t)got : 0;
+
+	if (got < 0) {
+		*why = sp_user_file_error((int)got);
+		return (int)got;
+	}
+	while (len != 0 && (buf[len - 1] == '\n' || buf[len - 1] == '\r'))
+		len--;
+	*why = NULL;
+	if (got > (ssize_t)SP_SECRET_MAX)
+		*why = "it is larger than 16 KiB";
+	else if (len == 0)
+		*why = "it is empty";
+	else if (memchr(buf, '\0', len) != NULL)
+		*why = "it is not text";
+	buf[len] = '\0';
+	return *why != NULL ? -EINVAL : 0;
+}
+
+int sp_secret_read(struct sp_secret *s, const char **why)
+{
+	char buf[SP_SECRET_MAX + 2];
+	char *content = NULL;
+	int rc;
+
+	if (s->path == NULL)
+		return 0;
+	rc = content_of(s->path, buf, why);
+	if (rc == 0 && (s->latest == NULL || strcmp(s->latest, buf) != 0)) {
+		content = strdup(buf);
+		rc = content != NULL ? 1 : -ENOMEM;
+		*why = "out of memory";
+	}
+	explicit_bzero(buf, sizeof(buf));
+	if (rc == 1) {
+		forget(s->content);
+		s->content = content;
+		s->latest = content;
+	}
+	return rc;
+}
+
+#define SP_HEADER_MAX 8192
+
+/* RFC 9110 tokens. */
+static bool name_ok(const char *name)
+{
+	return name[0] != '\0' &&
+	       name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				 "!#$%&'*+-.^_`|~")] == '\0';
+}
+
+/* A line break in a value would begin another header, or the body. */
+static bool value_ok(const char *value)
+{
+	for (; *value != '\0'; value++)
+		if (sp_text_is_control(*value) && *value != '\t')
+			return false;
+	return true;
+}
+
+int sp_headers_parse(const char *json, void (*each)(void *arg, const char *header), void *arg,
+		     unsigned *refused)
+{
+	json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+	const char *name;
+	json_t *item;
+
+	*refused = 0;
+	if (!json_is_object(root)) {
+		json_decref(root);
+		return -EINVAL;
+	}
+	json_object_foreach(root, name, item)
+	{
+		const char *value = json_string_value(item);
+		char header[SP_HEADER_MAX];
+		int n = -1;
+
+		/* libcurl sends a header without value only when it is written with ';'. */
+		if (value != NULL && name_ok(name) && value_ok(value))
+			n = snprintf(header, sizeof(header), "%s%s%s", name,
+				     value[0] != '\0' ? ": " : ";", value);
+		if (n < 0 || (size_t)n >= sizeof(header))
+			(*refused)++;
+		else
+			each(arg, header);
+	}
+	json_decref(root);
+	return 0;
+}
+
+static const char pem_begin[] = "-----BEGIN ";
+
+static void wipe_text(struct sp_tls_text *text)
+{
+	if (text->data != NULL)
+		explicit_bzero(text->data, text->len);
+	free(text->data);
+	*text = (struct sp_tls_text){NULL, 0};
+}
+
+static int read_text(const char *path, struct sp_tls_text *out, const char **why)
+{
+	char *data = malloc(SP_TLS_FILE_MAX + 1);
+	ssize_t got = data != NULL ? sp_user_file_read(path, data, SP_TLS_FILE_MAX + 1) : -ENOMEM;
+
+	*why = NULL;
+	*out = (struct sp_tls_text){data, got > 0 ? (size_t)got : 0};
+	if (got < 0)
+		*why = sp_user_file_error((int)got);
+	else if (out->len > SP_TLS_FILE_MAX)
+		*why = "it is larger than 1 MiB";
+	else if (out->len == 0 || memmem(data, out->len, pem_begin, strlen(pem_begin)) == NULL)
+		*why = "there is no PEM in it";
+	if (*why == NULL)
+		return 0;
+	wipe_text(out);
+	return got < 0 ? (int)got : -EINVAL;
+}
+
+int sp_tls_files_read(struct sp_tls_files *out, const struct sp_config *config, char *why,
+		      size_t cap)
+{
+	const char *cert = config->tls_cert_file;
+	const char *key = config->tls_key_file != NULL ? config->tls_key_file : cert;
+	const struct {
+		const char *path;
+		struct sp_tls_text *text;
+		const char *variable;
+	} files[] = {
+		/* Without verification they are of no use. */
+		{config->tls_insecure ? NULL : config->tls_ca_file, &out->ca,
+		 "SPANPROF_TLS_CA_FILE or SSL_CERT_FILE"},
+		{cert, &out->cert, "SPANPROF_TLS_CERT_FILE"},
+		{cert != NULL ? key : NULL, &out->key,
+		 config->tls_key_file != NULL ? "SPANPROF_TLS_KEY_FILE" : "SPANPROF_TLS_CERT_FILE"},
+	};
+	const char *reason;
+	int err = 0;
+
+	memset(out, 0, sizeof(*out));
+	for (size_t i = 0; err == 0 && i < sizeof(files) / sizeof(files[0]); i++) {
+		if (files[i].path == NULL)
+			continue;
+		err = read_text(files[i].path, files[i].text, &reason);
+		if (err != 0)
+			(void)snprintf(why, cap, "%s: the file cannot be used: %s",
+				       files[i].variable, reason);
+	}
+	if (err != 0)
+		sp_tls_files_wipe(out);
+	return err;
+}
+
+void sp_tls_files_wipe(struct sp_tls_files *files)
+{
+	wipe_text(&files->ca);
+	wipe_text(&files->cert);
+	wipe_text(&files->key);
+}
 
 static bool is_set(const char *s)
 {

@@ -1,13 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our credentials: basic or bearer authentication, tenant, extra headers. */
+/* Our credentials: basic or bearer authentication, tenant, extra headers, certificates. */
 #ifndef SP_CREDENTIALS_H
 #define SP_CREDENTIALS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "export/push/secret.h"
 #include "sampler/config/config.h"
 
+#define SP_SECRET_MAX 16384U
+
+/* A secret that is kept in a file, which may be replaced at any time. */
+struct sp_secret {
+	const char *path;   /* NULL = there is no file */
+	const char *latest; /* the last good content, or the value before; NULL = none */
+	char *content;      /* memory of latest, if that came from the file */
+	bool failed;        /* the last read failed */
+};
+
+/* before: the value until the file was read, or NULL; it must outlive the secret. */
+void sp_secret_init(struct sp_secret *s, const char *path, const char *before);
+void sp_secret_fini(struct sp_secret *s);
+
+/*
+ * Reads the file; nothing stays open. 1 = latest has changed, 0 = it has not, or a negative errno
+ * with the reason in *why; then latest is as before. The content is never part of a reason.
+ */
+int sp_secret_read(struct sp_secret *s, const char **why);
+
+/*
+ * Calls each once per header of the JSON object, with a header that is safe to send ("Name: value",
+ * no control characters). Refused ones are counted in *refused. 0, or -EINVAL when the text is not
+ * a JSON object. The text is a secret: nothing of it is logged.
+ */
+int sp_headers_parse(const char *json, void (*each)(void *arg, const char *header), void *arg,
+		     unsigned *refused);
+
+#define SP_TLS_FILE_MAX ((size_t)1 << 20) /* all authorities of a distribution take a fifth of it */
+
+struct sp_tls_text {
+	char *data; /* PEM; NULL = none is to be given */
+	size_t len;
+};
+
+/*
+ * Certificates and keys from the files that variables name. They are read for each connection and forgotten with it.
+ * Without such a file the TLS library's defaults apply.
+ */
+struct sp_tls_files {
+	struct sp_tls_text ca;
+	struct sp_tls_text cert;
+	struct sp_tls_text key; /* of the certificate's file if it has no file of its own */
+};
+
+/*
+ * 0, or a negative errno, with nothing read and a sentence in why that names the variable. The
+ * sentence contains neither the content nor the path, where some users write the secret itself.
+ */
+int sp_tls_files_read(struct sp_tls_files *out, const struct sp_config *config, char *why,
+		      size_t cap);
+
+/* Overwrites what was read and gives the memory back. Idempotent. */
+void sp_tls_files_wipe(struct sp_tls_files *files);
+
+/* A sentence for the log. */
 typedef void (*sp_credentials_warn)(void *arg, const char *text);
 
 struct sp_credentials {

@@ -11,6 +11,22 @@
 #include "export/push/request.h"
 #include "sampler/config/config.h"
 
+/* The parts of SPANPROF_SERVER_ADDRESS. */
+struct sp_address {
+	char *base;   /* http:// or https://, without slashes at its end; user information kept */
+	char *socket; /* path of a Unix socket to connect to, or NULL */
+	char *shown;  /* as it may be logged: without user information */
+	bool tls;
+};
+
+/* 0, -ENOMEM, or -EINVAL with what is wrong with it in *why. */
+int sp_address_parse(const char *text, struct sp_address *out, const char **why);
+
+/* Whether the server is on this host. Loads libcurl; if that fails the answer is no. */
+bool sp_address_is_local(const struct sp_address *a);
+
+void sp_address_fini(struct sp_address *a);
+
 struct sp_http_hooks {
 	/* A sentence about the configuration, for the log. */
 	void (*warn)(void *arg, const char *text);
@@ -31,8 +47,9 @@ void sp_http_free(struct sp_http *h);
 const char *sp_http_shown(const struct sp_http *h);
 
 /*
- * The transport for push.h. None of these has the exporter's turn (turn.h) while it works. Begins a transfer, on an open connection if one is free, in a slot that is not in
- * use: 0 to SP_TRANSFERS - 1. The message's bytes must stay until poll said that it ended, or it was stopped.
+ * The transport for push.h. None of these has the exporter's turn (turn.h) while it works. Begins a transfer, on an
+ * open connection if one is free, in a slot that is not in use: 0 to SP_TRANSFERS - 1. The message's bytes must stay
+ * until poll said that it ended, or it was stopped.
  */
 void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
 		   uint32_t timeout_ms);

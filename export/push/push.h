@@ -2,10 +2,11 @@
 /*
  * A bounded queue of requests and the rules by which they are sent, sent again or given up. Profiles go one
  * after the other, over one connection, as long as the server keeps up with what comes; where a profile still
- * waits when the next one of its kind comes, one more goes side by side; never several in one request, as a server that refuses one of them stores the
- * others and answers with an error all the same. Nothing waits for a transfer but sp_push_flush(). No profile is sent a second time while the first
- * transfer may have succeeded: when all of a request has left us and no answer comes, until the time is
- * up or the connection ends, it counts as lost, with a cause of its own, though the server may have it.
+ * waits when the next one of its kind comes, one more goes side by side; never several in one request, as a server
+ * that refuses one of them stores the others and answers with an error all the same. Nothing waits for a transfer but
+ * sp_push_flush(). No profile is sent a second time while the first transfer may have succeeded: when all of a request
+ * has left us and no answer comes, until the time is up or the connection ends, it counts as lost, with a cause of its
+ * own, though the server may have it.
  */
 #ifndef SP_PUSH_H
 #define SP_PUSH_H
@@ -15,10 +16,49 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "export/push/origin.h"
-#include "export/push/push_news.h"
+#include "export/profile/profile_type.h"
 #include "export/push/reply.h"
 #include "export/push/request.h"
+#include "export/util/log.h"
+#include "export/util/losses.h"
+
+struct sp_file_sink;
+
+/*
+ * The process that a profile belongs to: its labels, its counters and its losses, for whoever
+ * handles the profile after it was encoded. It lives as long as one of its profiles is queued.
+ */
+struct sp_origin {
+	const struct sp_core_ops *ops;
+	struct sp_series series;
+	struct sp_losses losses;
+	struct sp_file_sink *files; /* NULL = no folder */
+	uint32_t requests;          /* made so far */
+	uint32_t unnamed;           /* intervals that no profile was made of yet */
+	uint32_t queued;            /* profiles that wait for the server or are being sent */
+	uint32_t pushing;           /* of these, those that are being sent */
+};
+
+#define SP_PUSH_ERROR SP_LOSSES_WORDS
+#define SP_PUSH_KINDS 8U
+
+/* How the last tries to send something went, for the log and the status file. Zero it at first use. */
+struct sp_push_news {
+	uint64_t attempts;
+	int last_status;                /* HTTP; 0 = there was no answer, or no try yet */
+	char last_error[SP_PUSH_ERROR]; /* printable; "" after a success */
+	size_t remedy_at;               /* where "; " and the remedy begin in it, or its end */
+	int64_t last_success_ms;        /* since the epoch; 0 = never */
+	bool has_skew;                  /* the server sent its time */
+	int64_t skew_ms;                /* how much later it is there */
+	bool said_skew;                 /* a message said that it is too much */
+	/* One per kind of trouble, so that one kind does not silence another. */
+	struct sp_export_log_site said_unreachable;
+	struct {
+		int status;
+		struct sp_export_log_site site;
+	} said[SP_PUSH_KINDS];
+};
 
 /* Records first to end - 1 of an interval, of which a message has at most so many, from the first one on. */
 struct sp_part {

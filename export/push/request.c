@@ -1,13 +1,254 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a message of a profile, and compresses it. Context: the exporter. */
+/*
+ * One profile as it goes to the server: the labels of its series, and the message around it by either protocol. One
+ * bad label makes the server refuse every profile, so they are checked here, once. Context: the exporter.
+ */
+#define _GNU_SOURCE
 #include "export/push/request.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export/profile/gzip.h"
+#include "export/profile/pprof.h"
 #include "export/profile/pprof_request.h"
-#include "export/push/ingest.h"
+#include "sampler/base/compiler.h"
+#include "sampler/base/text.h"
+
+#define SP_LABEL_NAME_MAX 1024U
+#define SP_LABEL_VALUE_MAX 2048U
+
+/* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
+static const char *const reserved[] = {
+#define SP_NAME_(name) #name,
+	SP_FOR_EACH_SAMPLE_LABEL(SP_NAME_)
+#undef SP_NAME_
+		"service_name",
+	"pyroscope_spy",
+	"profile_id",
+};
+
+/* Older servers refuse everything but [a-zA-Z_][a-zA-Z0-9_]*. */
+static size_t clean_name(char *out, const char *name, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n < SP_LABEL_NAME_MAX - 1; i++) {
+		char c = name[i];
+		bool digit = c >= '0' && c <= '9';
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+		if (n == 0 && digit)
+			out[n++] = '_';
+		out[n++] = letter || digit ? c : '_';
+	}
+	out[n] = '\0';
+	return n;
+}
+
+static int add(struct sp_series *s, const char *name, const char *value, size_t len)
+{
+	size_t name_len = strlen(name);
+	char *at = s->text + s->used;
+	size_t n;
+
+	/* cap was computed from the configuration, with room for the worst case of cleaning. */
+	if (s->n == SP_SERIES_MAX || s->cap - s->used < name_len + SP_LABEL_VALUE_MAX + 2)
+		return -E2BIG;
+	memcpy(at, name, name_len + 1);
+	n = sp_text_clean(at + name_len + 1, SP_LABEL_VALUE_MAX, value, len);
+	at[name_len + 1 + n] = '\0';
+	s->label[s->n++] = (struct sp_label){at, at + name_len + 1};
+	s->used += name_len + n + 2;
+	return 0;
+}
+
+static const char *refusal(const struct sp_series *s, const char *name)
+{
+	if (strncmp(name, "__", 2) == 0)
+		return "names that begin with __ belong to the server";
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (strcmp(name, reserved[i]) == 0)
+			return "this name has a fixed meaning";
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, name) == 0)
+			return "the name is already taken";
+	return s->n == SP_SERIES_MAX ? "there are too many labels" : NULL;
+}
+
+static void add_pair(struct sp_series *s, const struct sp_text_pair *p, sp_series_refused refused,
+		     void *arg)
+{
+	char name[SP_LABEL_NAME_MAX];
+	const char *reason;
+
+	if (clean_name(name, p->key, p->key_len) == 0)
+		reason = "it has no name";
+	else if (p->value_len == 0)
+		reason = "it has no value";
+	else
+		reason = refusal(s, name);
+	if (reason == NULL && add(s, name, p->value, p->value_len) != 0)
+		reason = "there are too many labels";
+	if (reason != NULL)
+		refused(arg, p->key, p->key_len, reason);
+}
+
+/* Labels that the user did not name are left out first. */
+static void add_spare(struct sp_series *s, const char *key, const char *value,
+		      sp_series_refused refused, void *arg)
+{
+	char name[SP_LABEL_NAME_MAX];
+
+	if (clean_name(name, key, strlen(key)) == 0 || value == NULL || value[0] == '\0')
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, name) == 0)
+			return;
+	if (refusal(s, name) != NULL || add(s, name, value, strlen(value)) != 0)
+		refused(arg, key, strlen(key), "there are too many labels");
+}
+
+static void add_host(struct sp_series *s, sp_series_refused refused, void *arg)
+{
+	char host[256] = "";
+
+	/* A name that was cut may have no terminator. */
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		add_spare(s, "hostname", host, refused, arg);
+}
+
+int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t pid,
+		   sp_series_refused refused, void *arg)
+{
+	const char *service = config->service_name;
+	const char *ns = config->service_namespace;
+	const char *list = config->labels;
+	struct sp_text_pair pair;
+	char number[16];
+
+	memset(s, 0, sizeof(*s));
+	if (service == NULL || service[0] == '\0')
+		service = SP_CONFIG_UNKNOWN_SERVICE;
+	s->cap = SP_SERIES_MAX * (size_t)(SP_LABEL_NAME_MAX + SP_LABEL_VALUE_MAX + 2);
+	s->text = malloc(s->cap);
+	if (s->text == NULL)
+		return -ENOMEM;
+	/* The server names the profile type after __name__ and the sample types. */
+	(void)add(s, "__name__", "process_cpu", strlen("process_cpu"));
+	(void)add(s, "pyroscope_spy", "spanprof", strlen("spanprof"));
+	(void)add(s, "service_name", service, strlen(service));
+	/* It distinguishes a forked child from its parent. */
+	(void)snprintf(number, sizeof(number), "%" PRIu32, pid);
+	(void)add(s, "pid", number, strlen(number));
+	if (ns != NULL && ns[0] != '\0')
+		(void)add(s, "service_namespace", ns, strlen(ns));
+	while (list != NULL && sp_text_next_pair(&list, &pair))
+		add_pair(s, &pair, refused, arg);
+	add_host(s, refused, arg);
+	for (size_t i = 0; i < SP_RESOURCE_LABELS_MAX && config->resource_label[i].key != NULL; i++)
+		add_spare(s, config->resource_label[i].key, config->resource_label[i].value,
+			  refused, arg);
+	return 0;
+}
+
+void sp_series_fini(struct sp_series *s)
+{
+	free(s->text);
+	memset(s, 0, sizeof(*s));
+}
+
+/*
+ * Makes the query of the older endpoint, /ingest. Its parameter "name" is "app{label=value,...}"
+ * without any escaping (Pyroscope api/model/labelset/labelset.go): the application may contain
+ * letters, digits and _.-/ only, and a comma or brace in a value would end it, so these become
+ * underscores. The full service name is in the label service_name, which the server prefers.
+ */
+static bool is_plain(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-' || c == '.';
+}
+
+static void put_encoded(FILE *f, char c)
+{
+	char text[3];
+
+	(void)fwrite(text, 1, sp_text_percent(text, c), f);
+}
+
+static const char *service_of(const struct sp_series *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->label[i].name, "service_name") == 0)
+			return s->label[i].value;
+	return SP_CONFIG_UNKNOWN_SERVICE;
+}
+
+/*
+ * The server trims white space at both ends, and silently drops an empty value, so such a value
+ * begins with an underscore instead.
+ */
+static void put_label(FILE *f, const struct sp_label *l, bool first)
+{
+	const char *c = l->value;
+
+	put_encoded(f, first ? '{' : ',');
+	(void)fprintf(f, "%s%%3D", l->name);
+	if (*c != '\0' && (unsigned char)*c <= ' ') {
+		put_encoded(f, '_');
+		c++;
+	}
+	for (; *c != '\0'; c++)
+		put_encoded(f, *c == ',' || *c == '}' ? '_' : *c);
+}
+
+static void put_name(FILE *f, const struct sp_series *s)
+{
+	bool first = true;
+
+	for (const char *c = service_of(s); *c != '\0'; c++)
+		(void)fputc(is_plain(*c) || *c == '/' ? *c : '_', f);
+	for (size_t i = 0; i < s->n; i++) {
+		/* The server makes these two itself, from the sample types and spyName. */
+		if (strcmp(s->label[i].name, "__name__") == 0 ||
+		    strcmp(s->label[i].name, "pyroscope_spy") == 0)
+			continue;
+		put_label(f, &s->label[i], first);
+		first = false;
+	}
+	put_encoded(f, '}');
+}
+
+int sp_ingest_query(const struct sp_request *r, char **out)
+{
+	size_t len = 0;
+	FILE *f = open_memstream(out, &len);
+	bool bad;
+
+	if (f == NULL)
+		return -ENOMEM;
+	(void)fputs("?name=", f);
+	put_name(f, r->series);
+	/* Whole seconds: every server version reads ten digits as such. */
+	(void)fprintf(f,
+		      "&format=pprof&spyName=spanprof&sampleRate=%" PRIu32
+		      "&units=samples&aggregationType=sum&from=%" PRId64 "&until=%" PRId64,
+		      r->rate_hz, r->from_ns / (int64_t)SP_NS_PER_S,
+		      r->until_ns / (int64_t)SP_NS_PER_S);
+	bad = ferror(f) != 0;
+	if (fclose(f) != 0 || bad) {
+		free(*out);
+		*out = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
 
 /* The profile stays plain inside the compressed request: compressing twice gains nothing. */
 static int make_push(const struct sp_request *r, const struct sp_bytes *profile,

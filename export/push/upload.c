@@ -19,7 +19,6 @@
 #include "export/push/http.h"
 #include "export/push/push.h"
 #include "export/push/request.h"
-#include "export/push/series.h"
 #include "export/util/clock.h"
 #include "export/util/log.h"
 #include "export/util/turn.h"

@@ -8,7 +8,6 @@
 
 #include "export/export.h"
 #include "export/profile/interval.h"
-#include "export/push/origin.h"
 #include "export/push/push.h"
 
 struct sp_upload;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "export/push/address.h"
+#include "export/push/http.h"
 #include "test/fuzz/fuzz.h"
 
 /* The host of a URL as RFC 3986 has it, without the port; false if it has none, or not clearly one. */

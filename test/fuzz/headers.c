@@ -2,7 +2,7 @@
 /* Fuzzes SPANPROF_HTTP_HEADERS: each header that comes out is one line with a name. */
 #include <stdint.h>
 
-#include "export/push/headers_json.h"
+#include "export/push/credentials.h"
 #include "test/fuzz/fuzz.h"
 
 static void check(void *arg, const char *header)

@@ -5,7 +5,6 @@
 
 #include "export/profile/encode.h"
 #include "export/push/request.h"
-#include "export/push/series.h"
 #include "test/pyroscope/routes.h"
 
 #define WAY_NOW INT64_C(1700000000000000000)

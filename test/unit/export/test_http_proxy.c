@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which proxy is asked for which host, and what is told of it. */
 #define _GNU_SOURCE
-#include "export/push/address.h"
+#include "export/push/http.h"
 #include "http_unit.h"
 
 TestSuite(http_proxy, .init = set_up);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credentials: where they come from, who gets them, and that nobody else sees them. */
 #define _GNU_SOURCE
-#include "export/push/address.h"
+#include "export/push/http.h"
 #include "http_unit.h"
 #include "test/unit/scratch.h"
 

@@ -6,7 +6,7 @@
 
 #include "core_double.h"
 #include "export/profile/gzip.h"
-#include "export/push/ingest.h"
+#include "export/push/request.h"
 
 static struct sp_series series;
 

@@ -28,6 +28,34 @@ Test(push, sends_in_order_until_empty, .timeout = 20)
 	cr_expect_str_eq(core.log, "");
 }
 
+Test(push, each_try_is_told_at_debug_alone, .timeout = 20)
+{
+	push_start(8, 3);
+	push_status(200);
+	push_put('a', 56);
+	sp_push_run(u.push);
+	cr_expect_str_eq(core.log, "");
+	core.config.log_level = SP_LOG_DEBUG;
+	push_unreachable();
+	u.hangs = true;
+	push_put('b', 7);
+	sp_push_run(u.push);
+	u.now += 7800000;
+	u.hangs = false;
+	sp_push_run(u.push);
+
+	cr_expect(core_logged("push of a profile (cpu) of 4711: 2 bytes, 7 samples, no answer "
+			      "after 7.8 ms\n"),
+		  "%s", core.log);
+	u.now += 60 * SP_NS_PER_S;
+	u.answer[1].kind = SP_REPLY_STATUS;
+	u.answer[1].status = 200;
+	sp_push_run(u.push);
+	cr_expect(core_logged("push of a profile (cpu) of 4711: 2 bytes, 7 samples, status 200 "
+			      "after 0.0 ms\n"),
+		  "%s", core.log);
+}
+
 Test(push, drops_the_oldest_when_full, .timeout = 20)
 {
 	push_start(2, 3);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/push/secret.h"
+#include "export/push/credentials.h"
 #include "test/unit/descriptors.h"
 
 static char path[64];

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "export/profile/pprof.h"
-#include "export/push/headers_json.h"
-#include "export/push/series.h"
+#include "export/push/credentials.h"
+#include "export/push/request.h"
 
 static struct sp_config config;
 static struct sp_series series;

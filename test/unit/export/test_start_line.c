@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core_double.h"
-#include "export/loop/start_line.h"
-#include "export/push/push_news.h"
+#include "export/loop/status.h"
+#include "export/push/push.h"
 #include "export/push/reply.h"
 
 static char service[] = "shop";
@@ -92,25 +92,6 @@ static void answer(int status, const char *text)
 				  .status = status,
 				  .text_len = strlen(text)};
 	strcpy(reply.text, text);
-}
-
-Test(start_line, each_push_is_told_at_debug_alone)
-{
-	const struct sp_push_try push = {4711, SP_PROFILE_WALL, 1234, 56, 7800000};
-
-	answer(200, "");
-	sp_push_news_tell(&core.ops, &reply, &push);
-	cr_expect_str_eq(core.log, "");
-	core.config.log_level = SP_LOG_DEBUG;
-	sp_push_news_tell(&core.ops, &reply, &push);
-	answer(0, "connection refused");
-	sp_push_news_tell(&core.ops, &reply, &push);
-
-	cr_expect_str_eq(core.log,
-			 "push of a profile (wall) of 4711: 1234 bytes, 56 samples, status 200 "
-			 "after 7.8 ms\n"
-			 "push of a profile (wall) of 4711: 1234 bytes, 56 samples, no answer "
-			 "after 7.8 ms\n");
 }
 
 Test(start_line, failures_come_with_a_remedy)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about certificates and keys in files: what is taken, what is refused, and how that is told. */
 #define _GNU_SOURCE
-#include "export/push/tls_files.h"
+#include "export/push/credentials.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
