@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the compact rule of a row, and applies it with every read checked by itself; stores rules in the cache; and
- * takes the steps of the fast path through them.
+ * Makes the compact rule of a row, stores rules in the cache, and takes the steps of the fast path through them.
  *
  * Nearly every step of a walk goes through a cached rule, on stack that is already proven readable. The rule of
  * each frame is found by the pc that the step before computed, so the time of a walk is the latency of these two
@@ -113,52 +112,6 @@ SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_com
 	return add_places(row, depth, out);
 }
 
-static void restore(uint64_t *saved, uint64_t places, uintptr_t bottom, struct sp_regs *regs,
-		    struct sp_stack_view *stack)
-{
-	for (; places != 0; places >>= 8, *saved &= *saved - 1) {
-		unsigned reg = (unsigned)__builtin_ctzll(*saved);
-		uintptr_t value;
-
-		if (sp_stack_read(stack, sp_compact_rule_place(places, bottom), sizeof(value),
-				  &value))
-			sp_regs_set(regs, reg, value);
-		else
-			regs->known &= ~(UINT64_C(1) << reg);
-	}
-}
-
-SP_SIGSAFE int sp_compact_rule_apply(const struct sp_compact_rule *rule, struct sp_regs *regs,
-				     struct sp_stack_view *stack)
-{
-	uint64_t first = rule->word[0];
-	unsigned base = sp_compact_rule_base(first);
-	uint64_t saved = rule->word[2] & SP_COMPACT_RULE_SAVED;
-	uintptr_t bottom;
-	uintptr_t pc;
-
-	if ((first & SP_COMPACT_RULE_OUTERMOST) != 0)
-		return 0;
-	if (!sp_regs_known(regs, base))
-		return -EINVAL;
-	bottom = sp_compact_rule_bottom(first, regs->r[base]);
-	if ((first & SP_COMPACT_RULE_LINKED) == 0) {
-		if (!sp_stack_read(stack, sp_compact_rule_return(first, bottom), sizeof(pc), &pc))
-			return -EFAULT;
-	} else {
-		if (!sp_regs_known(regs, SP_ARCH_REG_RETURN))
-			return -EFAULT;
-		pc = regs->r[SP_ARCH_REG_RETURN];
-	}
-	restore(&saved, rule->word[1], bottom, regs, stack);
-	restore(&saved, rule->word[2] >> SP_COMPACT_RULE_MORE_SHIFT, bottom, regs, stack);
-	pc = sp_arch_strip(pc);
-	sp_regs_set(regs, SP_ARCH_REG_RETURN, pc);
-	sp_regs_set(regs, SP_ARCH_REG_SP, bottom + sp_compact_rule_bytes(first));
-	sp_regs_set_pc(regs, pc);
-	return pc == 0 ? 0 : 1;
-}
-
 struct sp_rule_set *_Atomic sp_rule_sets;
 
 /* An empty slot, or else either of the two: a slot does not record how often it is used. */
@@ -215,12 +168,13 @@ static inline uint64_t load_saved(uintptr_t *r, uint64_t saved, uint64_t places,
 
 /*
  * The frame lies in the proven part of the stack, is aligned, and ends above the frame of its
- * callee.
+ * callee, or where that begins, if its return address is still in a register.
  */
-static inline bool is_proven(const struct fast_path *s, uintptr_t bottom, uintptr_t bytes)
+static inline bool is_proven(const struct fast_path *s, uintptr_t bottom, uintptr_t bytes,
+			     bool linked)
 {
 	return bottom - s->lower <= s->span && bytes <= s->span - (bottom - s->lower) &&
-	       bottom % sizeof(bottom) == 0 && bottom + bytes > s->sp;
+	       bottom % sizeof(bottom) == 0 && bottom + bytes + linked > s->sp;
 }
 
 /* False if the rule or the frame is not of the common kind. Then nothing has changed. */
@@ -234,6 +188,7 @@ static inline bool advance(struct fast_path *s, const struct sp_compact_rule *ru
 	uintptr_t base = s->sp;
 	uintptr_t bottom;
 	uintptr_t pc;
+	bool linked;
 
 	if (reg != SP_ARCH_REG_SP) {
 		if ((s->known >> reg & 1) == 0)
@@ -241,13 +196,17 @@ static inline bool advance(struct fast_path *s, const struct sp_compact_rule *ru
 		base = s->r[reg];
 	}
 	bottom = sp_compact_rule_bottom(first, base);
-	if ((first & (SP_COMPACT_RULE_OUTERMOST | SP_COMPACT_RULE_LINKED)) != 0 ||
-	    !is_proven(s, bottom, bytes))
+	/* Only where the thread was interrupted: s->at is the return address of all others. */
+	linked = SP_ARCH_REG_RETURN != SP_ARCH_REG_PC && (first & SP_COMPACT_RULE_LINKED) != 0;
+	if ((first & SP_COMPACT_RULE_OUTERMOST) != 0 ||
+	    (linked && (s->known >> SP_ARCH_REG_RETURN & 1) == 0) ||
+	    !is_proven(s, bottom, bytes, linked))
 		return false;
-	pc = sp_arch_strip(load(sp_compact_rule_return(first, bottom)));
+	pc = sp_arch_strip(linked ? s->r[SP_ARCH_REG_RETURN]
+				  : load(sp_compact_rule_return(first, bottom)));
 	if (pc == 0)
 		return false;
-	s->known |= saved;
+	s->known = (s->known & ~(UINT64_C(1) << SP_ARCH_REG_RETURN)) | saved;
 	saved = load_saved(s->r, saved, rule->word[1], bottom);
 	if (more != 0)
 		(void)load_saved(s->r, saved, more, bottom);
@@ -292,14 +251,20 @@ static inline unsigned advance_in(const struct sp_cached_object *cached, struct 
 SP_SIGSAFE unsigned sp_fast_path(struct sp_walk *w, uint64_t *pc, unsigned max)
 {
 	const struct sp_stack_view *stack = &w->stack;
-	uintptr_t lower = stack->lo > stack->floor ? stack->lo : stack->floor;
+	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	/* What was proven page by page, where the rest of the stack is not. */
+	bool is_probed = sp < stack->lo && stack->probed_hi > sp;
+	uintptr_t proven = is_probed ? stack->probed_lo : stack->lo;
+	uintptr_t lower = proven > stack->floor ? proven : stack->floor;
+	uintptr_t upper =
+		is_probed && stack->probed_hi < stack->ceiling ? stack->probed_hi : stack->ceiling;
 	struct fast_path s = {
 		.at = w->regs.pc + w->interrupted,
-		.sp = w->regs.r[SP_ARCH_REG_SP],
+		.sp = sp,
 		.known = w->regs.known,
 		.r = w->regs.r,
 		.lower = lower,
-		.span = stack->ceiling > lower ? stack->ceiling - lower : 0,
+		.span = upper > lower ? upper - lower : 0,
 	};
 	bool done = false;
 	unsigned n = 0;

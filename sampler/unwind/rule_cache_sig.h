@@ -79,10 +79,6 @@ static inline SP_SIGSAFE uintptr_t sp_compact_rule_place(uint64_t places, uintpt
 /* False if the row has no compact form. */
 SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_compact_rule *out);
 
-/* As sp_cfi_apply, but *regs is undefined unless 1 is returned. */
-SP_SIGSAFE int sp_compact_rule_apply(const struct sp_compact_rule *rule, struct sp_regs *regs,
-				     struct sp_stack_view *stack);
-
 /*
  * The rule cache: compact rules that were decoded before, by pc. There is one table for all threads
  * of the process, because they run the same code: a new thread finds it warm, and a thread costs no

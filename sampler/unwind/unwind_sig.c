@@ -5,7 +5,7 @@
  *
  * Call frame information may be missing or wrong, and the stack may be corrupt. A step therefore
  * refuses a caller that does not lie higher on the stack, and reads only memory that is known to be
- * readable. The sources of a step, in order: a rule from the rule cache, a rule decoded now, the
+ * readable. The sources of a step, in order: a rule from the rule cache (the fast path), a rule decoded now, the
  * kernel's signal frame, the frame pointer; a frame that was built by hand, as for a new coroutine,
  * is the outermost.
  *
@@ -139,20 +139,6 @@ static bool is_pushed_frame_pointer(const struct sp_walk *w)
 	return sp_regs_known(&w->regs, SP_ARCH_REG_FP) && w->regs.r[SP_ARCH_REG_FP] == w->regs.pc;
 }
 
-/* Interprets the result of applying a rule to a frame that had this sp and pc. */
-static enum step judge(const struct sp_walk *w, int rc, uintptr_t sp, uintptr_t pc)
-{
-	if (rc <= 0)
-		return rc == 0 ? STEP_OUTERMOST : STEP_FAILED;
-	/*
-	 * A caller's sp is higher. Only a leaf function without a frame of its own leaves sp as it
-	 * is, and then pc changes.
-	 */
-	if (w->regs.r[SP_ARCH_REG_SP] < sp || (w->regs.r[SP_ARCH_REG_SP] == sp && w->regs.pc == pc))
-		return STEP_FAILED;
-	return STEP_CALLER;
-}
-
 static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
@@ -162,9 +148,18 @@ static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 	if (row->signal_frame && at_sigreturn(w))
 		return step_kernel_frame(w);
 	rc = sp_cfi_apply(row, &w->regs, &w->stack);
-	if (row->signal_frame && rc > 0)
+	w->unreadable |= rc == -EINVAL;
+	if (rc <= 0)
+		return rc == 0 ? STEP_OUTERMOST : STEP_FAILED;
+	if (row->signal_frame)
 		return STEP_INTERRUPTED;
-	return judge(w, rc, sp, pc);
+	/*
+	 * A caller's sp is higher. Only a leaf function without a frame of its own leaves sp as it
+	 * is, and then pc changes.
+	 */
+	if (w->regs.r[SP_ARCH_REG_SP] < sp || (w->regs.r[SP_ARCH_REG_SP] == sp && w->regs.pc == pc))
+		return STEP_FAILED;
+	return STEP_CALLER;
 }
 
 /*
@@ -172,14 +167,14 @@ static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
  * steps do not need them.
  */
 __attribute__((noinline)) static enum step
-step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t pc)
+step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t pc, bool keep)
 {
 	struct sp_compact_rule kept;
 	struct sp_cfi_row row;
 	int rc = row_of(cached, pc, &row);
 
 	if (rc == 0) {
-		if (cached->identity != 0 && sp_compact_rule_make(&row, &kept))
+		if (keep && sp_compact_rule_make(&row, &kept))
 			sp_rule_cache_keep(pc, cached->identity, &kept);
 		return step_row(w, &row);
 	}
@@ -195,22 +190,21 @@ step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t
 }
 
 /*
- * Replaces w->regs by the caller's. A return address may lie just behind its function, after a call
- * that never returns, so the byte before it is looked up.
+ * Replaces w->regs by the caller's, where the fast path does not. A return address may lie just behind its function,
+ * after a call that never returns, so the byte before it is looked up.
  */
 static enum step step(struct sp_walk *w)
 {
-	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
-	uintptr_t pc = w->regs.pc;
-	uintptr_t covered = w->interrupted ? pc : pc - 1;
+	uintptr_t covered = w->interrupted ? w->regs.pc : w->regs.pc - 1;
 	const struct sp_cached_object *cached = sp_object_cache_at(&w->objects, covered);
-	struct sp_rule_set *sets = sp_rule_cache();
+	bool may_keep = cached != NULL && cached->identity != 0 && sp_rule_cache() != NULL;
 	struct sp_compact_rule rule;
 
-	if (cached == NULL || cached->identity == 0 || sets == NULL ||
-	    !sp_rule_cache_find(sets, covered, cached->identity, &rule))
-		return step_decoded(w, cached, covered);
-	return judge(w, sp_compact_rule_apply(&rule, &w->regs, &w->stack), sp, pc);
+	if (!may_keep || !sp_rule_cache_find(sp_rule_cache(), covered, cached->identity, &rule))
+		return step_decoded(w, cached, covered, may_keep);
+	if ((rule.word[0] & SP_COMPACT_RULE_OUTERMOST) != 0)
+		return STEP_OUTERMOST;
+	return step_decoded(w, cached, covered, false);
 }
 
 /*

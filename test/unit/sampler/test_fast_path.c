@@ -36,13 +36,12 @@ static void save(struct sp_cfi_row *row, unsigned reg, int32_t value)
 	row->rules.value[reg] = value;
 }
 
-static struct sp_compact_rule keep(uint64_t at, unsigned object, const struct sp_cfi_row *row)
+static void keep(uint64_t at, unsigned object, const struct sp_cfi_row *row)
 {
 	struct sp_compact_rule form;
 
 	cr_assert(sp_compact_rule_make(row, &form));
 	sp_rule_cache_keep(at, w.objects.entry[object].identity, &form);
-	return form;
 }
 
 /* An interrupted leaf whose frame is four words, with its caller's address in the last of them. */
@@ -74,14 +73,13 @@ Test(fast_path, goes_where_the_general_form_goes)
 		struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 16 * 8);
 		struct sp_regs want = w.regs;
 		struct sp_walk here = w;
-		struct sp_compact_rule form;
 
 		stack[15] = CALLER + 1;
 		for (unsigned i = 0; i < saved; i++)
 			save(&row, reg[i], -16 - 8 * (int32_t)((7 * i + 3) % 11));
-		form = keep(LEAF + saved, 0, &row);
+		keep(LEAF + saved, 0, &row);
 		here.regs.pc = LEAF + saved;
-		cr_assert_eq(sp_compact_rule_apply(&form, &want, &here.stack), 1);
+		cr_assert_eq(sp_cfi_apply(&row, &want, &here.stack), 1);
 
 		cr_assert_eq(sp_fast_path(&here, pc, 1), 1);
 
@@ -175,6 +173,41 @@ Test(fast_path, leaves_frames_that_are_not_proven_readable)
 	expect_none(&row, "around the end of all addresses");
 	w.regs.r[SP_ARCH_REG_SP] = (uintptr_t)stack + 4;
 	expect_none(&row, "not at a word");
+}
+
+/* Of a stack that is not the thread's own. */
+Test(fast_path, goes_as_far_as_pages_were_asked_for)
+{
+	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);
+	struct sp_walk here = w;
+
+	keep(LEAF, 0, &row);
+	keep(CALLER, 0, &row);
+	keep(OTHER, 1, &row);
+	stack[7] = OTHER + 1;
+	stack[11] = CALLER + 1;
+	here.stack.lo = here.stack.ceiling;
+	here.stack.probed_lo = (uintptr_t)stack;
+	here.stack.probed_hi = (uintptr_t)(stack + 8);
+
+	cr_assert_eq(sp_fast_path(&here, pc, PCS), 2);
+	cr_assert_eq(here.regs.pc, OTHER + 1);
+	here = w;
+	here.stack.lo = here.stack.ceiling = (uintptr_t)(stack + 8);
+	here.stack.probed_lo = (uintptr_t)stack;
+	here.stack.probed_hi = (uintptr_t)(stack + WORDS);
+	cr_assert_eq(sp_fast_path(&here, pc, PCS), 2, "no further than the stack is known");
+	here = w;
+	here.stack.floor = (uintptr_t)(stack + 4);
+	here.stack.lo = here.stack.ceiling;
+	here.stack.probed_lo = (uintptr_t)stack;
+	here.stack.probed_hi = (uintptr_t)(stack + 8);
+	cr_assert_eq(sp_fast_path(&here, pc, PCS), 0, "below the stack");
+	here = w;
+	here.stack.lo = here.stack.ceiling;
+	here.stack.probed_lo = (uintptr_t)stack - 4096;
+	here.stack.probed_hi = (uintptr_t)stack;
+	cr_assert_eq(sp_fast_path(&here, pc, PCS), 0, "asked for elsewhere");
 }
 
 Test(fast_path, leaves_what_is_not_the_common_kind)
