@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First decoding: executes the call frame instructions of a CIE and an FDE until they describe the row
- * for one pc. Knows the instructions of DWARF 5 (6.4.2) and the GNU, MIPS and AArch64 extensions
- * that toolchains emit. Anything else makes the row unreadable, because a guessed rule would give a
- * wrong stack. Then expressions: the stack machine of DWARF 5 (2.5), bounded in depth and steps, without the
- * operations that have no meaning in call frame information (objects, types, TLS, calls). Compilers emit few of
- * them; hand-written assembly (PLT stubs, OpenSSL, __restore_rt) uses the rest. Last applying: computes the
- * caller's registers from a frame's registers and its row.
+ * First decoding: executes the call frame instructions of a CIE and an FDE until they describe the row for one pc.
+ * Then applying: computes the caller's registers from a frame's registers and its row, whose rules may be
+ * expressions, programs for the stack machine of DWARF 5 (2.5).
+ *
+ * Of both, instructions (DWARF 5, 6.4.2, and the extensions of GNU and AArch64) and operations, this reads what
+ * toolchains emit and hand-written assembly uses (PLT stubs, OpenSSL, __restore_rt). A guessed rule would give a wrong
+ * stack, so anything else makes the row unreadable, and the walk is left to the exporter, which reads all of DWARF.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
@@ -33,8 +33,7 @@ enum {
 /* ... and the others. */
 enum {
 	CFA_NOP,
-	CFA_SET_LOC,
-	CFA_ADVANCE_LOC1,
+	CFA_ADVANCE_LOC1 = 0x02,
 	CFA_ADVANCE_LOC2,
 	CFA_ADVANCE_LOC4,
 	CFA_OFFSET_EXTENDED,
@@ -52,13 +51,9 @@ enum {
 	CFA_OFFSET_EXTENDED_SF,
 	CFA_DEF_CFA_SF,
 	CFA_DEF_CFA_OFFSET_SF,
-	CFA_VAL_OFFSET,
-	CFA_VAL_OFFSET_SF,
-	CFA_VAL_EXPRESSION,
-	CFA_MIPS_ADVANCE_LOC8 = 0x1d,
+	CFA_VAL_EXPRESSION = 0x16,
 	CFA_AARCH64_NEGATE_RA_STATE = 0x2d, /* the same number as GNU_window_save */
 	CFA_GNU_ARGS_SIZE = 0x2e,
-	CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
 
 struct decoder {
@@ -167,15 +162,6 @@ static bool run_rule(struct decoder *d, uint8_t op, uint64_t reg)
 	case CFA_OFFSET_EXTENDED_SF:
 		set_rule(d, reg, SP_CFI_OFFSET, factored(d, sp_cursor_sleb(&d->code)));
 		return true;
-	case CFA_GNU_NEGATIVE_OFFSET_EXTENDED:
-		set_rule(d, reg, SP_CFI_OFFSET, factored(d, -offset_operand(d)));
-		return true;
-	case CFA_VAL_OFFSET:
-		set_rule(d, reg, SP_CFI_VAL_OFFSET, factored(d, offset_operand(d)));
-		return true;
-	case CFA_VAL_OFFSET_SF:
-		set_rule(d, reg, SP_CFI_VAL_OFFSET, factored(d, sp_cursor_sleb(&d->code)));
-		return true;
 	case CFA_REGISTER:
 		set_rule(d, reg, SP_CFI_REGISTER, offset_operand(d));
 		return true;
@@ -227,14 +213,8 @@ static void run_one(struct decoder *d)
 	case CFA_NOP:
 	case CFA_AARCH64_NEGATE_RA_STATE: /* Every return address is stripped, signed or not. */
 		return;
-	case CFA_SET_LOC:
-		d->loc = sp_ehframe_pointer(d->object, code, d->fde->pointer_encoding);
-		return;
 	case CFA_ADVANCE_LOC1 ... CFA_ADVANCE_LOC4: /* sizes double */
 		advance(d, sp_cursor_unsigned(code, 1U << (op - CFA_ADVANCE_LOC1)));
-		return;
-	case CFA_MIPS_ADVANCE_LOC8:
-		advance(d, sp_cursor_unsigned(code, 8));
 		return;
 	case CFA_DEF_CFA_OFFSET:
 		set_cfa_offset(d, offset_operand(d));
@@ -313,371 +293,173 @@ int sp_cfi_decode(const struct sp_object *object, const struct sp_fde *fde, uint
 	return run(&d, fde->program);
 }
 
-#define STACK_DEPTH 24U
-/* Branches can loop; 256 steps are ten times the longest expression seen in Debian 12. */
-#define STEPS_MAX 256U
+/* Expressions are a few bytes long. One that is longer, or needs more room, is left to the exporter. */
+#define EXPRESSION_MAX 64U
+#define STACK_DEPTH 8U
 
 enum {
-	OP_ADDR = 0x03,
 	OP_DEREF = 0x06,
 	OP_CONST1U = 0x08,
-	OP_CONST1S,
-	OP_CONST2U,
-	OP_CONST2S,
-	OP_CONST4U,
-	OP_CONST4S,
-	OP_CONST8U,
-	OP_CONST8S,
+	OP_CONST8S = 0x0f,
 	OP_CONSTU,
 	OP_CONSTS,
-	OP_DUP,
-	OP_DROP,
-	OP_OVER,
-	OP_PICK,
-	OP_SWAP,
-	OP_ROT,
-	OP_ABS = 0x19,
-	OP_AND,
-	OP_DIV,
-	OP_MINUS,
-	OP_MOD,
-	OP_MUL,
-	OP_NEG,
-	OP_NOT,
-	OP_OR,
-	OP_PLUS,
+	OP_DROP = 0x13,
+	OP_AND = 0x1a,
+	OP_MINUS = 0x1c,
+	OP_MUL = 0x1e,
+	OP_PLUS = 0x22,
 	OP_PLUS_UCONST,
 	OP_SHL,
-	OP_SHR,
-	OP_SHRA,
-	OP_XOR,
-	OP_BRA,
-	OP_EQ,
-	OP_GE,
-	OP_GT,
-	OP_LE,
-	OP_LT,
-	OP_NE,
-	OP_SKIP,
-	OP_LIT0,
+	OP_GE = 0x2a,
+	OP_LIT0 = 0x30,
 	OP_LIT31 = 0x4f,
 	OP_BREG0 = 0x70,
 	OP_BREG31 = 0x8f,
-	OP_BREGX = 0x92,
-	OP_DEREF_SIZE = 0x94,
-	OP_NOP = 0x96,
-	OP_CALL_FRAME_CFA = 0x9c,
 };
 
-struct machine {
-	const struct sp_expr_env *env;
-	struct sp_cursor code;
-	const uint8_t *start;
-	unsigned depth;
-	bool failed;
-	uintptr_t slot[STACK_DEPTH];
+/* A frame whose caller is asked for. */
+struct frame {
+	const struct sp_cfi_row *row;
+	const struct sp_regs *regs;
+	struct sp_stack_view *stack;
+	uintptr_t cfa;
 };
 
-static void push(struct machine *m, uint64_t value)
+/* What brings a value of its own. */
+static int operand(const struct frame *f, struct sp_cursor *code, uint8_t op, uintptr_t *value)
 {
-	if (m->depth == STACK_DEPTH)
-		m->failed = true;
-	else
-		m->slot[m->depth++] = (uintptr_t)value;
-}
-
-static uintptr_t pop(struct machine *m)
-{
-	if (m->depth == 0) {
-		m->failed = true;
-		return 0;
-	}
-	return m->slot[--m->depth];
-}
-
-/* The value `below` the top, which has index 0. */
-static uintptr_t peek(struct machine *m, unsigned below)
-{
-	if (below >= m->depth) {
-		m->failed = true;
-		return 0;
-	}
-	return m->slot[m->depth - 1 - below];
-}
-
-static void push_register(struct machine *m, uint64_t reg)
-{
-	int64_t offset = sp_cursor_sleb(&m->code);
-
-	if (!sp_regs_known(m->env->regs, reg))
-		m->failed = true;
-	else
-		push(m, m->env->regs->r[reg] + (uint64_t)offset);
-}
-
-static void push_memory(struct machine *m, unsigned bytes)
-{
-	uintptr_t value = 0;
-	bool sized = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-
-	if (!sized || !sp_stack_read(m->env->stack, pop(m), bytes, &value))
-		m->failed = true;
-	else
-		push(m, value);
-}
-
-/* Relative to the byte after the operand, and never outside the expression. */
-static void jump(struct machine *m, bool taken)
-{
-	int64_t distance = sp_cursor_signed(&m->code, 2);
-	int64_t back = m->code.at - m->start;
-
-	if (!taken || m->code.failed)
-		return;
-	if (distance < -back || distance > (int64_t)sp_cursor_left(&m->code))
-		m->failed = true;
-	else
-		m->code.at += distance;
-}
-
-/* Shifts by the word size or more are undefined in C and shift everything out in DWARF. */
-static uintptr_t shift(uint8_t op, uintptr_t value, uintptr_t by)
-{
-	unsigned last = 8 * sizeof(value) - 1;
-
-	if (op == OP_SHRA)
-		return (uintptr_t)((intptr_t)value >> (by > last ? last : by));
-	if (by > last)
-		return 0;
-	return op == OP_SHL ? value << by : value >> by;
-}
-
-/* What has two operands and one result. DWARF compares as signed. False if it is another operation. */
-static bool compute(uint8_t op, uintptr_t a, uintptr_t b, uintptr_t *result)
-{
-	switch (op) {
-	case OP_AND:
-		*result = a & b;
-		return true;
-	case OP_OR:
-		*result = a | b;
-		return true;
-	case OP_XOR:
-		*result = a ^ b;
-		return true;
-	case OP_PLUS:
-		*result = a + b;
-		return true;
-	case OP_MINUS:
-		*result = a - b;
-		return true;
-	case OP_MUL:
-		*result = a * b;
-		return true;
-	case OP_SHL:
-	case OP_SHR:
-	case OP_SHRA:
-		*result = shift(op, a, b);
-		return true;
-	case OP_EQ:
-	case OP_NE:
-		*result = (a == b) == (op == OP_EQ);
-		return true;
-	case OP_GE:
-	case OP_LT:
-		*result = ((intptr_t)a >= (intptr_t)b) == (op == OP_GE);
-		return true;
-	case OP_GT:
-	case OP_LE:
-		*result = ((intptr_t)a > (intptr_t)b) == (op == OP_GT);
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* What brings a value of its own. False if it is another operation. */
-static bool push_operand(struct machine *m, uint8_t op)
-{
-	struct sp_cursor *code = &m->code;
-	unsigned bytes;
+	unsigned bytes = 1U << ((op - OP_CONST1U) / 2 & 3);
 
 	switch (op) {
 	case OP_LIT0 ... OP_LIT31:
-		push(m, (uint64_t)(op - OP_LIT0));
-		return true;
-	case OP_BREG0 ... OP_BREG31:
-		push_register(m, (uint64_t)(op - OP_BREG0));
-		return true;
-	case OP_BREGX:
-		push_register(m, sp_cursor_uleb(code));
-		return true;
+		*value = op - (uintptr_t)OP_LIT0;
+		return 0;
 	case OP_CONST1U ... OP_CONST8S: /* sizes double every two; odd ones are the signed twins */
-		bytes = 1U << ((op - OP_CONST1U) / 2);
-		push(m, (op & 1) != 0 ? (uint64_t)sp_cursor_signed(code, bytes)
-				      : sp_cursor_unsigned(code, bytes));
-		return true;
-	case OP_ADDR:
-		push(m, sp_cursor_unsigned(code, sizeof(uintptr_t)));
-		return true;
+		*value = (op & 1) != 0 ? (uintptr_t)sp_cursor_signed(code, bytes)
+				       : sp_cursor_unsigned(code, bytes);
+		return 0;
 	case OP_CONSTU:
-		push(m, sp_cursor_uleb(code));
-		return true;
+		*value = sp_cursor_uleb(code);
+		return 0;
 	case OP_CONSTS:
-		push(m, (uint64_t)sp_cursor_sleb(code));
-		return true;
-	case OP_DEREF:
-		push_memory(m, sizeof(uintptr_t));
-		return true;
-	case OP_DEREF_SIZE:
-		push_memory(m, sp_cursor_u8(code));
-		return true;
-	case OP_CALL_FRAME_CFA:
-		m->failed |= !m->env->has_cfa;
-		push(m, m->env->cfa);
-		return true;
+		*value = (uintptr_t)sp_cursor_sleb(code);
+		return 0;
+	case OP_BREG0 ... OP_BREG31:
+		*value = (uintptr_t)sp_cursor_sleb(code);
+		if (!sp_regs_known(f->regs, op - (uint64_t)OP_BREG0))
+			return -EFAULT;
+		*value += f->regs->r[op - OP_BREG0];
+		return 0;
 	default:
-		return false;
-	}
-}
-
-static void run_operation(struct machine *m, uint8_t op)
-{
-	uintptr_t a;
-	uintptr_t b;
-	uintptr_t c;
-
-	if (push_operand(m, op))
-		return;
-	switch (op) {
-	case OP_DUP:
-	case OP_OVER:
-		push(m, peek(m, op == OP_OVER));
-		return;
-	case OP_DROP:
-		(void)pop(m);
-		return;
-	case OP_PICK:
-		push(m, peek(m, sp_cursor_u8(&m->code)));
-		return;
-	case OP_SWAP:
-		a = pop(m);
-		b = pop(m);
-		push(m, a);
-		push(m, b);
-		return;
-	case OP_ROT:
-		a = pop(m);
-		b = pop(m);
-		c = pop(m);
-		push(m, a);
-		push(m, c);
-		push(m, b);
-		return;
-	case OP_ABS:
-		a = pop(m);
-		push(m, (intptr_t)a < 0 ? 0 - a : a);
-		return;
-	case OP_NEG:
-		push(m, 0 - pop(m));
-		return;
-	case OP_NOT:
-		push(m, ~pop(m));
-		return;
-	case OP_PLUS_UCONST:
-		push(m, pop(m) + sp_cursor_uleb(&m->code));
-		return;
-	case OP_NOP:
-		return;
-	case OP_SKIP:
-	case OP_BRA:
-		jump(m, op == OP_SKIP || pop(m) != 0);
-		return;
-	default:
-		b = pop(m);
-		a = pop(m);
-		m->failed |= !compute(op, a, b, &c);
-		if (!m->failed)
-			push(m, c);
-		return;
-	}
-}
-
-int sp_dwarf_expr_eval(const struct sp_expr_env *env, struct sp_cursor code, uintptr_t *result)
-{
-	struct machine m;
-
-	m.env = env;
-	m.code = code;
-	m.start = code.at;
-	m.depth = 0;
-	m.failed = false;
-	if (env->has_cfa)
-		push(&m, env->cfa);
-	for (unsigned steps = 0; sp_cursor_left(&m.code) > 0; steps++) {
-		uint8_t op = sp_cursor_u8(&m.code);
-
-		if (steps == STEPS_MAX)
-			return -EINVAL;
-		run_operation(&m, op);
-		if (m.failed || m.code.failed)
-			return -EINVAL;
-	}
-	*result = pop(&m);
-	return m.failed || m.code.failed ? -EINVAL : 0;
-}
-
-static int evaluate(const struct sp_cfi_row *row, const struct sp_expr_env *env, int32_t place,
-		    uintptr_t *result)
-{
-	struct sp_cursor c = sp_cursor_over(row->object_start + (uint32_t)place, row->object_end);
-	uint64_t bytes = sp_cursor_uleb(&c);
-
-	if (c.failed || bytes > sp_cursor_left(&c))
 		return -EINVAL;
-	c.end = c.at + bytes;
-	return sp_dwarf_expr_eval(env, c, result);
+	}
 }
 
-/* The value that register `reg` had in the caller. False if it is lost. */
-static bool recover(const struct sp_cfi_row *row, const struct sp_expr_env *env, unsigned reg,
-		    uintptr_t *value)
+/* What has two operands. DWARF compares as signed. */
+static int combine(uint8_t op, uintptr_t *a, uintptr_t b)
 {
-	int32_t operand = row->rules.value[reg];
-	uintptr_t at = env->cfa + (uintptr_t)(intptr_t)operand;
+	switch (op) {
+	case OP_AND:
+		*a &= b;
+		return 0;
+	case OP_PLUS:
+		*a += b;
+		return 0;
+	case OP_MINUS:
+		*a -= b;
+		return 0;
+	case OP_MUL:
+		*a *= b;
+		return 0;
+	case OP_SHL:
+		*a = b < 8 * sizeof(b) ? *a << b : 0;
+		return 0;
+	case OP_GE:
+		*a = (intptr_t)*a >= (intptr_t)b;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
 
-	switch ((enum sp_cfi_how)row->rules.how[reg]) {
+/*
+ * The value of the expression at that place, n_given is 1 where it begins with the CFA. -EFAULT if a register is
+ * lost or memory cannot be read, -EINVAL if the expression is malformed or of a form that only the exporter reads.
+ */
+static int evaluate(const struct frame *f, int32_t place, unsigned n_given, uintptr_t *result)
+{
+	struct sp_cursor code =
+		sp_cursor_over(f->row->object_start + (uint32_t)place, f->row->object_end);
+	uint64_t bytes = sp_cursor_uleb(&code);
+	uintptr_t slot[STACK_DEPTH] = {f->cfa};
+	unsigned n = n_given;
+	int rc = 0;
+
+	if (bytes > EXPRESSION_MAX || bytes > sp_cursor_left(&code))
+		return -EINVAL;
+	code.end = code.at + bytes;
+	while (rc == 0 && sp_cursor_left(&code) > 0) {
+		uint8_t op = sp_cursor_u8(&code);
+
+		if (n > 0 && op == OP_PLUS_UCONST)
+			slot[n - 1] += sp_cursor_uleb(&code);
+		else if (n > 0 && op == OP_DEREF)
+			rc = sp_stack_read(f->stack, slot[n - 1], sizeof(slot[0]), &slot[n - 1])
+				     ? 0
+				     : -EFAULT;
+		else if ((n > 0 && op == OP_DROP) ||
+			 (n > 1 && combine(op, &slot[n - 2], slot[n - 1]) == 0))
+			n--;
+		else if (n < STACK_DEPTH)
+			rc = operand(f, &code, op, &slot[n++]);
+		else
+			rc = -EINVAL;
+	}
+	if (rc == 0 && (code.failed || n == 0))
+		rc = -EINVAL;
+	if (rc == 0)
+		*result = slot[n - 1];
+	return rc;
+}
+
+/* The value that register `reg` had in the caller. -EFAULT if it is lost, -EINVAL as evaluate(). */
+static int recover(const struct frame *f, unsigned reg, uintptr_t *value)
+{
+	int32_t place = f->row->rules.value[reg];
+	uintptr_t at = f->cfa + (uintptr_t)(intptr_t)place;
+	int rc = 0;
+
+	switch ((enum sp_cfi_how)f->row->rules.how[reg]) {
+	case SP_CFI_REGISTER:
+		if (!sp_regs_known(f->regs, (uint32_t)place))
+			return -EFAULT;
+		*value = f->regs->r[place];
+		return 0;
+	case SP_CFI_VAL_EXPR:
+		return evaluate(f, place, 1, value);
+	case SP_CFI_EXPR:
+		rc = evaluate(f, place, 1, &at);
+		break;
+	case SP_CFI_OFFSET:
+		break;
 	case SP_CFI_SAME:
 	case SP_CFI_UNDEFINED:
-		return false;
-	case SP_CFI_REGISTER:
-		if (!sp_regs_known(env->regs, (uint32_t)operand))
-			return false;
-		*value = env->regs->r[operand];
-		return true;
-	case SP_CFI_VAL_OFFSET:
-		*value = at;
-		return true;
-	case SP_CFI_VAL_EXPR:
-		return evaluate(row, env, operand, value) == 0;
-	case SP_CFI_EXPR:
-		return evaluate(row, env, operand, &at) == 0 &&
-		       sp_stack_read(env->stack, at, sizeof(*value), value);
-	case SP_CFI_OFFSET:
-		return sp_stack_read(env->stack, at, sizeof(*value), value);
+		return -EFAULT;
 	}
-	return false;
+	if (rc == 0 && !sp_stack_read(f->stack, at, sizeof(*value), value))
+		rc = -EFAULT;
+	return rc;
 }
 
-static int find_cfa(const struct sp_cfi_row *row, const struct sp_expr_env *env, uintptr_t *cfa)
+static int find_cfa(struct frame *f)
 {
-	const struct sp_cfi_rules *rules = &row->rules;
+	const struct sp_cfi_rules *rules = &f->row->rules;
 
 	if (rules->cfa_how == SP_CFI_VAL_EXPR)
-		return evaluate(row, env, rules->cfa_value, cfa);
-	if (rules->cfa_how != SP_CFI_REGISTER || !sp_regs_known(env->regs, rules->cfa_reg))
-		return -EINVAL;
-	*cfa = env->regs->r[rules->cfa_reg] + (uintptr_t)(intptr_t)rules->cfa_value;
+		return evaluate(f, rules->cfa_value, 0, &f->cfa);
+	if (rules->cfa_how != SP_CFI_REGISTER || !sp_regs_known(f->regs, rules->cfa_reg))
+		return -EFAULT;
+	f->cfa = f->regs->r[rules->cfa_reg] + (uintptr_t)(intptr_t)rules->cfa_value;
 	return 0;
 }
 
@@ -685,29 +467,34 @@ static int find_cfa(const struct sp_cfi_row *row, const struct sp_expr_env *env,
  * A register that cannot be recovered becomes unknown, and the step goes on: most registers are
  * never needed, and a later rule that needs this one fails by itself.
  */
-static void recover_all(const struct sp_cfi_row *row, const struct sp_expr_env *env,
-			struct sp_regs *caller)
+static int recover_all(const struct frame *f, struct sp_regs *caller)
 {
-	*caller = *env->regs;
+	*caller = *f->regs;
 	/* By definition the CFA is the caller's sp; a rule for sp (signal frames) overrides. */
-	sp_regs_set(caller, SP_ARCH_REG_SP, env->cfa);
+	sp_regs_set(caller, SP_ARCH_REG_SP, f->cfa);
 	for (unsigned reg = 0; reg < SP_ARCH_REGS; reg++) {
 		uintptr_t value;
+		int rc;
 
-		if (row->rules.how[reg] == SP_CFI_SAME)
+		if (f->row->rules.how[reg] == SP_CFI_SAME)
 			continue;
-		if (recover(row, env, reg, &value))
+		rc = recover(f, reg, &value);
+		if (rc == -EINVAL)
+			return rc;
+		if (rc == 0)
 			sp_regs_set(caller, reg, value);
 		else
 			caller->known &= ~(UINT64_C(1) << reg);
 	}
+	return 0;
 }
 
 int sp_cfi_apply(const struct sp_cfi_row *row, struct sp_regs *regs, struct sp_stack_view *stack)
 {
-	struct sp_expr_env env = {.regs = regs, .stack = stack};
-	struct sp_regs caller;
+	struct frame f = {.row = row, .regs = regs, .stack = stack};
 	enum sp_cfi_how return_how = row->rules.how[row->return_reg];
+	struct sp_regs caller;
+	int rc;
 
 	if (return_how == SP_CFI_UNDEFINED)
 		return 0;
@@ -716,11 +503,12 @@ int sp_cfi_apply(const struct sp_cfi_row *row, struct sp_regs *regs, struct sp_s
 	 * make the frame its own caller.
 	 */
 	if (return_how == SP_CFI_SAME && row->return_reg == SP_ARCH_REG_PC)
-		return -EINVAL;
-	if (find_cfa(row, &env, &env.cfa) != 0)
-		return -EINVAL;
-	env.has_cfa = true;
-	recover_all(row, &env, &caller);
+		return -EFAULT;
+	rc = find_cfa(&f);
+	if (rc == 0)
+		rc = recover_all(&f, &caller);
+	if (rc != 0)
+		return rc;
 	if (!sp_regs_known(&caller, row->return_reg) || !sp_regs_known(&caller, SP_ARCH_REG_SP))
 		return -EFAULT;
 	sp_regs_set_pc(&caller, sp_arch_strip(caller.r[row->return_reg]));

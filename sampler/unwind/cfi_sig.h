@@ -19,11 +19,10 @@
 enum sp_cfi_how {
 	SP_CFI_SAME, /* also what no instruction mentions: callee-saved registers may be so */
 	SP_CFI_UNDEFINED,
-	SP_CFI_OFFSET,     /* at CFA + value */
-	SP_CFI_VAL_OFFSET, /* is CFA + value */
-	SP_CFI_REGISTER,   /* is in register number value */
-	SP_CFI_EXPR,       /* at the address that the expression gives */
-	SP_CFI_VAL_EXPR,   /* is what the expression gives */
+	SP_CFI_OFFSET,   /* at CFA + value */
+	SP_CFI_REGISTER, /* is in register number value */
+	SP_CFI_EXPR,     /* at the address that the expression gives */
+	SP_CFI_VAL_EXPR, /* is what the expression gives */
 };
 
 /*
@@ -54,20 +53,10 @@ SP_SIGSAFE int sp_cfi_decode(const struct sp_object *object, const struct sp_fde
 
 /*
  * Turns a frame's registers into its caller's. 1; 0 if the frame is its thread's outermost (regs
- * are then unchanged); -EFAULT or -EINVAL if the rules lead outside the stack or nowhere.
+ * are then unchanged); -EFAULT if the rules lead outside the stack or nowhere; -EINVAL if one is an expression that is
+ * malformed, or of a form that we do not know.
  */
 SP_SIGSAFE int sp_cfi_apply(const struct sp_cfi_row *row, struct sp_regs *regs,
 			    struct sp_stack_view *stack);
-
-struct sp_expr_env {
-	const struct sp_regs *regs;
-	struct sp_stack_view *stack;
-	bool has_cfa; /* rules for registers start with the CFA pushed; the CFA's own does not */
-	uintptr_t cfa;
-};
-
-/* Also for tests. 0, or -EINVAL: malformed, too long, an operation we do not know, or an unreadable address. */
-SP_SIGSAFE int sp_dwarf_expr_eval(const struct sp_expr_env *env, struct sp_cursor code,
-				  uintptr_t *result);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * .eh_frame_hdr and .eh_frame, as the Linux Standard Base 5.0 (10.6) and DWARF 5 (6.4) define them,
- * in the 32-bit format, the only one that compilers emit here.
+ * in the 32-bit format, the only one that compilers emit here, and with the sorted table that linkers write.
  *
  * The bytes come from a file that somebody may have damaged, and a fault or an endless loop in the
  * handler would take the host with it. Every read is therefore inside the object's mapping and
@@ -18,12 +18,8 @@
 /* Low four bits of a pointer encoding: the format. */
 enum {
 	PE_ABSPTR = 0x00,
-	PE_ULEB128 = 0x01,
-	PE_UDATA2 = 0x02,
 	PE_UDATA4 = 0x03,
 	PE_UDATA8 = 0x04,
-	PE_SLEB128 = 0x09,
-	PE_SDATA2 = 0x0a,
 	PE_SDATA4 = 0x0b,
 	PE_SDATA8 = 0x0c,
 	PE_FORMAT_MASK = 0x0f,
@@ -44,8 +40,6 @@ enum {
 #define TABLE_ROW_BYTES 8U
 /* A length of all ones announces the 64-bit format. */
 #define LENGTH_64BIT UINT32_C(0xffffffff)
-/* The bound for objects without a sorted table: about 100 us of scanning. */
-#define SCAN_MAX_ENTRIES 16384U
 #define AUGMENTATION_MAX 8U
 
 static struct sp_cursor object_cursor(const struct sp_object *object, uintptr_t at)
@@ -60,20 +54,12 @@ static struct sp_cursor object_cursor(const struct sp_object *object, uintptr_t 
 static uint64_t read_format(struct sp_cursor *c, uint8_t encoding)
 {
 	switch (encoding & PE_FORMAT_MASK) {
-	case PE_ULEB128:
-		return sp_cursor_uleb(c);
-	case PE_UDATA2:
-		return sp_cursor_unsigned(c, 2);
 	case PE_UDATA4:
 		return sp_cursor_unsigned(c, 4);
 	case PE_ABSPTR:
 	case PE_UDATA8:
 	case PE_SDATA8:
 		return sp_cursor_unsigned(c, 8);
-	case PE_SLEB128:
-		return (uint64_t)sp_cursor_sleb(c);
-	case PE_SDATA2:
-		return (uint64_t)sp_cursor_signed(c, 2);
 	case PE_SDATA4:
 		return (uint64_t)sp_cursor_signed(c, 4);
 	default:
@@ -82,12 +68,13 @@ static uint64_t read_format(struct sp_cursor *c, uint8_t encoding)
 	}
 }
 
-uintptr_t sp_ehframe_pointer(const struct sp_object *object, struct sp_cursor *c, uint8_t encoding)
+/* On failure the cursor is failed and the result 0. */
+static uintptr_t read_pointer(const struct sp_object *object, struct sp_cursor *c, uint8_t encoding)
 {
 	uintptr_t position = (uintptr_t)c->at;
 	uintptr_t value;
 
-	if (encoding == PE_OMIT) {
+	if ((encoding & PE_INDIRECT) != 0) {
 		c->failed = true;
 		return 0;
 	}
@@ -107,12 +94,6 @@ uintptr_t sp_ehframe_pointer(const struct sp_object *object, struct sp_cursor *c
 	default:
 		c->failed = true;
 		return 0;
-	}
-	if ((encoding & PE_INDIRECT) != 0) {
-		struct sp_cursor target = object_cursor(object, value);
-
-		value = (uintptr_t)sp_cursor_unsigned(&target, sizeof(value));
-		c->failed |= target.failed;
 	}
 	return value;
 }
@@ -144,8 +125,8 @@ static void parse_augmentation(const struct sp_object *object, const uint8_t *le
 			break;
 		case 'P':
 			/* Only the size counts: following an indirect personality would read the GOT. */
-			(void)sp_ehframe_pointer(object, data,
-						 sp_cursor_u8(data) & (uint8_t)~PE_INDIRECT);
+			(void)read_pointer(object, data,
+					   sp_cursor_u8(data) & (uint8_t)~PE_INDIRECT);
 			break;
 		case 'S':
 			fde->signal_frame = true;
@@ -197,9 +178,8 @@ static int parse_cie(const struct sp_object *object, uintptr_t at, struct sp_fde
 	return c.failed ? -EINVAL : 0;
 }
 
-/* Parses the FDE at `at`. -ENOENT for a CIE; *next becomes the address after the entry. */
-static int parse_fde(const struct sp_object *object, uintptr_t at, struct sp_fde *fde,
-		     uintptr_t *next)
+/* Parses the FDE at `at`. */
+static int parse_fde(const struct sp_object *object, uintptr_t at, struct sp_fde *fde)
 {
 	struct sp_cursor c;
 	uintptr_t id_at;
@@ -207,24 +187,18 @@ static int parse_fde(const struct sp_object *object, uintptr_t at, struct sp_fde
 
 	if (entry_cursor(object, at, &c) != 0)
 		return -EINVAL;
-	*next = (uintptr_t)c.end;
 	id_at = (uintptr_t)c.at;
 	id = sp_cursor_unsigned(&c, 4);
-	if (id == 0)
-		return -ENOENT;
-	if (c.failed || id > id_at - object->start || parse_cie(object, id_at - id, fde) != 0)
+	/* 0 is a CIE. */
+	if (c.failed || id == 0 || id > id_at - object->start ||
+	    parse_cie(object, id_at - id, fde) != 0)
 		return -EINVAL;
-	fde->pc_begin = sp_ehframe_pointer(object, &c, fde->pointer_encoding);
+	fde->pc_begin = read_pointer(object, &c, fde->pointer_encoding);
 	fde->pc_end = fde->pc_begin + (uintptr_t)read_format(&c, fde->pointer_encoding);
 	if (fde->has_augmentation)
 		sp_cursor_skip(&c, sp_cursor_uleb(&c));
 	fde->program = c;
 	return c.failed || fde->pc_end < fde->pc_begin ? -EINVAL : 0;
-}
-
-static bool covers(const struct sp_fde *fde, uintptr_t pc)
-{
-	return fde->pc_begin <= pc && pc < fde->pc_end;
 }
 
 /* One half of a table row: a signed offset from the header. */
@@ -256,19 +230,6 @@ static int search_table(const struct sp_object *object, const struct sp_cursor *
 	return 0;
 }
 
-static int scan(const struct sp_object *object, uintptr_t at, uintptr_t pc, struct sp_fde *fde)
-{
-	for (unsigned i = 0; i < SCAN_MAX_ENTRIES; i++) {
-		int rc = parse_fde(object, at, fde, &at);
-
-		if (rc == 0 && covers(fde, pc))
-			return 0;
-		if (rc == -EINVAL)
-			return rc;
-	}
-	return -ENOENT;
-}
-
 int sp_ehframe_find(const struct sp_object *object, uintptr_t pc, struct sp_fde *fde)
 {
 	struct sp_cursor c = object_cursor(object, object->eh_frame_hdr);
@@ -276,23 +237,19 @@ int sp_ehframe_find(const struct sp_object *object, uintptr_t pc, struct sp_fde 
 	uint8_t frame_encoding = sp_cursor_u8(&c);
 	uint8_t count_encoding = sp_cursor_u8(&c);
 	uint8_t table_encoding = sp_cursor_u8(&c);
-	uintptr_t frame_at = sp_ehframe_pointer(object, &c, frame_encoding);
 	uintptr_t fde_at;
-	uintptr_t next;
 	uint64_t rows;
 	int rc;
 
-	if (c.failed || version != EH_FRAME_HDR_VERSION)
-		return -EINVAL;
-	if (table_encoding != TABLE_ENCODING || count_encoding == PE_OMIT)
-		return scan(object, frame_at, pc, fde);
-	rows = sp_ehframe_pointer(object, &c, count_encoding);
-	if (c.failed)
+	/* Where .eh_frame begins; the table names each entry itself. */
+	(void)read_pointer(object, &c, frame_encoding);
+	rows = read_pointer(object, &c, count_encoding);
+	if (c.failed || version != EH_FRAME_HDR_VERSION || table_encoding != TABLE_ENCODING)
 		return -EINVAL;
 	rc = search_table(object, &c, rows, pc, &fde_at);
 	if (rc != 0)
 		return rc;
-	if (parse_fde(object, fde_at, fde, &next) != 0)
+	if (parse_fde(object, fde_at, fde) != 0)
 		return -EINVAL;
-	return covers(fde, pc) ? 0 : -ENOENT;
+	return fde->pc_begin <= pc && pc < fde->pc_end ? 0 : -ENOENT;
 }

@@ -161,11 +161,4 @@ struct sp_fde {
 /* 0; -ENOENT if no FDE covers pc; -EINVAL if the data is malformed or of a form we do not read. */
 SP_SIGSAFE int sp_ehframe_find(const struct sp_object *object, uintptr_t pc, struct sp_fde *fde);
 
-/*
- * Reads a pointer in one of the DW_EH_PE_ encodings. On failure the cursor is failed and the
- * result 0. Exposed for DW_CFA_set_loc and for tests.
- */
-SP_SIGSAFE uintptr_t sp_ehframe_pointer(const struct sp_object *object, struct sp_cursor *c,
-					uint8_t encoding);
-
 #endif

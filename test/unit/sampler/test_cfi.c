@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call frame instruction by hand, malformed programs, rows applied to registers, and all of
- * the real data in this process.
+ * The byte reader, every call frame instruction and operation of an expression by hand, malformed programs, rows
+ * applied to registers, and all of the real data in this process.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -14,6 +14,42 @@
 #include "test/unit/sampler/dwarf_bytes.h"
 
 #define PC UINT64_C(0x400000)
+
+Test(cursor, reads_both_kinds_of_leb128, .timeout = 20)
+{
+	struct sp_cursor c = over(BYTES(0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0x3f));
+
+	cr_assert_eq(sp_cursor_uleb(&c), 624485);
+	cr_assert_eq(sp_cursor_sleb(&c), -1);
+	cr_assert_eq(sp_cursor_sleb(&c), -128);
+	cr_assert_eq(sp_cursor_sleb(&c), 63);
+	cr_assert_not(c.failed);
+	cr_assert_eq(sp_cursor_left(&c), 0);
+}
+
+Test(cursor, refuses_leb128_that_never_ends_or_is_cut, .timeout = 20)
+{
+	struct sp_cursor endless =
+		over(BYTES(0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01));
+	struct sp_cursor cut = over(BYTES(0x80, 0x80));
+
+	cr_assert_eq(sp_cursor_uleb(&endless), 0);
+	cr_assert(endless.failed);
+	cr_assert_eq(sp_cursor_sleb(&cut), 0);
+	cr_assert(cut.failed);
+}
+
+Test(cursor, stays_failed_and_gives_zero, .timeout = 20)
+{
+	struct sp_cursor c = over(BYTES(1, 2, 3));
+
+	cr_assert_eq(sp_cursor_unsigned(&c, 4), 0);
+	cr_assert(c.failed);
+	cr_assert_eq(sp_cursor_u8(&c), 0);
+	cr_assert_eq(sp_cursor_left(&c), 0);
+	sp_cursor_skip(&c, 1);
+	cr_assert_eq(c.at[0], 1);
+}
 
 struct decoded {
 	int rc;
@@ -87,9 +123,6 @@ Test(cfi, knows_every_register_rule, .timeout = 20)
 	expect_rule(3, SP_CFI_OFFSET, -16, BYTES(0x83, 2));
 	expect_rule(3, SP_CFI_OFFSET, -16, BYTES(0x05, 3, 2));
 	expect_rule(3, SP_CFI_OFFSET, 16, BYTES(0x11, 3, 0x7e));
-	expect_rule(3, SP_CFI_OFFSET, 16, BYTES(0x2f, 3, 2));
-	expect_rule(3, SP_CFI_VAL_OFFSET, -16, BYTES(0x14, 3, 2));
-	expect_rule(3, SP_CFI_VAL_OFFSET, 16, BYTES(0x15, 3, 0x7e));
 	expect_rule(3, SP_CFI_UNDEFINED, 0, BYTES(0x83, 2, 0x07, 3));
 	expect_rule(3, SP_CFI_SAME, 0, BYTES(0x83, 2, 0x08, 3));
 	expect_rule(3, SP_CFI_REGISTER, 12, BYTES(0x09, 3, 12));
@@ -117,17 +150,6 @@ Test(cfi, applies_rows_in_order_of_location, .timeout = 20)
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
 		cr_assert_eq(rules_at(PC + want[i].at, 0, code, sizeof(code)).cfa_value,
 			     want[i].cfa, "at %#lx", want[i].at);
-}
-
-Test(cfi, moves_by_set_loc_and_eight_byte_advance, .timeout = 20)
-{
-	static const uint8_t set[] = {0x0c, 7, 8, 0x01, 0x20, 0, 0x40, 0, 0, 0, 0, 0, 0x0e, 16};
-	static const uint8_t far[] = {0x0c, 7, 8, 0x1d, 0x20, 0, 0, 0, 0, 0, 0, 0, 0x0e, 16};
-
-	cr_assert_eq(rules_at(PC + 0x1f, 0, set, sizeof(set)).cfa_value, 8);
-	cr_assert_eq(rules_at(PC + 0x20, 0, set, sizeof(set)).cfa_value, 16);
-	cr_assert_eq(rules_at(PC + 0x1f, 0, far, sizeof(far)).cfa_value, 8);
-	cr_assert_eq(rules_at(PC + 0x20, 0, far, sizeof(far)).cfa_value, 16);
 }
 
 Test(cfi, restores_a_register_to_the_cies_rule, .timeout = 20)
@@ -175,7 +197,6 @@ Test(cfi, refuses_what_is_malformed, .timeout = 20)
 	expect_malformed(BYTES(0x83, 0xff, 0xff, 0xff, 0xff, 0x7f)); /* offset beyond 31 bits */
 	expect_malformed(BYTES(0x17));                               /* no such instruction */
 	expect_malformed(BYTES(0x3f, 1));
-	expect_malformed(BYTES(0x01, 0, 0)); /* cut set_loc */
 	expect_malformed(BYTES(0x04, 0, 0)); /* cut advance */
 }
 
@@ -222,16 +243,14 @@ Test(cfi_apply, makes_the_callers_registers, .timeout = 20)
 	int rc;
 
 	memory[1] = CODE_ADDRESS;
-	/* r3 at CFA-16, r5 = CFA-8, r0 = r1, r2 undefined */
-	rc = apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x83, 2, 0x14, 5, 1, 0x09, 0, 1, 0x07, 2),
-		   &regs);
+	/* r3 at CFA-16, r0 = r1, r2 undefined */
+	rc = apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x83, 2, 0x09, 0, 1, 0x07, 2), &regs);
 
 	cr_assert_eq(rc, 1);
 	cr_assert_eq(regs.pc, memory[1]);
 	cr_assert_eq(regs.r[SP_ARCH_REG_PC], memory[1]);
 	cr_assert_eq(regs.r[SP_ARCH_REG_SP], (uintptr_t)&memory[2]);
 	cr_assert_eq(regs.r[3], memory[0]);
-	cr_assert_eq(regs.r[5], (uintptr_t)&memory[1]);
 	cr_assert_eq(regs.r[0], 101);
 	cr_assert_not(sp_regs_known(&regs, 2));
 	cr_assert_eq(regs.r[4], 104);
@@ -268,12 +287,108 @@ Test(cfi_apply, fails_where_the_rules_lead_nowhere, .timeout = 20)
 {
 	struct sp_regs regs;
 
-	cr_assert_eq(apply(BYTES(RA_AT_MINUS_8), &regs), -EINVAL); /* no CFA */
-	cr_assert_eq(apply(BYTES(DEF_CFA_SP_16), &regs), -EINVAL); /* no return address */
+	cr_assert_eq(apply(BYTES(RA_AT_MINUS_8), &regs), -EFAULT); /* no CFA */
+	cr_assert_eq(apply(BYTES(DEF_CFA_SP_16), &regs), -EFAULT); /* no return address */
 	cr_assert_eq(apply(BYTES(0x0c, SP_ARCH_REG_SP, 48, RA_AT_MINUS_8), &regs), -EFAULT);
 	cr_assert_eq(apply(BYTES(0x0c, SP_ARCH_REG_SP, 0, RA_AT_MINUS_8), &regs), -EFAULT);
 	cr_assert_eq(apply(BYTES(0x0f, 1, 0x13, RA_AT_MINUS_8), &regs), -EINVAL);
 	cr_assert_eq(apply(BYTES(0x0c, 4, 16, RA_AT_MINUS_8), &regs), -EFAULT); /* r4 is 104 */
+}
+
+/* What an expression gives as the CFA. */
+static int eval(const uint8_t *code, size_t n, uintptr_t *result)
+{
+	uint8_t program[80] = {0x09, SP_ARCH_REG_PC, 5, 0x0f, (uint8_t)n};
+	struct sp_regs regs;
+	int rc;
+
+	memcpy(program + 5, code, n);
+	rc = apply(program, n + 5, &regs);
+	*result = regs.r[SP_ARCH_REG_SP];
+	return rc;
+}
+
+static void expect_value(uintptr_t want, const uint8_t *code, size_t n)
+{
+	uintptr_t got = 0;
+
+	cr_assert_eq(eval(code, n, &got), 1, "op %#x refused", code[n - 1]);
+	cr_assert_eq(got, want, "op %#x: got %#lx, want %#lx", code[n - 1], got, want);
+}
+
+static void expect_failure(int want, const uint8_t *code, size_t n)
+{
+	uintptr_t got;
+	int rc = eval(code, n, &got);
+
+	cr_assert_eq(rc, want, "op %#x: %d", code[n - 1], rc);
+}
+
+Test(cfi_apply, calculates_with_constants_registers_and_memory, .timeout = 20)
+{
+	expect_value(31, BYTES(0x4f));
+	expect_value(0xfe, BYTES(0x08, 0xfe));
+	expect_value((uintptr_t)-2, BYTES(0x09, 0xfe));
+	expect_value(0xfffe, BYTES(0x0a, 0xfe, 0xff));
+	expect_value((uintptr_t)-2, BYTES(0x0b, 0xfe, 0xff));
+	expect_value(0xfffffffe, BYTES(0x0c, 0xfe, 0xff, 0xff, 0xff));
+	expect_value((uintptr_t)-2, BYTES(0x0d, 0xfe, 0xff, 0xff, 0xff));
+	expect_value(0x0807060504030201, BYTES(0x0e, 1, 2, 3, 4, 5, 6, 7, 8));
+	expect_value(0x0807060504030201, BYTES(0x0f, 1, 2, 3, 4, 5, 6, 7, 8));
+	expect_value(300, BYTES(0x10, 0xac, 0x02));
+	expect_value((uintptr_t)-1, BYTES(0x11, 0x7f));
+	expect_value(105 - 8, BYTES(0x75, 0x78));
+	expect_value(memory[1], BYTES(0x70 + SP_ARCH_REG_SP, 8, 0x06));
+	expect_value(0x0c & 0x0a, BYTES(0x3c, 0x3a, 0x1a));
+	expect_value(22, BYTES(0x3c, 0x3a, 0x22));
+	expect_value(2, BYTES(0x3c, 0x3a, 0x1c));
+	expect_value(120, BYTES(0x3c, 0x3a, 0x1e));
+	expect_value(5 + 300, BYTES(0x35, 0x23, 0xac, 0x02));
+	expect_value(5 << 3, BYTES(0x35, 0x33, 0x24));
+	expect_value(0, BYTES(0x35, 0x08, 64, 0x24));
+	/* -1 against 1, 1 against 1, and 1 against -1 */
+	expect_value(0, BYTES(0x11, 0x7f, 0x31, 0x2a));
+	expect_value(1, BYTES(0x31, 0x31, 0x2a));
+	expect_value(1, BYTES(0x31, 0x11, 0x7f, 0x2a));
+	expect_value(1, BYTES(0x31, 0x32, 0x13));
+	expect_value(8, BYTES(0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x38));
+}
+
+/* -EINVAL: the exporter may know better. */
+Test(cfi_apply, refuses_expressions_that_it_does_not_know, .timeout = 20)
+{
+	uint8_t deep[9];
+	uint8_t long_one[65];
+
+	memset(deep, 0x31, sizeof(deep));
+	expect_failure(-EINVAL, deep, sizeof(deep));
+	memset(long_one, 0x31, 3);
+	for (size_t i = 3; i < sizeof(long_one); i += 2)
+		memcpy(long_one + i, (const uint8_t[]){0x31, 0x22}, 2);
+	expect_value(32, long_one + 2, 63);
+	expect_failure(-EINVAL, long_one, sizeof(long_one));
+	expect_failure(-EINVAL, BYTES(0x31, 0x12, 0x22)); /* dup */
+	expect_failure(-EINVAL, BYTES(0x22));             /* nothing to add */
+	expect_failure(-EINVAL, BYTES(0x31, 0x22));
+	expect_failure(-EINVAL, BYTES(0x06));
+	expect_failure(-EINVAL, BYTES(0x13));
+	expect_failure(-EINVAL, BYTES(0x31, 0x13));
+	expect_failure(-EINVAL, BYTES(0x23, 1));
+	expect_failure(-EINVAL, BYTES(0x0c, 1, 2)); /* cut operand */
+	expect_failure(-EINVAL, (const uint8_t[]){0}, 0);
+	expect_failure(-EFAULT, BYTES(0x70 + SP_ARCH_REGS, 0)); /* a register that is none */
+	expect_failure(-EFAULT, BYTES(0x30, 0x06));             /* memory that may not be read */
+	expect_failure(-EFAULT, BYTES(0x70 + SP_ARCH_REG_SP, 25, 0x06)); /* half of it may not */
+}
+
+Test(cfi_apply, refuses_a_row_with_an_unknown_expression_for_any_register, .timeout = 20)
+{
+	struct sp_regs regs;
+
+	cr_assert_eq(apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x16, 3, 1, 0x12), &regs), -EINVAL);
+	cr_assert_eq(apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x10, 3, 1, 0x12), &regs), -EINVAL);
+	cr_assert_eq(apply(BYTES(DEF_CFA_SP_16, RA_AT_MINUS_8, 0x10, 3, 1, 0x30), &regs), 1);
+	cr_assert_not(sp_regs_known(&regs, 3), "memory that cannot be read is no unknown form");
 }
 
 Test(cfi_apply, forgets_a_register_that_it_cannot_read, .timeout = 20)

@@ -113,13 +113,12 @@ static size_t put_fde(struct image *m, uint32_t start, bool augmented)
 }
 
 /* Header, CIE, three FDEs with a gap between the second and the third, terminator. */
-static void image_usual(struct image *m, uint8_t table_encoding)
+static void image_usual(struct image *m)
 {
 	size_t fde[3];
 
 	image_new(m);
 	put(m, 0x3b031b01, 4);
-	m->start[3] = table_encoding;
 	put(m, 12 + 24 - 4, 4); /* .eh_frame, relative to this field */
 	put(m, 3, 4);
 	m->n += 24; /* the table, filled in below */
@@ -135,13 +134,13 @@ static void image_usual(struct image *m, uint8_t table_encoding)
 	image_done(m);
 }
 
-static void expect_usual(uint8_t table_encoding)
+Test(ehframe, finds_functions_by_the_table, .timeout = 20)
 {
 	struct image m;
 	struct sp_fde fde;
 	uintptr_t code;
 
-	image_usual(&m, table_encoding);
+	image_usual(&m);
 	code = m.object.start + FUNCTION_AT;
 
 	cr_assert_eq(sp_ehframe_find(&m.object, code, &fde), 0);
@@ -162,39 +161,34 @@ static void expect_usual(uint8_t table_encoding)
 	image_free(&m);
 }
 
-Test(ehframe, finds_functions_by_the_table, .timeout = 20)
-{
-	expect_usual(0x3b);
-}
-
-Test(ehframe, scans_when_there_is_no_table, .timeout = 20)
-{
-	expect_usual(0xff);
-}
-
 Test(ehframe, reports_a_gap_as_no_entry, .timeout = 20)
 {
 	struct image m;
 	struct sp_fde fde;
 
-	image_usual(&m, 0x3b);
+	image_usual(&m);
 	cr_assert_eq(sp_ehframe_find(&m.object, m.object.start + FUNCTION_AT + 40, &fde), -ENOENT);
 	cr_assert_eq(sp_ehframe_find(&m.object, m.object.start, &fde), -ENOENT);
 	image_free(&m);
 }
 
-/* One CIE and one FDE without a table. */
+/* One CIE and one FDE. */
 static int find_with_cie(uint8_t version, const char *letters, const void *data, size_t n,
 			 struct sp_fde *fde)
 {
 	struct image m;
+	size_t fde_at;
 	int rc;
 
 	image_new(&m);
-	put(&m, 0xffff1b01, 4);
-	put(&m, 4, 4);
+	put(&m, 0x3b031b01, 4);
+	put(&m, 0, 4);
+	put(&m, 1, 4);
+	put(&m, FUNCTION_AT, 4);
+	put(&m, 0, 4);
 	put_cie(&m, version, letters, data, n);
-	put_fde(&m, FUNCTION_AT, letters[0] == 'z');
+	fde_at = put_fde(&m, FUNCTION_AT, letters[0] == 'z');
+	memcpy(m.start + 16, &fde_at, 4);
 	image_done(&m);
 	rc = sp_ehframe_find(&m.object, m.object.start + FUNCTION_AT, fde);
 	image_free(&m);
@@ -231,76 +225,57 @@ Test(ehframe, refuses_a_cie_that_it_cannot_read, .timeout = 20)
 	cr_assert_neq(find_with_cie(1, "zPLR", "\x9b\1\2", 3, &fde), 0);
 }
 
-static uintptr_t pointer(uint8_t encoding, const void *bytes, size_t n, bool *failed)
+/* A header with one row, whose count has that encoding. */
+static int find_with_count(uint8_t encoding, const void *count, size_t n)
 {
-	static uint8_t object_bytes[64];
-	struct sp_object object = {(uintptr_t)object_bytes, (uintptr_t)object_bytes + 64,
-				   (uintptr_t)object_bytes + 16};
-	struct sp_cursor c;
-	uintptr_t value;
+	struct image m;
+	struct sp_fde fde;
+	uint32_t row[2] = {FUNCTION_AT};
+	size_t row_at;
+	int rc;
 
-	memset(object_bytes, 0, sizeof(object_bytes));
-	memcpy(object_bytes, bytes, n);
-	object_bytes[56] = 0x99;
-	c = over(object_bytes, n);
-	value = sp_ehframe_pointer(&object, &c, encoding);
-	*failed = c.failed;
-	if ((encoding & 0x80) == 0 && (encoding & 0x70) != 0)
-		value -= (uintptr_t)object_bytes;
-	return value;
+	image_new(&m);
+	put(&m, 0x3b001b01, 4);
+	m.start[2] = encoding;
+	put(&m, 0, 4);
+	put_bytes(&m, count, n);
+	row_at = m.n;
+	put_bytes(&m, row, sizeof(row));
+	put_cie(&m, 1, "zR", "\x1b", 1);
+	row[1] = (uint32_t)put_fde(&m, FUNCTION_AT, true);
+	memcpy(m.start + row_at, row, sizeof(row));
+	image_done(&m);
+	rc = sp_ehframe_find(&m.object, m.object.start + FUNCTION_AT, &fde);
+	image_free(&m);
+	return rc;
 }
 
-static void expect_pointer(uintptr_t want, uint8_t encoding, const void *bytes, size_t n)
+Test(ehframe, reads_the_encodings_that_linkers_write, .timeout = 20)
 {
-	bool failed;
-	uintptr_t got = pointer(encoding, bytes, n, &failed);
-
-	cr_assert_not(failed, "encoding %#x refused", encoding);
-	cr_assert_eq(got, want, "encoding %#x: %#lx, want %#lx", encoding, got, want);
+	cr_assert_eq(find_with_count(0x03, BYTES(1, 0, 0, 0)), 0);
+	cr_assert_eq(find_with_count(0x0b, BYTES(1, 0, 0, 0)), 0);
+	cr_assert_eq(find_with_count(0x04, BYTES(1, 0, 0, 0, 0, 0, 0, 0)), 0);
+	cr_assert_eq(find_with_count(0x0c, BYTES(1, 0, 0, 0, 0, 0, 0, 0)), 0);
+	cr_assert_eq(find_with_count(0x00, BYTES(1, 0, 0, 0, 0, 0, 0, 0)), 0);
+	cr_assert_eq(find_with_count(0x03, BYTES(0, 0, 0, 0)), -ENOENT);
+	cr_assert_eq(find_with_count(0x03, BYTES(200, 0, 0, 0)), -EINVAL);
+	cr_assert_eq(find_with_count(0x02, BYTES(1, 0)), -EINVAL);
+	cr_assert_eq(find_with_count(0x83, BYTES(1, 0, 0, 0)), -EINVAL, "indirect");
+	cr_assert_eq(find_with_count(0xff, BYTES(1, 0, 0, 0)), -EINVAL, "omitted");
 }
 
-Test(ehframe, reads_every_pointer_encoding, .timeout = 20)
+Test(ehframe, refuses_a_header_of_another_form, .timeout = 20)
 {
-	expect_pointer(0x0807060504030201, 0x00, BYTES(1, 2, 3, 4, 5, 6, 7, 8));
-	expect_pointer(300, 0x01, BYTES(0xac, 0x02));
-	expect_pointer(0xfffe, 0x02, BYTES(0xfe, 0xff));
-	expect_pointer(0xfffffffe, 0x03, BYTES(0xfe, 0xff, 0xff, 0xff));
-	expect_pointer(0x0807060504030201, 0x04, BYTES(1, 2, 3, 4, 5, 6, 7, 8));
-	expect_pointer((uintptr_t)-2, 0x09, BYTES(0x7e));
-	expect_pointer((uintptr_t)-2, 0x0a, BYTES(0xfe, 0xff));
-	expect_pointer((uintptr_t)-2, 0x0b, BYTES(0xfe, 0xff, 0xff, 0xff));
-	expect_pointer(0x0807060504030201, 0x0c, BYTES(1, 2, 3, 4, 5, 6, 7, 8));
-	expect_pointer((uintptr_t)-2, 0x1b, BYTES(0xfe, 0xff, 0xff, 0xff));
-	expect_pointer(16 - 2, 0x3b, BYTES(0xfe, 0xff, 0xff, 0xff));
-	expect_pointer(0x99, 0x9b, BYTES(56, 0, 0, 0));
-}
+	struct image m;
+	struct sp_fde fde;
 
-Test(ehframe, leaves_discarded_functions_at_zero, .timeout = 20)
-{
-	static const uint8_t zero[4];
-	struct sp_object object = {(uintptr_t)zero, (uintptr_t)zero + 4, 0};
-	struct sp_cursor c = over(zero, 4);
-
-	cr_assert_eq(sp_ehframe_pointer(&object, &c, 0x1b), 0);
-	cr_assert_not(c.failed);
-}
-
-Test(ehframe, refuses_pointers_outside_the_object, .timeout = 20)
-{
-	bool failed;
-
-	(void)pointer(0x9b, BYTES(57, 0, 0, 0), &failed);
-	cr_assert(failed);
-	(void)pointer(0x9b, BYTES(0xf0, 0xff, 0xff, 0xff), &failed);
-	cr_assert(failed);
-	(void)pointer(0xff, BYTES(1, 2, 3, 4), &failed);
-	cr_assert(failed);
-	(void)pointer(0x05, BYTES(1, 2, 3, 4), &failed);
-	cr_assert(failed);
-	(void)pointer(0x2b, BYTES(1, 2, 3, 4), &failed);
-	cr_assert(failed);
-	(void)pointer(0x0b, BYTES(1, 2), &failed);
-	cr_assert(failed);
+	image_usual(&m);
+	m.start[3] = 0xff;
+	cr_assert_eq(sp_ehframe_find(&m.object, m.object.start + FUNCTION_AT, &fde), -EINVAL);
+	m.start[3] = 0x3b;
+	m.start[0] = 2;
+	cr_assert_eq(sp_ehframe_find(&m.object, m.object.start + FUNCTION_AT, &fde), -EINVAL);
+	image_free(&m);
 }
 
 /* Whatever happens to the bytes, the answer is one of three and no read leaves the image. */
@@ -325,7 +300,7 @@ Test(ehframe, survives_truncation_at_every_byte, .timeout = 20)
 	struct image m;
 	size_t n;
 
-	image_usual(&m, 0x3b);
+	image_usual(&m);
 	n = m.n;
 	for (size_t cut = 1; cut <= n; cut++) {
 		/* Moves the end of the data, not the end of the object, into the unreadable page. */
@@ -347,7 +322,7 @@ Test(ehframe, survives_random_damage, .timeout = 20)
 		static struct image m;
 
 		if (round == 0)
-			image_usual(&m, 0x3b);
+			image_usual(&m);
 		for (unsigned i = 0; i < 1 + round % 3; i++) {
 			seed ^= seed << 13;
 			seed ^= seed >> 7;
@@ -357,7 +332,7 @@ Test(ehframe, survives_random_damage, .timeout = 20)
 		survive(&m);
 		if (round % 8 == 7) {
 			image_free(&m);
-			image_usual(&m, (round & 8) != 0 ? 0x3b : 0xff);
+			image_usual(&m);
 		}
 	}
 }

@@ -272,4 +272,28 @@ Test(unwind, follows_frame_pointers_where_there_is_no_cfi)
 		cr_assert_eq(here.dli_fbase, self.dli_fbase);
 	}
 }
+
+/* Its CFA is an expression (breg7 16, dup, drop) with an operation that only the exporter knows. */
+__asm__(".pushsection .text\n"
+	".type call_by_expression, @function\n"
+	"call_by_expression:\n"
+	".cfi_startproc\n"
+	"subq $8, %rsp\n"
+	".cfi_escape 0x0f, 4, 0x77, 16, 0x12, 0x13\n"
+	"call *%rdi\n"
+	"addq $8, %rsp\n"
+	"ret\n"
+	".cfi_endproc\n"
+	".size call_by_expression, . - call_by_expression\n"
+	".popsection\n");
+void call_by_expression(void (*callback)(void));
+
+Test(unwind, leaves_what_it_does_not_know_to_the_exporter)
+{
+	call_by_expression(call_raise);
+
+	cr_assert_eq(walk.flags, SP_SAMPLE_RETRY, "flags %#x", walk.flags);
+	cr_assert_eq(walk.failed, 0);
+	cr_assert_eq(walk.pc[walk.depth - 1] - (uint64_t)(uintptr_t)call_by_expression < 16, 1);
+}
 #endif
