@@ -3,6 +3,7 @@
 #include "test/rideshare/bank.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -12,6 +13,7 @@
 #define BANK_MS 300
 
 static pthread_mutex_t ledger = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(const char *) holder; /* the order that has the ledger */
 static uint64_t entries;
 static int socket_of[2]; /* the service's end, the bank's end */
 
@@ -57,11 +59,13 @@ static FRAME void lock_the_ledger(void)
 	pthread_mutex_lock(&ledger);
 }
 
-FRAME void bank_charge(bool asks, struct bank_waits *waits)
+FRAME void bank_charge(const char *order, bool asks, struct bank_waits *waits)
 {
 	uint64_t begun = now_ns();
 
+	waits->holder = holder;
 	lock_the_ledger();
+	holder = order;
 	waits->ledger_ns = now_ns() - begun;
 	waits->bank_ns = 0;
 	if (asks) {
@@ -70,5 +74,6 @@ FRAME void bank_charge(bool asks, struct bank_waits *waits)
 		waits->bank_ns = now_ns() - begun;
 	}
 	entries++;
+	holder = NULL;
 	pthread_mutex_unlock(&ledger);
 }

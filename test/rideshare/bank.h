@@ -13,13 +13,14 @@
 /* What the caller waited, by its own clock. */
 struct bank_waits {
 	uint64_t ledger_ns; /* for the lock */
+	const char *holder; /* whose order had it when the wait began; NULL = nobody's */
 	uint64_t bank_ns;   /* for the answer */
 };
 
 /* Before the first order; false with errno. The bank is a thread behind a socket, and ends with the process. */
 bool bank_open(void);
 
-/* asks: the bank has to be asked for the money. */
-void bank_charge(bool asks, struct bank_waits *waits);
+/* Of an order with that name. asks: the bank has to be asked for the money. */
+void bank_charge(const char *order, bool asks, struct bank_waits *waits);
 
 #endif

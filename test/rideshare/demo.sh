@@ -213,6 +213,10 @@ explain_waits()
 	summary waits --report "$OUT/waits.json" --id "$slow" ||
 		failed "what spans waited for does not agree with the server" "the lines with FAIL tell" \
 			"what stands below them"
+	report --type off_cpu >"$OUT/off_cpu.json"
+	summary holders --report "$OUT/off_cpu.json" ||
+		failed "whose lock orders waited for does not agree with the server" \
+			"the lines with FAIL tell" "what stands below them"
 }
 
 for file in "$BUILD/libspanprof.so" "$BUILD/spanprof-exporter" "$BUILD/spanprof-report" \

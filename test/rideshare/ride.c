@@ -178,6 +178,8 @@ static void set_truth(void *span, int64_t cpu, const struct bank_waits *waits)
 	otelc_set_int64_t_attr(attributes, "ride.cpu_ns", cpu);
 	otelc_set_int64_t_attr(attributes, "ride.ledger_ns", (int64_t)waits->ledger_ns);
 	otelc_set_int64_t_attr(attributes, "ride.bank_ns", (int64_t)waits->bank_ns);
+	if (waits->holder != NULL)
+		otelc_set_str_attr(attributes, "ride.ledger_holder", waits->holder);
 	otelc_set_span_attrs(span, attributes);
 	otelc_destroy_attr_map(attributes);
 }
@@ -198,7 +200,7 @@ void ride_order(void *tracer, enum ride_vehicle vehicle, const char *region,
 	const char *where = region != NULL ? region : "unknown";
 	unsigned checks = strcmp(where, SLOW_REGION) == 0 ? CHECK_ROUNDS_SLOW_REGION : CHECK_ROUNDS;
 	unsigned available = 0;
-	struct bank_waits waits = {0, 0};
+	struct bank_waits waits = {0, NULL, 0};
 	int64_t begun = cpu_ns();
 	void *order = otelc_start_span(tracer, VEHICLE[vehicle].span_name, OTELC_SPAN_KIND_SERVER,
 				       remote_context);
@@ -218,7 +220,7 @@ void ride_order(void *tracer, enum ride_vehicle vehicle, const char *region,
 	if (strcmp(where, SLOW_REGION) == 0) {
 		void *settle = start(tracer, "SettlePayment");
 
-		bank_charge(vehicle == RIDE_SCOOTER, &waits);
+		bank_charge(VEHICLE[vehicle].span_name, vehicle == RIDE_SCOOTER, &waits);
 		otelc_end_span(settle);
 	}
 	set_truth(order, cpu_ns() - begun, &waits);

@@ -128,4 +128,32 @@ wait_fault 's/ride.ledger_ns":310000000/ride.ledger_ns":160000000/' 'FAIL it was
 order_that_waited
 sed -i 's/spanprof.cpu_time_ns":20000000/spanprof.cpu_time_ns":200000000/' spans.json
 ! "$SUMMARY" slow --report report.json --spans spans.json >out 2>&1 || die "an order that computed is slow"
-echo "12 faults found, 8 questions answered"
+
+# Who waited for whom.
+holders()
+{
+	good_input
+	cat >spans.json <<-END
+		{"name":"car","span_id":"00000000000000a1","start_ns":0,"end_ns":1,"attributes":{"ride.ledger_ns":200000000,"ride.ledger_holder":"bike"}}
+		{"name":"car","span_id":"00000000000000a2","start_ns":0,"end_ns":1,"attributes":{"ride.ledger_ns":100000000,"ride.ledger_holder":"bike"}}
+		{"name":"bike","span_id":"00000000000000b2","start_ns":0,"end_ns":1,"attributes":{"ride.ledger_ns":5000000}}
+	END
+	sed -i '$d' report.json
+	cat >>report.json <<-END
+		               {"function": "hot", "self_ns": 3000000, "total_ns": 3000000}], "waited_for": [
+		 {"span_name": "car", "held_by": "bike in ask", "samples": 9, "ns": 260000000},
+		 {"span_name": "car", "held_by": "bike", "samples": 991, "ns": 30000000}]}
+	END
+	sed -i "${1:-}" report.json
+	"$SUMMARY" holders --report report.json --spans spans.json >out 2>&1
+}
+
+holders || die "rejected waits that agree"
+grep -q '^  car: bike in ask *290.0 ms *300.0 ms$' out || die "the row of who waited is not there"
+for fault in s/260000000/360000000/ s/260000000/160000000/; do
+	! holders "$fault" || die "passed although report.json had: $fault"
+	grep -q 'FAIL orders waited for each other' out || die "no word of how long"
+done
+! holders 's/"bike in ask"/"bikes"/' || die "passed with a holder that there was not"
+grep -q 'FAIL and for nobody else (260.0 ms)' out || die "no word of the wrong holder"
+echo "15 faults found, 9 questions answered"

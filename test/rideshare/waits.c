@@ -10,8 +10,8 @@
 
 /* So much of its time has a span computed that hardly computes. */
 #define CPU_PERCENT 25.0
-#define STACKS_SHOWN 4
-#define STACK_NS 20e6
+/* What is shorter is not worth a row. */
+#define PAIR_NS 100e6
 
 static double ms_of(const json_t *span, const char *key)
 {
@@ -56,28 +56,12 @@ static void print_row(const char *what, double said, double truth)
 	printf("  %-28s %9.1f ms %9.1f ms\n", what, said, truth);
 }
 
-static void print_stacks(const json_t *report)
-{
-	const json_t *stacks =
-		json_object_get(json_array_get(json_object_get(report, "span_times"), 0), "stacks");
-	const json_t *stack;
-	size_t i;
-
-	json_array_foreach(stacks, i, stack)
-	{
-		if (i == STACKS_SHOWN || input_number(stack, "ns") < STACK_NS)
-			break;
-		printf("  %9.1f ms %-9s %s\n", input_number(stack, "ns") / 1e6,
-		       input_text(stack, "state"), input_text(stack, "stack"));
-	}
-}
-
 static double percent(double part, double whole)
 {
 	return whole > 0 ? 100 * part / whole : 0;
 }
 
-void waits_print(const json_t *span, const json_t *report, struct waits_errors *off)
+void waits_print(const json_t *span, struct waits_errors *off)
 {
 	double cpu = ms_of(span, "spanprof.cpu_time_ns");
 	double off_cpu = ms_of(span, "spanprof.off_cpu_time_ns");
@@ -91,12 +75,92 @@ void waits_print(const json_t *span, const json_t *report, struct waits_errors *
 	printf("  %-28s %12s %12s\n", "where the time went", "span says", "truth");
 	print_row("on a CPU", cpu, ms_of(span, "ride.cpu_ns"));
 	print_row("off a CPU", off_cpu, ledger + bank);
-	printf("  the server waited %.1f ms for the ledger's lock and %.1f ms for the bank; the "
-	       "profile says\n",
+	printf("  the server waited %.1f ms for the ledger's lock and %.1f ms for the bank\n",
 	       ledger, bank);
-	print_stacks(report);
 	*off = (struct waits_errors){
 		.duration_percent = percent(fabs(cpu + off_cpu - whole), whole),
 		.off_cpu_ms = fabs(off_cpu - ledger - bank),
 	};
+}
+
+/* The time of all orders that waited behind another one: "OrderVehicle /car: OrderVehicle /scooter" -> nanoseconds. */
+static json_t *truth_of(json_t *spans)
+{
+	json_t *truth = json_object();
+	json_t *span;
+	const char *id;
+
+	json_object_foreach(spans, id, span)
+	{
+		const char *holder =
+			input_text(json_object_get(span, "attributes"), "ride.ledger_holder");
+		char pair[256];
+
+		if (holder[0] == '\0')
+			continue;
+		(void)snprintf(pair, sizeof(pair), "%.100s: %.100s", input_text(span, "name"),
+			       holder);
+		json_object_set_new(truth, pair,
+				    json_real(input_number(truth, pair) +
+					      input_nested(span, "attributes", "ride.ledger_ns")));
+	}
+	return truth;
+}
+
+/* What the profile has of that pair. Its largest row, which may name a function in which the lock was held; or NULL. */
+static const json_t *add_rows(const json_t *report, const char *pair, double *ns, double *samples)
+{
+	const json_t *largest = NULL;
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(json_object_get(report, "waited_for"), i, row)
+	{
+		char text[256];
+		size_t len = strlen(pair);
+
+		(void)snprintf(text, sizeof(text), "%.100s: %.100s", input_text(row, "span_name"),
+			       input_text(row, "held_by"));
+		if (strncmp(text, pair, len) != 0 || (text[len] != '\0' && text[len] != ' '))
+			continue;
+		*ns += input_number(row, "ns");
+		*samples += input_number(row, "samples");
+		largest = largest != NULL ? largest : row;
+	}
+	return largest;
+}
+
+void waits_print_holders(json_t *spans, const json_t *report, struct waits_holders *out)
+{
+	json_t *truth = truth_of(spans);
+	const json_t *row;
+	const json_t *value;
+	const char *pair;
+	size_t i;
+
+	*out = (struct waits_holders){0, 0, 0, 0};
+	printf("\nWho waited for the ledger, and whose order had it\n  %-64s %12s %12s\n", "",
+	       "profile says", "truth");
+	json_object_foreach(truth, pair, value)
+	{
+		double ns = 0;
+		const json_t *largest = add_rows(report, pair, &ns, &out->samples);
+		char text[256];
+
+		(void)snprintf(text, sizeof(text), "%.*s %.100s", (int)strcspn(pair, ":") + 1, pair,
+			       largest != NULL ? input_text(largest, "held_by")
+					       : strchr(pair, ':') + 2);
+		out->truth_ns += json_number_value(value);
+		out->profile_ns += ns;
+		if (json_number_value(value) >= PAIR_NS || ns >= PAIR_NS)
+			printf("  %-64s %9.1f ms %9.1f ms\n", text, ns / 1e6,
+			       json_number_value(value) / 1e6);
+	}
+	/* The rest are pairs that never were. */
+	out->wrong_ns = -out->profile_ns;
+	json_array_foreach(json_object_get(report, "waited_for"), i, row)
+	{
+		out->wrong_ns += input_number(row, "ns");
+	}
+	json_decref(truth);
 }
