@@ -2,14 +2,19 @@
 /* See waits.h. Context: the exporter. */
 #include "export/loop/waits.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "export/util/clock.h"
+#include "export/util/log.h"
 
 struct sp_waits {
 	struct sp_waits_env env;
 	struct sp_off_cpu *off_cpu;
 	struct sp_stack_map *map;
 	struct sp_bounded_names *names;
+	struct sp_export_log_site deadlocks;
 	uint64_t pc[SP_FRAMES_MAX];
 };
 
@@ -30,16 +35,16 @@ static uint32_t name_of(const struct sp_thread_label *label)
 	return label->name_id < SP_STACK_OWNER_UNNAMED ? (uint32_t)label->name_id : 0;
 }
 
-/* The function in which the owner of a lock waits: not the C library's, but the one that called into it. */
-static uint64_t function_of(const struct sp_waits *w, const struct sp_wait *wait)
+/* The function in which a thread waits: not the C library's, but the one that called into it. */
+static uint64_t function_of(const struct sp_waits *w, const uint64_t *pc, unsigned depth)
 {
 	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
-	const struct sp_host_object *leaf = sp_host_objects_find(host, wait->owner_pc[0]);
+	const struct sp_host_object *leaf = sp_host_objects_find(host, pc[0]);
 
-	for (unsigned i = 1; i < wait->owner_depth; i++)
-		if (sp_host_objects_find(host, wait->owner_pc[i]) != leaf)
-			return wait->owner_pc[i];
-	return wait->owner_pc[0];
+	for (unsigned i = 1; i < depth; i++)
+		if (sp_host_objects_find(host, pc[i]) != leaf)
+			return pc[i];
+	return pc[0];
 }
 
 static void put_owner(struct sp_waits *w, const struct sp_wait *wait,
@@ -53,7 +58,7 @@ static void put_owner(struct sp_waits *w, const struct sp_wait *wait,
 		stack->depth--;
 		stack->flags |= SP_SAMPLE_TRUNCATED;
 	}
-	w->pc[0] = function_of(w, wait);
+	w->pc[0] = function_of(w, wait->owner_pc, wait->owner_depth);
 	if (stack->depth != 0)
 		memcpy(w->pc + 1, stack->pc, stack->depth * sizeof(w->pc[0]));
 	stack->pc = w->pc;
@@ -87,6 +92,50 @@ static void put(void *arg, const struct sp_wait *wait)
 		put_owner(w, wait, &labels, &entry.stack);
 	w->env.ops->counter_add(w->env.ops->arg, SP_COUNT_WAITS, 1);
 	sp_stack_loss_count(w->env.ops, sp_stack_map_put_wait(w->map, &entry));
+}
+
+/*
+ * "thread 12 (worker) in GET /a at shop+0x1a2b". Symbols are read by another thread of the exporter, and later: this is
+ * what addr2line understands.
+ */
+static void put_thread(const struct sp_waits *w, const struct sp_wait *thread,
+		       struct sp_text_out *t)
+{
+	const struct sp_core_ops *ops = w->env.ops;
+	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
+	uint64_t pc = thread->depth != 0 ? function_of(w, thread->pc, thread->depth) : 0;
+	const struct sp_host_object *object = pc != 0 ? sp_host_objects_find(host, pc) : NULL;
+	char raw[SP_THREAD_NAME_BYTES];
+	char name[SP_THREAD_NAME_BYTES];
+	char span[64];
+	const char *text;
+	size_t len;
+
+	ops->thread_name(ops->arg, thread->tid, raw);
+	sp_export_log_clean(name, sizeof(name), raw, strnlen(raw, sizeof(raw) - 1));
+	text = ops->span_name_text(ops->arg, name_of(thread->label), &len);
+	sp_export_log_clean(span, sizeof(span), text, len);
+	sp_text_out_put(t, "thread %" PRIu32 " (%s) in %s", thread->tid, name,
+			span[0] != '\0' ? span : "a span");
+	if (object == NULL || !object->file->known || object->file->mapped == NULL)
+		return;
+	text = strrchr(object->file->mapped, '/');
+	sp_text_out_put(t, " at %.64s+0x%" PRIx64, text != NULL ? text + 1 : object->file->mapped,
+			pc - object->bias);
+}
+
+static void tell_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
+{
+	struct sp_waits *w = arg;
+	char text[960];
+	struct sp_text_out t = {text, sizeof(text), 0};
+
+	for (unsigned i = 0; i < n; i++) {
+		put_thread(w, &thread[i], &t);
+		sp_text_out_put(&t, "%s waits for %s", i != 0 ? ", which" : "",
+				i + 1 < n ? "a lock of " : "one of the first");
+	}
+	sp_export_log_limited(w->env.ops, &w->deadlocks, sp_clock_mono_ns(), "deadlock: %s", text);
 }
 
 /* Reading the mappings takes the host's mmap lock: only where something new is on a stack. */
@@ -136,8 +185,11 @@ static bool may_be_lock(void *arg, uint64_t pc)
 struct sp_waits *sp_waits_new(const struct sp_waits_env *env)
 {
 	struct sp_waits *w = calloc(1, sizeof(*w));
-	const struct sp_off_cpu_hooks hooks = {
-		.put = put, .prepare = prepare, .may_be_lock = may_be_lock, .arg = w};
+	const struct sp_off_cpu_hooks hooks = {.put = put,
+					       .prepare = prepare,
+					       .may_be_lock = may_be_lock,
+					       .deadlock = tell_deadlock,
+					       .arg = w};
 
 	if (w == NULL)
 		return NULL;

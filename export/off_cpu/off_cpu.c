@@ -26,6 +26,10 @@
  * must not have gone on. So the owner had the lock, and this span, while the other waited. Where the owner is blocked
  * itself, its stack is read too, and counts if it holds the lock afterwards and has not run meanwhile.
  *
+ * Where three looks in a row at each of some threads have found that it waits for the next one, in a circle, all of the
+ * locks are read once more. If then none of the threads has run since those looks, each still waits for the next one:
+ * a deadlock, which is told once.
+ *
  * Context: the exporter.
  */
 #include "export/off_cpu/off_cpu.h"
@@ -48,6 +52,8 @@
 #define LOOK_MOST_NS (100 * UINT64_C(1000))
 /* So many rounds are averaged over. */
 #define ROUNDS 64
+/* So many looks in a row make a deadlock. */
+#define DEADLOCK_LOOKS 3
 /* A chance of one. */
 #define ALWAYS (UINT64_C(1) << 20)
 
@@ -80,6 +86,11 @@ struct thread {
 	int64_t delay_ns;
 	uint64_t delay_advance_ns;
 	struct place place;
+	uint32_t
+		owner; /* of the lock that it waits for: its place in the array, plus 1; 0 = not known */
+	uint32_t waited; /* looks in a row that have found that, without having run between */
+	uint64_t wait_slices;
+	bool is_told; /* of that wait, that it is part of a deadlock */
 };
 
 struct sp_off_cpu {
@@ -314,9 +325,9 @@ static bool is_blocked_still(struct sp_off_cpu *o, struct thread *t, const struc
 	       memcmp(&now, at, sizeof(now)) == 0 && has_not_run(o, t, t->times.slices);
 }
 
-/* Who holds the lock that the thread waits for there, if it is one and its owner is in a span. */
-static void know_owner(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
-		       struct sp_thread_labels_copy *label, struct sp_wait *w)
+/* Who holds the lock that the thread waits for there, if it is one and its owner is in a span; else o->threads. */
+static uint32_t know_owner(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
+			   struct sp_thread_labels_copy *label, struct sp_wait *w)
 {
 	struct lock lock = {o, t->tid};
 	const struct sp_lock_memory memory = {read_lock, &lock};
@@ -325,26 +336,96 @@ static void know_owner(struct sp_off_cpu *o, struct thread *t, const struct sp_t
 	uint32_t tid;
 
 	if (!sp_lock_may_have_owner(at) || !o->hooks.may_be_lock(o->hooks.arg, at->pc))
-		return;
+		return o->threads;
 	tid = sp_lock_owner(at, &memory);
 	if (tid == 0 || tid == t->tid)
-		return;
+		return o->threads;
 	place = place_of(o, tid);
 	if (place == o->threads || !sp_thread_labels_copy(&o->labels->thread[place], label) ||
 	    label->tid != tid || (label->label.span_id == 0 && label->label.name_id == 0))
-		return;
+		return o->threads;
 	o->last_owner = place;
 	if (sp_lock_owner(at, &memory) != tid || !is_blocked_still(o, t, at))
-		return;
+		return o->threads;
 	w->owner = &label->label;
 	owner = &o->thread[place];
 	/* One that is new here, or in whose place another one was, is seen by its own look first. */
 	if (owner->tid != tid || owner->is_gone || !see_stack(o, owner) ||
 	    owner->place.epoch != w->epoch || sp_lock_owner(at, &memory) != tid ||
 	    !has_not_run(o, owner, owner->place.slices))
-		return;
+		return place;
 	w->owner_pc = owner->place.pc;
 	w->owner_depth = owner->place.depth;
+	return place;
+}
+
+/* Deadlocks */
+
+static bool holds_what_waits(struct sp_off_cpu *o, struct thread *t, const struct thread *owner)
+{
+	struct lock lock = {o, t->tid};
+	const struct sp_lock_memory memory = {read_lock, &lock};
+
+	return sp_lock_owner(&t->place.at, &memory) == owner->tid;
+}
+
+static void tell_deadlock(struct sp_off_cpu *o, struct thread *const *member, unsigned n)
+{
+	struct sp_thread_labels_copy label[SP_DEADLOCK_MAX];
+	struct sp_wait wait[SP_DEADLOCK_MAX];
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct thread *m = member[i];
+
+		if (!sp_thread_labels_copy(&o->labels->thread[m - o->thread], &label[i]))
+			return;
+		wait[i] = (struct sp_wait){.label = &label[i].label,
+					   .tid = m->tid,
+					   .pc = m->place.pc,
+					   .epoch = m->place.epoch,
+					   .depth = m->place.is_known ? m->place.depth : 0};
+	}
+	for (unsigned i = 0; i < n; i++)
+		member[i]->is_told = true;
+	o->hooks.deadlock(o->hooks.arg, wait, n);
+}
+
+static void look_for_deadlock(struct sp_off_cpu *o, struct thread *t)
+{
+	struct thread *member[SP_DEADLOCK_MAX];
+	struct thread *m = t;
+	unsigned n = 0;
+
+	do {
+		if (n == SP_DEADLOCK_MAX || m->owner == 0 || m->waited < DEADLOCK_LOOKS ||
+		    m->is_told)
+			return;
+		member[n++] = m;
+		m = &o->thread[m->owner - 1];
+	} while (m != t);
+	for (unsigned i = 0; i < n; i++)
+		if (!holds_what_waits(o, member[i], member[(i + 1) % n]))
+			return;
+	for (unsigned i = 0; i < n; i++)
+		if (!has_not_run(o, member[i], member[i]->wait_slices))
+			return;
+	tell_deadlock(o, member, n);
+}
+
+/* That place in the array has who holds the lock; o->threads = it is not known. */
+static void waits_for(struct sp_off_cpu *o, struct thread *t, uint32_t place)
+{
+	uint32_t owner = place < o->threads ? place + 1 : 0;
+
+	if (owner != t->owner || t->wait_slices != t->times.slices) {
+		t->waited = 0;
+		t->is_told = false;
+	}
+	t->owner = owner;
+	t->wait_slices = t->times.slices;
+	t->waited++;
+	if (owner != 0)
+		look_for_deadlock(o, t);
 }
 
 static void put_blocked(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
@@ -366,7 +447,7 @@ static void put_blocked(struct sp_off_cpu *o, struct thread *t, const struct sp_
 		.flags = p->flags,
 		.ns = ns,
 	};
-	know_owner(o, t, at, &owner, &w);
+	waits_for(o, t, know_owner(o, t, at, &owner, &w));
 	put(o, &w, labels);
 }
 

@@ -20,6 +20,9 @@
 /* Between two looks at a thread, on the average, as long as there are few. */
 #define SP_OFF_CPU_PERIOD_NS (20 * SP_NS_PER_MS)
 
+/* Of more threads than this a deadlock is not told. */
+#define SP_DEADLOCK_MAX 8U
+
 /* What a look has found, and the time that it stands for. Pointers are valid during the call. */
 struct sp_wait {
 	const struct sp_thread_label *label;
@@ -57,6 +60,8 @@ struct sp_off_cpu_hooks {
 	void (*put)(void *arg, const struct sp_wait *w);
 	/* A stack will be walked that has this pc: the objects are to be known. The epoch of what follows. */
 	uint32_t (*prepare)(void *arg, uint64_t pc);
+	/* Each of these threads waits for a lock that the next one holds, and the last one for the first one's. */
+	void (*deadlock)(void *arg, const struct sp_wait *thread, unsigned n);
 	/* Who is blocked at this pc may wait for a lock of glibc. */
 	bool (*may_be_lock)(void *arg, uint64_t pc);
 	void *arg;

@@ -29,3 +29,16 @@ run_under owners SPANPROF_OUTPUT_DIR="$WORK/owners" SPANPROF_OFF_CPU=true SPANPR
 expect_rc owners 0
 expect_silent owners
 python3 test/e2e/lock_owners.py "$WORK/owners" "$WORK/owners.spans" "$WORK/owners.out" "${names[@]}"
+
+# Who waits for each other for good is told, once.
+mkdir "$WORK/deadlock"
+run_under deadlock SPANPROF_OUTPUT_DIR="$WORK/deadlock" SPANPROF_OFF_CPU=true OTELC_SPANS_JSON="$WORK/deadlock.spans" \
+	"$HOSTS/locks" deadlock 3
+expect_rc deadlock 0
+line='deadlock: thread [0-9]+ \(locks\) in (debit|credit) at locks\+0x[0-9a-f]+ waits for a lock of'
+line+=' thread [0-9]+ \(locks\) in (debit|credit) at locks\+0x[0-9a-f]+, which waits for one of the first$'
+[[ $(grep -Ec "$line" "$WORK/deadlock.err") == 1 && $(wc -l <"$WORK/deadlock.err") == 1 ]] ||
+	fail "one line about the deadlock: $(<"$WORK/deadlock.err")"
+for name in debit credit; do
+	grep -q " in $name " "$WORK/deadlock.err" || fail "no $name: $(<"$WORK/deadlock.err")"
+done

@@ -6,7 +6,8 @@
 // clock is asked who held it when. "held" is for how long, in nanoseconds; and for each lock "wall NAME NANOSECONDS"
 // is printed: a thread that was woken and gets no processor waits for a lock that nobody holds.
 //
-// Usage: locks THREADS SECTIONS [NAME,...]: so many threads, and sections of each lock.
+// Usage: locks THREADS SECTIONS [NAME,...]: so many threads, and sections of each lock. Or locks deadlock SECONDS: two
+// threads that wait for each other so long.
 #include <atomic>
 #include <cstring>
 #include <dlfcn.h>
@@ -306,6 +307,27 @@ void go(const char *name, void (*run)(section &), int sections)
 	}
 }
 
+// Both have their lock before either asks for the other's.
+std::timed_mutex ours[2];
+std::atomic<int> ready;
+
+void block_each_other(int which, int seconds)
+{
+	void *span = otelc_start_span(tracer, which == 0 ? "debit" : "credit",
+				      OTELC_SPAN_KIND_SERVER, nullptr);
+
+	ours[which].lock();
+	ready++;
+	while (ready < 2)
+		hold_asleep();
+	HOST_CHECK(!ours[1 - which].try_lock_for(std::chrono::seconds(seconds)));
+	otelc_end_span(span);
+	ready++;
+	while (ready < 4)
+		hold_asleep();
+	ours[which].unlock();
+}
+
 bool is_wanted(const std::string &name, const std::string &wanted)
 {
 	return wanted.empty() || ("," + wanted + ",").find("," + name + ",") != std::string::npos;
@@ -319,6 +341,17 @@ int main(int argc, char **argv)
 
 	otelc_init_tracer_provider("locks", "1.0", "test", "");
 	tracer = otelc_get_tracer();
+	// Profiling begins with it, so that all threads are known from their birth.
+	otelc_end_span(otelc_start_span(tracer, "first", OTELC_SPAN_KIND_INTERNAL, nullptr));
+	if (argc > 1 && strcmp(argv[1], "deadlock") == 0) {
+		std::thread debit(block_each_other, 0, sections);
+		std::thread credit(block_each_other, 1, sections);
+
+		debit.join();
+		credit.join();
+		otelc_destroy_tracer_provider();
+		return 0;
+	}
 	for (const auto &lock : locks) {
 		std::vector<std::thread> all;
 

@@ -82,6 +82,8 @@ static unsigned lock_reads;
 static bool runs_at
 	[8]; /* the first thread, or the second one, has run when the lock is read so often */
 static bool other_runs_at[8];
+static uint32_t circle; /* so many threads wait for each other's locks; 0 = none does */
+static bool runs_for_ever;
 static char last_leaf[256];
 static uint16_t depth;
 static struct {
@@ -219,10 +221,10 @@ static int read_place(void *arg, uint32_t tid, struct sp_task_place *out)
 	out->state = model[tid - 1].mode != BLOCKED ? SP_TASK_RUNS
 		     : is_hidden                    ? SP_TASK_HIDDEN
 						    : SP_TASK_CALLS;
-	if (!is_lock || tid != 1)
+	if (!is_lock || (tid != 1 && circle == 0))
 		return 0;
 	out->number = SYS_futex;
-	out->arg[0] = 0x10000;
+	out->arg[0] = 0x10000 + circle * tid * 8;
 	out->arg[1] = FUTEX_LOCK_PI;
 	return 0;
 }
@@ -230,6 +232,14 @@ static int read_place(void *arg, uint32_t tid, struct sp_task_place *out)
 static bool read_memory(void *arg, uint32_t tid, uint64_t at, void *out, size_t bytes)
 {
 	(void)arg;
+	if (circle != 0) {
+		uint32_t owner = tid % circle + 1;
+
+		cr_expect_eq(at, 0x10000 + circle * tid * 8);
+		memcpy(out, &owner, bytes);
+		model[tid - 1].times.slices += runs_for_ever;
+		return true;
+	}
 	cr_expect_eq(tid, 1);
 	cr_expect_eq(at, 0x10000);
 	memcpy(out, &owners[lock_reads], bytes);
@@ -262,7 +272,8 @@ static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, stru
 static const struct sp_off_cpu_kernel kernel = {read_now, read_cpu,    read_times, read_place,
 						walk,     read_memory, NULL};
 
-static unsigned put_owners; /* waits whose owner is known */
+static unsigned deadlocks, deadlocked; /* told, and the threads in the last one */
+static unsigned put_owners;            /* waits whose owner is known */
 static uint64_t owner_span, owner_function;
 
 static void keep(void *arg, const struct sp_wait *w)
@@ -277,6 +288,15 @@ static void keep(void *arg, const struct sp_wait *w)
 	put_owners++;
 	owner_span = w->owner->span_id;
 	owner_function = w->owner_depth != 0 ? w->owner_pc[0] : 0;
+}
+
+static void count_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
+{
+	(void)arg;
+	deadlocks++;
+	deadlocked = n;
+	for (unsigned i = 0; i < n; i++)
+		cr_expect_eq(thread[i].label->span_id, 6);
 }
 
 static uint32_t prepare(void *arg, uint64_t pc)
@@ -318,8 +338,11 @@ static void go_to(uint64_t end)
 /* So many threads do these steps, each for the length of a phase before the next one is drawn. */
 static void run(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t looks)
 {
-	const struct sp_off_cpu_hooks hooks = {
-		.put = keep, .prepare = prepare, .may_be_lock = may_be_lock, .kernel = &kernel};
+	const struct sp_off_cpu_hooks hooks = {.put = keep,
+					       .prepare = prepare,
+					       .may_be_lock = may_be_lock,
+					       .deadlock = count_deadlock,
+					       .kernel = &kernel};
 
 	threads = n;
 	first_step = first;
@@ -614,6 +637,57 @@ Test(off_cpu, tells_no_function_that_may_be_wrong)
 		cr_expect_eq(owner_span, 6);
 		cr_expect_eq(owner_function, 0, "case %u", i);
 	}
+}
+
+static void wait_in_circle(uint32_t n)
+{
+	run(n, 6, 6, UINT64_MAX / 2, 0);
+	is_lock = true;
+	walked = 1;
+	circle = n;
+	deadlocks = 0;
+	for (unsigned i = 0; i < n; i++) {
+		model[i].mode = BLOCKED;
+		model[i].until_ns = UINT64_MAX;
+	}
+}
+
+Test(off_cpu, tells_of_a_deadlock_once)
+{
+	for (uint32_t n = 2; n <= SP_DEADLOCK_MAX + 1; n++) {
+		wait_in_circle(n);
+		/* The first look makes them known to each other. */
+		for (unsigned i = 0; i < 2; i++) {
+			while (sp_off_cpu_due_ns(off_cpu) > now_ns)
+				now_ns = sp_off_cpu_due_ns(off_cpu);
+			sp_off_cpu_run(off_cpu);
+			cr_expect_eq(deadlocks, 0, "after so many looks: %u", i + 1);
+		}
+		go_to(now_ns + 2 * SP_NS_PER_S);
+		cr_expect_eq(deadlocks, n <= SP_DEADLOCK_MAX, "%u threads", n);
+		cr_expect(n > SP_DEADLOCK_MAX || deadlocked == n);
+	}
+	/* They get out of it, and into the next one. */
+	wait_in_circle(3);
+	go_to(now_ns + SP_NS_PER_S);
+	for (unsigned i = 0; i < 3; i++)
+		model[i].times.slices++;
+	go_to(now_ns + SP_NS_PER_S);
+	cr_expect_eq(deadlocks, 2);
+}
+
+Test(off_cpu, tells_of_no_deadlock_where_one_may_have_gone_on)
+{
+	wait_in_circle(2);
+	runs_for_ever = true;
+	go_to(now_ns + SP_NS_PER_S);
+	cr_expect_eq(deadlocks, 0);
+	/* No circle: each waits for the next one, and the last one for nothing. */
+	wait_in_circle(3);
+	runs_for_ever = false;
+	model[2].mode = RUNS;
+	go_to(now_ns + SP_NS_PER_S);
+	cr_expect_eq(deadlocks, 0);
 }
 
 Test(off_cpu, says_why_there_is_no_stack)
