@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/seccomp.h"
@@ -413,4 +414,19 @@ Test(foreign_context, reads_the_process_context_of_the_process)
 	cr_assert(sp_process_context_find_other(&at));
 	sp_process_context_read(at, &threads);
 	cr_expect_eq(threads.root_key, 0);
+}
+
+/* To make a larger one would end the process by SIGXFSZ. */
+Test(foreign_context, of_a_process_that_may_not_make_a_file_of_its_size_is_not_made)
+{
+	const struct sp_config config = {.service_name = "unit"};
+	struct rlimit limit;
+	uintptr_t at = 0;
+
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = 8192;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cr_expect_lt(sp_process_context_publish(&config), 0);
+	sp_thread_context_forked(NULL);
+	cr_expect_not(sp_process_context_find_other(&at));
 }
