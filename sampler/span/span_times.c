@@ -23,11 +23,11 @@ struct account {
 	_Atomic uint64_t cpu_ns;
 	_Atomic uint64_t off_ns;      /* not on a processor */
 	_Atomic uint64_t runnable_ns; /* of it, in parts in which the thread was never blocked */
-	_Atomic uint32_t faults;
-	_Atomic uint32_t voluntary;
-	_Atomic uint32_t involuntary;
-	_Atomic uint32_t parts;
-	_Atomic uint32_t open; /* parts that have not ended */
+	_Atomic uint64_t faults;
+	_Atomic uint64_t voluntary;
+	_Atomic uint64_t involuntary;
+	_Atomic uint64_t parts;
+	_Atomic uint64_t open; /* parts that have not ended */
 	_Atomic bool is_whole; /* it begins with the root */
 };
 
@@ -67,18 +67,7 @@ static void put(_Atomic uint64_t *to, uint64_t value)
 	atomic_store_explicit(to, value, memory_order_relaxed);
 }
 
-static void put32(_Atomic uint32_t *to, uint32_t value)
-{
-	atomic_store_explicit(to, value, memory_order_relaxed);
-}
-
 static void add(_Atomic uint64_t *to, uint64_t more)
-{
-	if (more != 0)
-		atomic_fetch_add_explicit(to, more, memory_order_relaxed);
-}
-
-static void add32(_Atomic uint32_t *to, uint32_t more)
 {
 	if (more != 0)
 		atomic_fetch_add_explicit(to, more, memory_order_relaxed);
@@ -98,11 +87,11 @@ void sp_span_times_begin(const struct sp_span_record *r)
 	put(&a->cpu_ns, 0);
 	put(&a->off_ns, 0);
 	put(&a->runnable_ns, 0);
-	put32(&a->faults, 0);
-	put32(&a->voluntary, 0);
-	put32(&a->involuntary, 0);
-	put32(&a->parts, 0);
-	put32(&a->open, 0);
+	put(&a->faults, 0);
+	put(&a->voluntary, 0);
+	put(&a->involuntary, 0);
+	put(&a->parts, 0);
+	put(&a->open, 0);
 	atomic_store_explicit(&a->is_whole, true, memory_order_relaxed);
 }
 
@@ -142,9 +131,9 @@ static void add_part(struct account *a, const struct sp_thread *t,
 	uint32_t voluntary = now->voluntary - then->voluntary;
 
 	add(&a->off_ns, off);
-	add32(&a->faults, now->faults - then->faults);
-	add32(&a->voluntary, voluntary);
-	add32(&a->involuntary, now->involuntary - then->involuntary);
+	add(&a->faults, (uint32_t)(now->faults - then->faults));
+	add(&a->voluntary, voluntary);
+	add(&a->involuntary, (uint32_t)(now->involuntary - then->involuntary));
 	/* Who never gave up the processor was never blocked. */
 	if (voluntary == 0)
 		add(&a->runnable_ns, off);
@@ -188,8 +177,8 @@ static void begin_part(struct sp_thread *t, const struct sp_span_record *e,
 	/* The root has ended, and a span below it is still active. */
 	if (a == NULL)
 		return;
-	add32(&a->parts, 1);
-	add32(&a->open, 1);
+	add(&a->parts, 1);
+	add(&a->open, 1);
 }
 
 void sp_span_times_changed(struct sp_thread *t)
@@ -242,14 +231,13 @@ void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 	out->cpu_ns = get(&a->cpu_ns);
 	/* pairs with the release in end_part() */
 	if (!wants_all || atomic_load_explicit(&a->open, memory_order_acquire) != 0 ||
-	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed) ||
-	    atomic_load_explicit(&a->parts, memory_order_relaxed) == 0)
+	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed) || get(&a->parts) == 0)
 		return;
 	out->is_known = true;
 	out->off_cpu_ns = get(&a->off_ns);
-	out->major_faults = atomic_load_explicit(&a->faults, memory_order_relaxed);
-	out->voluntary_switches = atomic_load_explicit(&a->voluntary, memory_order_relaxed);
-	out->involuntary_switches = atomic_load_explicit(&a->involuntary, memory_order_relaxed);
+	out->major_faults = get(&a->faults);
+	out->voluntary_switches = get(&a->voluntary);
+	out->involuntary_switches = get(&a->involuntary);
 	out->runnable_ns = get(&a->runnable_ns);
 	out->has_runnable =
 		out->off_cpu_ns - out->runnable_ns <= out->runnable_ns / UNKNOWN_OF_RUNNABLE;
