@@ -89,8 +89,9 @@ void sp_span_table_release(const struct sp_span_record *r);
 void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id);
 
 /*
- * The name of the span's local root as it is now, or was when the root ended. After 16,384 other roots were
- * renamed, the name of a root that has ended may be the one that it had when the span was started.
+ * The name of the span's local root as it is now, or was when the root ended. Last names share 16,384 places by
+ * their hash: when a later root that is renamed takes the place of one that has ended, its name is again
+ * the one that it had when the span was started.
  */
 SP_SIGSAFE uint32_t sp_span_table_root_name(const struct sp_span_record *r);
 
