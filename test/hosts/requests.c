@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handles requests at a steady pace for a while and prints how many, how many of them took longer
- * than they should, and how much memory the process had at most. Usage: requests <milliseconds>
+ * than they should, and how much memory the process had at most. Usage: requests <milliseconds> [<at most>]
  */
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
@@ -28,6 +28,7 @@ static long peak_kib(void)
 int main(int argc, char **argv)
 {
 	int64_t end = host_wall_ms() + (argc > 1 ? atoi(argv[1]) : 1000);
+	int most = argc > 2 ? atoi(argv[2]) : INT32_MAX;
 	struct timespec pause = {0, PAUSE_MS * 1000000};
 	void *tracer;
 	int handled = 0;
@@ -35,7 +36,7 @@ int main(int argc, char **argv)
 
 	otelc_init_tracer_provider("requests", "1.0", "test", "");
 	tracer = otelc_get_tracer();
-	while (host_wall_ms() < end) {
+	while (handled < most && host_wall_ms() < end) {
 		int64_t began = host_wall_ms();
 		void *span = otelc_start_span(tracer, "request", OTELC_SPAN_KIND_SERVER, NULL);
 
