@@ -15,7 +15,8 @@
 # that the thread sanitizer has seen once is one, so stress programs have no second try; and with
 # SPANPROF_TEST_TRIES=1, as in CI, nothing has.
 # A test may be skipped where something is missing that it needs. With SPANPROF_TEST_TRIES=1 everything is there, and
-# a skip that test/skips does not list is a failure.
+# a skip that test/skips does not list is a failure. A script that leaves out a part of itself writes a line for it
+# into the file that TEST_LEFT_OUT names, which is a skip of "NAME, in part" when the rest has passed.
 # Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose. After
 # all other tests they run LANES at a time, but for those with a line "# Runs alone: WHY", which judge
 # times or shares, or need all processors for themselves, and run one after the other in their place. So do
@@ -176,6 +177,16 @@ run_unit()
 	done
 }
 
+# left_out KIND NAME: reports what a script that passed has not done.
+left_out()
+{
+	local what
+
+	while IFS= read -r what; do
+		report skip "$1" "$2, in part" 0 "$what"
+	done <"$TEST_LEFT_OUT"
+}
+
 show_matrix()
 {
 	if [[ $1 == matrix ]]; then
@@ -190,11 +201,13 @@ run_again()
 
 	mv "$log" "$log.first"
 	show_log "$log.first"
+	: >"$TEST_LEFT_OUT"
 	run_limited "${LIMIT_S[$kind]}" "$log" "${PLAIN_PREFIX[@]}" "$program" || second=$?
 	show_matrix "$kind" "$log"
 	if ((second == 0)); then
 		echo "$name" >>"$FOUND/unsteady"
 		report ok "$kind" "$name" "$(elapsed "$start")" "unsteady: exit $rc at first"
+		left_out "$kind" "$name"
 	else
 		report "not ok" "$kind" "$name" "$(elapsed "$start")" "exit $rc, then $second"
 		show_log "$log"
@@ -205,6 +218,8 @@ run_plain()
 {
 	local kind=$1 program=$2 name=$3 log=$4 start=$EPOCHREALTIME rc
 
+	TEST_LEFT_OUT=$(mktemp "$FOUND/left.XXXXXX")
+	export TEST_LEFT_OUT
 	run_limited "${LIMIT_S[$kind]}" "$log" "${PLAIN_PREFIX[@]}" "$program"
 	rc=$?
 	if ((rc != 0 && rc != SKIP_STATUS)) && [[ -n ${SECOND_TRY[$kind]:-} ]]; then
@@ -214,6 +229,7 @@ run_plain()
 	show_matrix "$kind" "$log"
 	if ((rc == 0)); then
 		report ok "$kind" "$name" "$(elapsed "$start")"
+		left_out "$kind" "$name"
 	elif ((rc == SKIP_STATUS)); then
 		report skip "$kind" "$name" "$(elapsed "$start")" "$(tail -n 1 "$log")"
 	else
@@ -307,7 +323,7 @@ count()
 # Says how many tests there were, each counted once, and how many of these were built how often.
 distinct()
 {
-	sed -E 's/^(ok|not ok|skip)  //; s/: .*//; s#  (asan|tsan|aarch64)/#  #' "$FOUND/results" | sort | uniq -c |
+	sed -E '/, in part: /d; s/^(ok|not ok|skip)  //; s/: .*//; s#  (asan|tsan|aarch64)/#  #' "$FOUND/results" | sort | uniq -c |
 		awk '{ n++; times[$1]++ }
 			END {
 				for (i = 1; i <= 9; i++)

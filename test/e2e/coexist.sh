@@ -29,7 +29,10 @@ beside()
 for object in libjemalloc.so.2 libtcmalloc.so.4 libtcmalloc_minimal.so.4 libprofiler.so.0 libeatmydata.so \
 	faketime/libfaketime.so.1; do
 	file=$LIBRARIES/$object
-	[[ -e $file ]] || continue
+	[[ -e $file ]] || {
+		left_out "$object is not installed"
+		continue
+	}
 	name=${object##*/}
 	beside "$name.after" LD_PRELOAD="$SO:$file" CPUPROFILE="$WORK/cpu.$name" FAKETIME=-1h "$HOSTS/spend" 200
 	beside "$name.before" LD_PRELOAD="$file:$SO" CPUPROFILE="$WORK/cpu.$name" FAKETIME=-1h "$HOSTS/spend" 200
@@ -42,7 +45,9 @@ fi
 sanitized()
 {
 	"$2" "-fsanitize=$3" -O1 -I. -o "$WORK/$1.host" "test/hosts/${4:-spend}.c" -L"$TEST_LIBS" -lfixture-otelc \
-		-Wl,-rpath,"$TEST_LIBS" -lpthread 2>/dev/null
+		-Wl,-rpath,"$TEST_LIBS" -lpthread 2>/dev/null && return
+	left_out "$2 has no -fsanitize=$3"
+	return 1
 }
 runtime=$(realpath "$(gcc -print-file-name=libasan.so)")
 sanitized asan gcc address && beside asan LD_PRELOAD="$runtime:$SO" "$WORK/asan.host" 200 &&
@@ -58,7 +63,10 @@ reports_nothing()
 
 	sanitized "$name" "$2" "$3" race_free || return 0
 	run "$name.plain" setarch -R "$WORK/$name.host"
-	[[ $(result "$name.plain.rc") == 13 ]] || return 0
+	[[ $(result "$name.plain.rc") == 13 ]] || {
+		left_out "$name: the sanitizer alone reports something"
+		return 0
+	}
 	mkdir "$WORK/$name.d"
 	run "$name" LD_PRELOAD="${*:4}" SPANPROF_OUTPUT_DIR="$WORK/$name.d" setarch -R "$WORK/$name.host"
 	expect_same "$name.plain" "$name" rc out

@@ -210,6 +210,8 @@ if command -v musl-gcc >/dev/null; then
 	echo 'int pause(void); int main(void) { return pause(); }' >"$WORK/host.c"
 	musl-gcc -o "$WORK/musl" "$WORK/host.c"
 	process musl 1 'built for musl' LIMITATIONS libspanprof.so "${WELL[@]}" "$WORK/musl"
+else
+	left_out "musl-gcc is not installed"
 fi
 # What of the program's SDK is not understood.
 process unknown 1 'opentelemetry-cpp, ABI v1: context::Token not understood, .*from start to end' 'newer spanprof' \

@@ -66,6 +66,8 @@ done
 # As a fork, and so with the descriptors of valgrind itself.
 if command -v valgrind >/dev/null; then
 	starter valgrind valgrind --quiet --error-exitcode=9 -- emulated
+else
+	left_out "valgrind is not installed"
 fi
 
 ((EUID == 0)) || skip "pid 1, unshared namespaces and another user need root; the rest passed"

@@ -48,13 +48,13 @@ same unshare_mounts unshare -rm sh -c "$WHO"
 same unshare_pids unshare -rpf sh -c "echo \$\$; $WHO"
 same unshare_all unshare -rmpuin --fork --mount-proc sh -c "echo \$\$; $WHO"
 for program in "su nobody -s /bin/sh -c" "runuser -u nobody -- sh -c" "chroot --userspec=65534:65534 / sh -c"; do
-	command -v "${program%% *}" >/dev/null || continue
+	command -v "${program%% *}" >/dev/null || {
+		left_out "${program%% *} is not installed"
+		continue
+	}
 	read -ra words <<<"$program"
 	same "${words[0]}" "${words[@]}" "$WHO"
 done
-if command -v chpst >/dev/null; then
-	same chpst chpst -u nobody sh -c "$WHO"
-fi
 
 # What the threads of a process are, in one line each without repetition.
 readonly THREADS='

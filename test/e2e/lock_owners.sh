@@ -16,10 +16,14 @@ names=(normal recursive errorcheck adaptive inherit inherit_robust robust robust
 if command -v rustc >/dev/null &&
 	env -u MAKEFLAGS rustc -O --crate-type cdylib -o "$WORK/liblocks_rust.so" test/hosts/lib/locks.rs; then
 	names+=(rust)
+else
+	left_out "there is no Rust compiler"
 fi
 if command -v go >/dev/null &&
 	GO111MODULE=off GOTOOLCHAIN=local go build -buildmode=c-shared -o "$WORK/liblocks_go.so" test/hosts/lib/locks.go; then
 	names+=(go)
+else
+	left_out "there is no Go compiler"
 fi
 
 mkdir "$WORK/owners"

@@ -172,6 +172,8 @@ if ((EUID == 0)); then
 	rights=(user:set-user-id group:set-group-id)
 	if command -v setcap >/dev/null && setcap cap_net_bind_service+ep "$WORK/capable"; then
 		rights+=('capable:file capabilities')
+	else
+		left_out "files get no capabilities here"
 	fi
 	for kind in "${rights[@]}"; do
 		run secure "${as_nobody[@]}" "$WORK/spanprof-run" --check "$WORK/${kind%%:*}"

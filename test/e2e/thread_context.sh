@@ -152,6 +152,8 @@ if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
 	run named strace -f -qq -e trace=prctl -o "$WORK/named.trace" -E LD_PRELOAD="$SO" "$HOSTS/context" flip
 	grep -Eq 'prctl\((PR_SET_VMA|0x53564d41), (PR_SET_VMA_ANON_NAME|0), 0x[0-9a-f]+, [0-9]+, "OTEL_CTX"\)' \
 		"$WORK/named.trace" || fail "the process context gets no name: $(<"$WORK/named.trace")"
+else
+	left_out "strace cannot be used here"
 fi
 
 # Unasked.

@@ -15,7 +15,9 @@ for tool in gold=ld.gold lld=ld.lld clang=clang++; do
 	command -v "${tool#*=}" >/dev/null ||
 		awk '$1 == "mode"' "$ROOT/test/forms/forms.conf" | grep -w "${tool%=*}" >>"$WORK/without"
 done
-sed 's/^/not made here: /' "$WORK/without"
+while read -r _ form _; do
+	left_out "$form: its linker is not installed"
+done <"$WORK/without"
 grep -vxFf "$WORK/without" "$ROOT/test/forms/forms.conf" >"$WORK/forms.conf"
 python3 test/conformance/matrix.py run "$SO" "$WORK/forms.json" "$WORK/forms.conf" build/test/forms
 

@@ -55,6 +55,12 @@ expect_pass test/run.sh "e2e=$work/good.sh" "e2e=$work/none.sh" "stress=$work/go
 expect_line 'skip .*: because'
 expect_end '0 needed a second try' '2 passed, 0 failed, 1 skipped'
 expect_line '3 distinct tests: 3 built once'
+seed_script part <<<'echo "no such tool" >>"$TEST_LEFT_OUT"'
+expect_pass test/run.sh "e2e=$work/part.sh"
+expect_line 'skip .*part, in part .*: no such tool'
+expect_line '1 distinct tests: 1 built once'
+expect_end '0 needed a second try' '1 passed, 0 failed, 1 skipped'
+expect_fail 'does not allow' env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/part.sh"
 expect_fail '| why' test/run.sh "e2e=$work/bad.sh"
 expect_line 'failed: e2e  .*bad: exit 3.*'
 expect_line '0 passed, 1 failed, 0 skipped'
