@@ -134,40 +134,29 @@ static uint32_t find(const struct sp_names *t, uint64_t h, const char *name, siz
 }
 
 /* Writes a text behind the others; 0 = no room. Offset 0 is the table's first text. */
-static uint32_t text_new(struct sp_names *t, const char *name, size_t len, size_t *size)
+static uint32_t text_new(struct sp_names *t, const char *name, size_t len)
 {
-	uint64_t offset;
+	uint64_t offset =
+		atomic_fetch_add_explicit(&t->texts_used, ENTRY_BYTES(len), memory_order_relaxed);
 	struct sp_name *text;
 
-	*size = ENTRY_BYTES(len);
-	/* Acquire pairs with text_free(): its writes are over before ours begin. */
-	offset = atomic_fetch_add_explicit(&t->texts_used, *size, memory_order_acquire);
 	if (offset > t->last_offset)
 		return 0;
 	text = sp_names_at(t, offset);
 	text->len = (uint32_t)len;
-	/* Here may be a part of a text that was given back. */
-	atomic_store_explicit(&text->told, 0, memory_order_relaxed);
 	copy_text(text->bytes, name, len);
 	text->bytes[len] = '\0';
 	return (uint32_t)offset;
 }
 
-/* Gives back the text of a lost race if nobody wrote behind it; otherwise it stays unused. */
-static void text_free(struct sp_names *t, uint32_t offset, size_t size)
-{
-	uint64_t end = offset + size;
-
-	(void)atomic_compare_exchange_strong_explicit(&t->texts_used, &end, offset,
-						      memory_order_release, memory_order_relaxed);
-}
-
-/* Inserts clean text from probe `at` on. 0 = it cannot be stored. */
+/*
+ * Inserts clean text from probe `at` on. 0 = it cannot be stored. The text of a lost race stays unused, at most one for
+ * each thread and name.
+ */
 static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t len, uint32_t at)
 {
 	uint32_t id = 0;
 	uint32_t offset;
-	size_t size;
 
 	if (at == PROBES_MAX)
 		return 0;
@@ -177,7 +166,7 @@ static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t 
 	 */
 	if (atomic_load_explicit(&t->names, memory_order_acquire) >= t->max_names)
 		return find(t, h, name, len, &at);
-	offset = text_new(t, name, len, &size);
+	offset = text_new(t, name, len);
 	if (offset == 0)
 		return 0;
 	while (at < PROBES_MAX) {
@@ -196,7 +185,6 @@ static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t 
 		if (id != 0)
 			break;
 	}
-	text_free(t, offset, size);
 	return id;
 }
 

@@ -289,21 +289,6 @@ Test(names, that_found_no_room_are_told_again, .timeout = 20)
 	cr_expect_eq(ids[0], id);
 }
 
-/* Of two threads with the same new name one gives its text's memory back, and shorter texts come there. */
-Test(names, are_told_whatever_was_in_their_memory, .timeout = 20)
-{
-	struct sp_channel o = {.number = UINT32_C(0x61616161)};
-	uint32_t ids[8];
-	char *at;
-
-	cr_assert_eq(ring_init(&o.names, 8192), 0);
-	cr_assert_eq(sp_names_init(10), 0);
-	at = sp_names->texts + atomic_load(&sp_names->texts_used);
-	memset(at, 'a', 100);
-	cr_expect(sp_names_tell(&o, intern("x")));
-	cr_expect_eq(told(&o.names, ids), 1);
-}
-
 Test(names, of_a_parent_are_those_of_its_forked_child, .timeout = 20)
 {
 	uint32_t id;
