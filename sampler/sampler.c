@@ -190,7 +190,6 @@ bool sp_sampler_forked(void)
 		return false;
 	sp_region_swap_forked();
 	sp_region_forked();
-	sp_module_event_forked();
 	sp_thread_forked();
 	sp_span_forked();
 	return sp_thread_own != NULL &&

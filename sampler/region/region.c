@@ -188,34 +188,28 @@ int sp_region_create(const uint64_t bytes[SP_REGION_PARTS])
 	return fd;
 }
 
-void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes)
+static const struct mapping *mapping_of(const struct sp_region *r)
 {
-	const struct mapping *m = mapping;
-
-	while (m < mapping + mappings && m->region != r)
-		m++;
-	if (bytes != NULL)
-		*bytes = 0;
-	if (m == mapping + mappings || m->part[part].bytes == 0)
-		return NULL;
-	if (bytes != NULL)
-		*bytes = m->part[part].bytes;
-	return (char *)m->region + m->part[part].at;
+	for (const struct mapping *m = mapping; m < mapping + mappings; m++)
+		if (m->region == r)
+			return m;
+	return NULL;
 }
 
-void *sp_region_at(enum sp_region_parts part)
+void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes)
 {
-	return sp_region_part(sp_region_now(), part, NULL);
+	const struct mapping *m = mapping_of(r);
+
+	*bytes = m != NULL ? m->part[part].bytes : 0;
+	return *bytes != 0 ? (char *)m->region + m->part[part].at : NULL;
 }
 
 void sp_region_discard(struct sp_region *r)
 {
-	const struct mapping *m = mapping;
+	const struct mapping *m = mapping_of(r);
 	int saved = errno;
 
-	while (m < mapping + mappings && m->region != r)
-		m++;
-	if (m < mapping + mappings)
+	if (m != NULL)
 		(void)syscall(SYS_mmap, r, m->bytes, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
 			      (off_t)0);

@@ -264,12 +264,9 @@ int sp_region_create(const uint64_t bytes[SP_REGION_PARTS]);
 
 /*
  * APP, INIT. Where a part of a region that was made here begins; NULL if it has no bytes, or there is no
- * such region. bytes may be NULL.
+ * such region.
  */
 void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes);
-
-/* The same for the region in use. */
-void *sp_region_at(enum sp_region_parts part);
 
 /*
  * Forked child: the regions belong to its parent, and it has none from now on. They stay mapped until it makes

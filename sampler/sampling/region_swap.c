@@ -61,17 +61,20 @@ static uint32_t name_of_record(void)
 	return ((const struct sp_sample *)(const void *)&record)->name_id;
 }
 
-static void open_channel(struct place *p)
+/* Where its consumer stopped. Without memory if there is no such part. */
+static void ring_in(const struct sp_region *r, enum sp_region_parts part, struct sp_ring *ring)
 {
 	uint64_t bytes = 0;
-	void *part = sp_region_part(p->region, SP_REGION_RING, &bytes);
+	void *at = sp_region_part(r, part, &bytes);
 
-	(void)sp_ring_at(&p->channel.ring, part, bytes);
-	part = sp_region_part(p->region, SP_REGION_SNAPSHOTS, &bytes);
-	if (part != NULL)
-		(void)sp_ring_at(&p->channel.snapshots, part, bytes);
-	part = sp_region_part(p->region, SP_REGION_NAMES, &bytes);
-	(void)sp_ring_at(&p->channel.names, part, bytes);
+	(void)sp_ring_at(ring, at, bytes);
+}
+
+static void open_channel(struct place *p)
+{
+	ring_in(p->region, SP_REGION_RING, &p->channel.ring);
+	ring_in(p->region, SP_REGION_SNAPSHOTS, &p->channel.snapshots);
+	ring_in(p->region, SP_REGION_NAMES, &p->channel.names);
 	p->channel.number = ++channels;
 	p->channel.put = &p->region->counter[SP_COUNT_SAMPLES_PUT];
 	p->channel.deferred_work = &p->region->deferred_work;
@@ -206,17 +209,12 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 static uint64_t carry_all(const struct sp_region *old, struct place *to)
 {
 	struct sp_ring ring;
-	uint64_t bytes = 0;
-	void *part = sp_region_part(old, SP_REGION_RING, &bytes);
 	uint64_t carried;
 
-	/* Where the exporter stopped. */
-	(void)sp_ring_at(&ring, part, bytes);
+	ring_in(old, SP_REGION_RING, &ring);
 	carried = carry_over(&ring, to, &to->channel.ring);
-	part = sp_region_part(old, SP_REGION_SNAPSHOTS, &bytes);
-	if (part != NULL && sp_ring_at(&ring, part, bytes) == 0)
-		carried += carry_over(&ring, to, &to->channel.snapshots);
-	return carried;
+	ring_in(old, SP_REGION_SNAPSHOTS, &ring);
+	return carried + carry_over(&ring, to, &to->channel.snapshots);
 }
 
 int sp_region_swap(struct sp_region_loss *loss)

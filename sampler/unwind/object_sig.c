@@ -162,12 +162,6 @@ void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again)
 	atomic_fetch_add_explicit(&sp_module_event_state.moves, 1, memory_order_release);
 }
 
-void sp_module_event_forked(void)
-{
-	atomic_store_explicit(&sp_module_event_state.again, &never, memory_order_relaxed);
-	atomic_fetch_add_explicit(&sp_module_event_state.moves, 1, memory_order_relaxed);
-}
-
 /* An object without a build id is told from others at its address by its file name. */
 static uint64_t by_name(const struct link_map *map, const struct sp_object *object)
 {

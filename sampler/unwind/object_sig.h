@@ -49,15 +49,10 @@ static inline uint64_t sp_object_mix(uint64_t hash, uint64_t value)
 /*
  * APP. Sets the ring that records go to from then on; handlers may run meanwhile. Nothing has been
  * announced in that ring yet, so each object is announced there when a walk finds it next. Whenever
- * *again changes, each object is announced once more in the same way; NULL = never.
+ * *again changes, each object is announced once more in the same way; NULL = never, as in a forked child, whose
+ * parent has announced its objects elsewhere.
  */
 void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again);
-
-/*
- * Forked child. Its parent has announced objects, but it has not: everything counts as not announced.
- * The parent's *again no longer counts, until sp_module_event_move() names another one.
- */
-void sp_module_event_forked(void);
 
 /*
  * Announces the object unless that was done before. It is mapped now, because a frame of this
@@ -73,7 +68,7 @@ SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_objec
 struct sp_module_event_state {
 	_Atomic(struct sp_ring *) ring; /* NULL until sp_module_event_move() */
 	_Atomic(const _Atomic uint32_t *) again;
-	_Atomic uint64_t moves; /* incremented by sp_module_event_move() and by a fork */
+	_Atomic uint64_t moves; /* incremented by sp_module_event_move() */
 };
 extern struct sp_module_event_state sp_module_event_state;
 
