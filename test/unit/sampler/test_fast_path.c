@@ -140,6 +140,25 @@ Test(fast_path, counts_from_a_register_that_an_earlier_frame_saved)
 	cr_assert_eq(w.regs.r[SP_ARCH_REG_SP], (uintptr_t)(stack + 10));
 }
 
+#if SP_ARCH_REG_RETURN != SP_ARCH_REG_PC
+/* A leaf that has no frame, and then a caller that says the same: that one's register holds no return address. */
+Test(fast_path, follows_a_return_address_in_its_register_once)
+{
+	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 0);
+
+	row.rules.how[SP_ARCH_REG_RETURN] = SP_CFI_SAME;
+	keep(LEAF, 0, &row);
+	keep(CALLER, 0, &row);
+	cr_assert_eq(sp_fast_path(&w, pc, PCS), 0, "its register is not known");
+	sp_regs_set(&w.regs, SP_ARCH_REG_RETURN, CALLER + 1);
+
+	cr_assert_eq(sp_fast_path(&w, pc, PCS), 1);
+	cr_assert_eq(pc[0], LEAF);
+	cr_assert_eq(w.regs.pc, CALLER + 1);
+	cr_assert_eq(w.regs.r[SP_ARCH_REG_SP], (uintptr_t)stack);
+}
+#endif
+
 /* The step is left to others, and nothing has changed. */
 static void expect_none(const struct sp_cfi_row *row, const char *why)
 {
