@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # boot.sh ARCHITECTURE KERNEL ROOT SCRIPT: starts an emulated machine and runs SCRIPT there, in the project's folder, as
 # root. KERNEL is a folder in which a Debian package of that architecture's kernel was unpacked. The machine's root is
-# the folder ROOT, which also has a static busybox, with the project's folder at its place; what is written there is
-# forgotten. What the script prints is printed, after what the kernel has to say of trouble. The exit status is the
-# script's, or 125 if it did not come to that.
+# the folder ROOT, which also has a static busybox, with the project's folder at its place and an empty disk at
+# /var/tmp; what is written there is forgotten. What the script prints is printed, after what the kernel has to say of
+# trouble. The exit status is the script's, or 125 if it did not come to that.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 readonly ARCHITECTURE=$1 KERNEL=$2 ROOT=$3 SCRIPT=$4
 readonly WORK=build/kernels/$ARCHITECTURE
-# What reaches the folders, and what that needs.
-readonly MODULES=(fs/9p fs/netfs fs/fscache fs/overlayfs net/9p drivers/virtio)
+# What reaches the folders and the disk, and what that needs.
+readonly MODULES=(fs fs/9p fs/netfs fs/fscache fs/overlayfs fs/ext4 fs/jbd2 net/9p drivers/virtio drivers/block crypto lib)
 RELEASE=$(ls "$KERNEL/lib/modules")
 CPUS=$(nproc)
 readonly CPUS RELEASE TREE=$WORK/initrd/lib/modules/$RELEASE
@@ -28,6 +28,7 @@ busybox depmod -b "$WORK/initrd" "$RELEASE"
 cp "$ROOT/bin/busybox" "$WORK/initrd/bin/"
 cp test/kernels/init "$WORK/initrd/"
 (cd "$WORK/initrd" && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >"$WORK/initrd.gz"
+truncate -s 256M "$WORK/disk"
 
 case $ARCHITECTURE in
 amd64) emulator=(qemu-system-x86_64 -M q35) console=ttyS0 ;;
@@ -37,6 +38,7 @@ readonly SHARED=security_model=none,readonly=on,multidevs=remap
 # Not by KVM, which not every machine has, and which not every virtual machine has as it should be.
 "${emulator[@]}" -accel tcg,thread=multi -cpu max -smp "$CPUS" -m "${KERNELS_MEMORY:-4G}" -nodefaults -no-user-config \
 	-display none -no-reboot -serial stdio -kernel "$KERNEL/boot/vmlinuz-$RELEASE" -initrd "$WORK/initrd.gz" \
+	-drive "file=$WORK/disk,format=raw,if=virtio,cache=unsafe" \
 	-virtfs "local,path=$ROOT,mount_tag=root,$SHARED" -virtfs "local,path=$PWD,mount_tag=project,$SHARED" \
 	-append "console=$console quiet loglevel=3 panic=-1 kernels.directory=$PWD kernels.script=$SCRIPT" \
 	</dev/null 2>&1 | sed -u "s/\r\$//" | tee "$WORK/log"
