@@ -2,8 +2,8 @@
 /*
  * Builds a profile. Samples, which are nearly all of it, are packed as they come; everything else
  * is protobuf-c messages in one pool. The packed size is kept up to date, so that a profile can be
- * closed before it is too large for the server. In the exporter only this file, pprof_out.c and
- * pprof_request.c use protobuf-c. Context: the exporter.
+ * closed before it is too large for the server. In the exporter only this file uses protobuf-c.
+ * Context: the exporter.
  */
 #include "export/profile/pprof.h"
 
@@ -11,14 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/profile/pprof_out.h"
 #include "export/util/containers.h"
+#include "profile.pb-c.h"
+#include "push.pb-c.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 
 /* The server refuses label values longer than this; no other string needs more. */
 #define SP_PPROF_STRING_MAX 2048U
 #define SP_PPROF_COMMENTS_MAX 64U
+#define SP_VARINT_MAX 10U   /* bytes of the longest number */
+#define SP_SAMPLE_TAG 0x12U /* field 2, with a length */
 
 static const char *const label_key[] = {
 #define SP_NAME_(name) #name,
@@ -43,13 +46,20 @@ struct list {
 	size_t cap;
 };
 
+/* The bytes that are final already. */
+struct out {
+	uint8_t *data; /* malloc'ed */
+	size_t len;
+	size_t cap;
+};
+
 struct sp_pprof {
 	struct sp_pprof_limits limits;
 	struct sp_pprof_times times;
 	struct sp_strtab strings;
 	struct sp_pool pool;
 	struct list mappings, locations, functions;
-	struct sp_pprof_out out; /* the types of the values, then samples */
+	struct out out; /* the types of the values, then samples */
 	uint32_t samples;
 	struct sp_hash_index by_function; /* names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
@@ -58,6 +68,57 @@ struct sp_pprof {
 	int64_t key[SP_PPROF_LABELS]; /* of labels */
 	size_t bytes;
 };
+
+/* Bytes of a field of n bytes whose number is below 16. */
+static size_t framed(size_t n)
+{
+	size_t digits = 1;
+
+	for (size_t v = n; v >= 128; v >>= 7)
+		digits++;
+	return 1 + digits + n;
+}
+
+/* Makes room for n more bytes. */
+static bool reserve(struct out *out, size_t n)
+{
+	return SP_GROW(out->data, out->cap, out->len + n, SIZE_MAX);
+}
+
+/* Appends the fields that are set: packed messages of one type, one after the other, are one message. */
+static int put_part(struct out *out, const pb_profile *part)
+{
+	if (!reserve(out, spanprof__pprof__profile__get_packed_size(part)))
+		return -ENOMEM;
+	out->len += spanprof__pprof__profile__pack(part, out->data + out->len);
+	return 0;
+}
+
+/*
+ * The length comes before the sample and is known only after it, so room for two digits is left.
+ * Two digits are right for 128 bytes to 16 KiB.
+ */
+static int put_sample(struct out *out, const pb_sample *sample)
+{
+	/* Every number at its longest: locations, values, three tags and lengths, and of each label
+	 * key and text with their tags, its own tag and its length. */
+	size_t most = sample->n_location_id + sample->n_value + 6 + sample->n_label * 6;
+	size_t len, digits;
+	uint8_t *at;
+
+	if (!reserve(out, most * SP_VARINT_MAX))
+		return -ENOMEM;
+	at = out->data + out->len;
+	len = spanprof__pprof__sample__pack(sample, at + 3);
+	digits = framed(len) - len - 1;
+	if (digits != 2)
+		memmove(at + 1 + digits, at + 3, len);
+	*at++ = SP_SAMPLE_TAG;
+	for (size_t v = len; digits-- != 0; v >>= 7)
+		*at++ = (uint8_t)((v & 127) | (digits != 0 ? 128 : 0));
+	out->len += framed(len);
+	return 0;
+}
 
 static int append(struct list *l, void *item)
 {
@@ -77,7 +138,7 @@ static int put_string(struct sp_pprof *p, const char *s, size_t len, int64_t *id
 	if (sp_strtab_put(&p->strings, clean, n, &at) != 0)
 		return -ENOMEM;
 	if (p->strings.n != before)
-		p->bytes += sp_pprof_out_framed(n);
+		p->bytes += framed(n);
 	*id = at;
 	return 0;
 }
@@ -92,7 +153,7 @@ static int put_type(struct sp_pprof *p, unsigned i, const char *type, const char
 	spanprof__pprof__value_type__init(&p->type[i]);
 	if (put_text(p, type, &p->type[i].type) != 0 || put_text(p, unit, &p->type[i].unit) != 0)
 		return -ENOMEM;
-	p->bytes += sp_pprof_out_framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
+	p->bytes += framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
 	return 0;
 }
 
@@ -108,7 +169,7 @@ static int put_types(struct sp_pprof *p)
 	    put_type(p, 1, names->sample, "nanoseconds") != 0 ||
 	    put_type(p, 2, names->period, names->period_unit) != 0)
 		return -ENOMEM;
-	return sp_pprof_out_part(&p->out, &part);
+	return put_part(&p->out, &part);
 }
 
 /*
@@ -193,7 +254,7 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	if (put_text(p, m->file, &pb->filename) != 0 ||
 	    put_text(p, m->build_id, &pb->build_id) != 0 || append(&p->mappings, pb) != 0)
 		return -ENOMEM;
-	p->bytes += sp_pprof_out_framed(spanprof__pprof__mapping__get_packed_size(pb));
+	p->bytes += framed(spanprof__pprof__mapping__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
@@ -237,7 +298,7 @@ int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_n
 	if (append(&p->functions, pb) != 0 ||
 	    !sp_hash_index_put(&p->by_function, hash, p->functions.n - 1))
 		return -ENOMEM;
-	p->bytes += sp_pprof_out_framed(spanprof__pprof__function__get_packed_size(pb));
+	p->bytes += framed(spanprof__pprof__function__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
@@ -270,7 +331,7 @@ int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 	pb->line = pointer;
 	if (append(&p->locations, pb) != 0)
 		return -ENOMEM;
-	p->bytes += sp_pprof_out_framed(spanprof__pprof__location__get_packed_size(pb));
+	p->bytes += framed(spanprof__pprof__location__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
@@ -321,7 +382,7 @@ int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
 	pb.n_value = 2;
 	pb.value = value;
 	pb.label = labels;
-	if (put_labels(p, &pb, s) != 0 || sp_pprof_out_sample(&p->out, &pb) != 0)
+	if (put_labels(p, &pb, s) != 0 || put_sample(&p->out, &pb) != 0)
 		return -ENOMEM;
 	p->bytes += p->out.len - before;
 	p->samples++;
@@ -375,11 +436,53 @@ int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
 	pb.period = p->times.period_ns;
 	pb.n_comment = p->comments;
 	pb.comment = p->comment;
-	err = sp_pprof_out_part(&p->out, &pb);
+	err = put_part(&p->out, &pb);
 	free(strings);
 	if (err != 0)
 		return err;
 	*out = (struct sp_bytes){p->out.data, p->out.len};
-	p->out = (struct sp_pprof_out){NULL, 0, 0};
+	p->out = (struct out){NULL, 0, 0};
 	return 0;
+}
+
+int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
+		     const struct sp_bytes *profile, struct sp_bytes *out)
+{
+	Spanprof__Push__PushRequest request = SPANPROF__PUSH__PUSH_REQUEST__INIT;
+	Spanprof__Push__RawProfileSeries series = SPANPROF__PUSH__RAW_PROFILE_SERIES__INIT;
+	Spanprof__Push__RawSample raw;
+	Spanprof__Push__RawProfileSeries *all_series[] = {&series};
+	Spanprof__Push__RawSample *all_raw[] = {&raw};
+	Spanprof__Push__LabelPair *pairs = calloc(n + 1, sizeof(*pairs));
+	Spanprof__Push__LabelPair **pair = calloc(n + 1, sizeof(*pair));
+	int err = -ENOMEM;
+
+	out->data = NULL;
+	if (pairs == NULL || pair == NULL)
+		goto out;
+	for (size_t i = 0; i < n; i++) {
+		spanprof__push__label_pair__init(&pairs[i]);
+		/* protobuf-c's strings are not const, but packing only reads them. */
+		memcpy(&pairs[i].name, &labels[i].name, sizeof(char *));
+		memcpy(&pairs[i].value, &labels[i].value, sizeof(char *));
+		pair[i] = &pairs[i];
+	}
+	spanprof__push__raw_sample__init(&raw);
+	raw.raw_profile = (ProtobufCBinaryData){profile->len, profile->data};
+	memcpy(&raw.id, &id, sizeof(char *));
+	series.n_labels = n;
+	series.labels = pair;
+	series.n_samples = 1;
+	series.samples = all_raw;
+	request.n_series = 1;
+	request.series = all_series;
+	out->data = malloc(spanprof__push__push_request__get_packed_size(&request));
+	if (out->data != NULL) {
+		out->len = spanprof__push__push_request__pack(&request, out->data);
+		err = 0;
+	}
+out:
+	free(pairs);
+	free(pair);
+	return err;
 }

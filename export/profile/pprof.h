@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds one pprof profile within limits. */
+/* One pprof profile within limits, and the request that carries it to the server. */
 #ifndef SP_PPROF_H
 #define SP_PPROF_H
 
@@ -7,7 +7,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "export/profile/profile_type.h"
+/* The types of profiles that are made: what a server calls them, and what they are summed in. */
+
+enum sp_profile_type {
+	SP_PROFILE_CPU, /* the first, so that nothing has to be said for it */
+	SP_PROFILE_OFF_CPU,
+	SP_PROFILE_WALL, /* both of them */
+	SP_PROFILE_TYPES
+};
+
+struct sp_profile_type_names {
+	const char *series; /* __name__ */
+	const char *sample; /* the sample type in nanoseconds */
+	/* Both "" where nothing is sampled by a period; Pyroscope needs the message all the same. */
+	const char *period;
+	const char *period_unit;
+	const char *suffix; /* of a file's name */
+};
+
+/* Pyroscope's id of a type is "series:sample:nanoseconds:period:period_unit". */
+static inline const struct sp_profile_type_names *sp_profile_type_names(enum sp_profile_type type)
+{
+	static const struct sp_profile_type_names names[SP_PROFILE_TYPES] = {
+		[SP_PROFILE_CPU] = {"process_cpu", "cpu", "cpu", "nanoseconds", ""},
+		[SP_PROFILE_OFF_CPU] = {"off_cpu", "off_cpu", "", "", "-off_cpu"},
+		[SP_PROFILE_WALL] = {"wall", "wall", "wall", "nanoseconds", "-wall"},
+	};
+
+	return &names[type];
+}
 
 struct sp_bytes {
 	uint8_t *data; /* malloc'ed */
@@ -100,5 +128,14 @@ uint32_t sp_pprof_samples(const struct sp_pprof *p);
 /* The profile as protobuf, once: afterwards it may only be freed. Equal calls give equal bytes. 0 or
  * -ENOMEM. */
 int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out);
+
+struct sp_label {
+	const char *name;
+	const char *value;
+};
+
+/* A push request with one series and one profile. 0 or -ENOMEM. */
+int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
+		     const struct sp_bytes *profile, struct sp_bytes *out);
 
 #endif

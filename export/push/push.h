@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
-#include "export/profile/profile_type.h"
+#include "export/profile/pprof.h"
 #include "export/push/reply.h"
 #include "export/push/request.h"
 #include "export/util/log.h"

@@ -16,7 +16,6 @@
 
 #include "export/profile/gzip.h"
 #include "export/profile/pprof.h"
-#include "export/profile/pprof_request.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 

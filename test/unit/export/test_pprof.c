@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "export/profile/pprof.h"
-#include "export/profile/pprof_request.h"
 #include "profile_reader.h"
 #include "push.pb-c.h"
 
