@@ -159,6 +159,28 @@ Test(modules, tells_two_objects_at_one_address_apart_by_epoch, .timeout = 20)
 	sp_modules_free(m);
 }
 
+Test(modules, a_copy_knows_what_was_mapped_and_what_was, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	struct sp_modules *copy;
+
+	fake_host_map(fake_host_object("first.so", 0x1000, 1), 0x10000, 0x1000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	fake_host_unmap_all();
+	fake_host_map(fake_host_object("second.so", 0x2000, 2), 0x10000, 0x2000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	copy = sp_modules_copy(m);
+	cr_assert_not_null(copy);
+	sp_modules_free(m);
+
+	cr_expect_eq(sp_modules_epoch(copy), 1);
+	cr_assert_not_null(sp_modules_find(copy, 0x10010, 1));
+	cr_expect_str_eq(sp_modules_find(copy, 0x10010, 0)->name, "first.so");
+	cr_expect_str_eq(sp_modules_find(copy, 0x10010, 1)->name, "second.so");
+	cr_expect_eq(sp_modules_find(copy, 0x10010, 0)->died, 1);
+	sp_modules_free(copy);
+}
+
 Test(modules, takes_in_what_comes_and_buries_what_is_gone, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);

@@ -913,3 +913,12 @@ Test(run, a_flush_does_not_wait_for_the_lines_of_another_process, .timeout = 20)
 	cr_expect_lt(core.counter[SP_COUNT_LINES_LATE], CORE_RECORDS - 2,
 		     "there was time for some more");
 }
+
+Test(run, a_turn_that_is_kept_is_never_given_away, .timeout = 20)
+{
+	(void)sp_turn_set(true);
+	sp_turn_keep();
+
+	cr_expect(sp_turn_set(false));
+	cr_expect(sp_turn_set(false), "it was given away");
+}
