@@ -395,10 +395,14 @@ static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report
 			return 0;
 		f->memo->node = text;
 	}
+	/* A function mostly calls the one that it called before, and the table is larger than any cache. */
+	i = t->node[parent].first;
+	if (i != 0 && t->node[i].text == text)
+		return i;
 	hash = (uint32_t)sp_hash_add(0, (uint64_t)parent << 32 | text);
 	for (uint32_t step = 0; sp_hash_index_next(&t->children, hash, &step, &i);)
 		if (t->node[i].parent == parent && t->node[i].text == text)
-			return i;
+			return t->node[parent].first = i;
 	if (!SP_GROW(t->node, t->cap, (size_t)t->nodes + 1, SP_TREE_NODES_MAX) ||
 	    !sp_hash_index_put(&t->children, hash, t->nodes))
 		return 0;
@@ -409,7 +413,7 @@ static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report
 				   .kind = f->kind};
 	if (n->depth > t->depth)
 		t->depth = n->depth;
-	return t->nodes++;
+	return t->node[parent].first = t->nodes++;
 }
 
 /* A sample passes through a node. */
@@ -476,18 +480,13 @@ const char *sp_tree_text(const struct sp_tree *t, const struct sp_tree_node *n)
 	return sp_strtab_get(&t->text, n->text, &len);
 }
 
-static double part(uint64_t ns, uint64_t whole)
-{
-	return whole != 0 ? (double)ns / (double)whole : 0.0;
-}
-
 double sp_tree_share(const struct sp_tree *t, const struct sp_tree_node *n)
 {
 	const struct sp_tree_node *root = &t->node[0];
 
 	if (root->base_ns == 0)
-		return part(n->ns, root->ns);
-	return (part(n->ns, root->ns) + part(n->base_ns, root->base_ns)) / 2;
+		return share(n->ns, root->ns);
+	return (share(n->ns, root->ns) + share(n->base_ns, root->base_ns)) / 2;
 }
 
 /* Siblings together, in the reverse of their order. */
@@ -514,7 +513,7 @@ int sp_tree_sort(struct sp_tree *t)
 		return -1;
 	for (uint32_t i = 1; i < t->nodes; i++)
 		order[i] = i;
-	/* More may have been added since they were linked. */
+	/* So far it is the one that was added to last. */
 	for (uint32_t i = 0; i < t->nodes; i++)
 		t->node[i].first = 0;
 	qsort_r(order + 1, t->nodes - 1, sizeof(*order), compare, t);

@@ -136,7 +136,7 @@ struct sp_tree_node {
 	uint32_t parent;
 	uint32_t text; /* in tree.text */
 	uint32_t depth;
-	uint32_t first; /* child, 0 = none */
+	uint32_t first; /* child, 0 = none; the one that was added to last, until they are sorted */
 	uint32_t next;  /* sibling, 0 = none */
 	enum sp_frame_kind kind;
 	uint64_t ns; /* with everything above it */

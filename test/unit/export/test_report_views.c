@@ -221,15 +221,15 @@ Test(report_views, folds_stacks_per_span_when_asked_to, .timeout = 20)
 	cr_expect_eq(run_scratch("--by=span"), 1);
 }
 
-Test(report_views, folds_names_that_hold_separators, .timeout = 20)
+Test(report_views, folds_names_that_hold_separators_or_nothing, .timeout = 20)
 {
-	static const char *const odd[] = {"a;b\nc", "main"};
+	static const char *const odd[] = {"a;b\nc", "", "main"};
 	static const struct report_stack stack[] = {STACK(odd, NULL, NULL, 1)};
 
 	report_write_stacks("a.pb", stack, 1, 0);
 
 	cr_assert_eq(run_scratch("--folded"), 0, "%s", output);
-	cr_expect_str_eq(output, "main;a:b c 10000000\n");
+	cr_expect_str_eq(output, "main;;a:b c 10000000\n");
 }
 
 Test(report_views, terminals_get_no_control_characters, .timeout = 20)
