@@ -10,24 +10,6 @@
 
 TestSuite(push, .fini = push_finish);
 
-Test(push, sends_in_order_until_empty, .timeout = 20)
-{
-	push_start(8, 3);
-	push_status(200);
-	push_put('a', 1);
-	push_put('b', 1);
-	cr_expect_eq(sp_push_due_ms(u.push), 0);
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "ab");
-	cr_expect_eq(sp_push_queued(u.push), 0);
-	cr_expect_eq(sp_push_due_ms(u.push), UINT32_MAX);
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
-	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 0);
-	cr_expect_eq(u.timeout_seen, 10000);
-	cr_expect_str_eq(core.log, "");
-}
-
 Test(push, each_try_is_told_at_debug_alone, .timeout = 20)
 {
 	push_start(8, 3);
@@ -263,25 +245,6 @@ Test(push, obeys_retry_after_within_reason, .timeout = 20)
 	cr_expect_eq(sp_push_due_ms(u.push), 300000);
 }
 
-Test(push, never_repeats_what_was_refused, .timeout = 20)
-{
-	push_start(8, 3);
-	push_status(422);
-	push_status(200);
-	push_put('a', 4);
-	push_put('b', 1);
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "ab");
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 4);
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1);
-	cr_expect_str_eq(core.log, "", "it is told at the end of the interval");
-	push_tell();
-	cr_expect_str_eq(core.log, "1 profile lost: the server refused it (422), 4 samples; status "
-				   "422: no because 422\n");
-}
-
 Test(push, treats_every_status_as_it_should_be, .timeout = 20)
 {
 	static const struct {
@@ -374,34 +337,6 @@ Test(push, nearly_an_hour_old_is_not_too_old, .timeout = 20)
 	sp_push_run(u.push);
 	cr_expect_str_eq(u.sent, "a");
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 1, "a second more than the limit");
-}
-
-Test(push, starts_nothing_new_while_a_flush_is_asked_for, .timeout = 20)
-{
-	push_start(8, 3);
-	push_status(200);
-	push_put('a', 1);
-	core.pending = true;
-	sp_push_run(u.push);
-
-	cr_expect_eq(u.posts, 0);
-}
-
-Test(push, flush_ignores_the_backoff_and_stays_in_time, .timeout = 20)
-{
-	push_start(8, 5);
-	push_status(503);
-	push_status(200);
-	u.dice = 900;
-	push_put('a', 1);
-	push_put('b', 1);
-	sp_push_run(u.push);
-	core.flush_left = 1500;
-	core.pending = true;
-	sp_push_flush(u.push, true);
-
-	cr_expect_str_eq(u.sent, "aab");
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 0);
 }
 
 Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)

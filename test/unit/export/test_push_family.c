@@ -162,19 +162,6 @@ Test(push_family, the_longest_wait_that_the_server_asks_for_counts, .timeout = 2
 	cr_expect_eq(sp_push_due_ms(u.push), 60000);
 }
 
-Test(push_family, a_flush_sends_those_of_all, .timeout = 20)
-{
-	start();
-	put_all();
-	u.post_takes_ns = 50 * SP_NS_PER_MS;
-	core.flush_left = 1500;
-	core.pending = true;
-	sp_push_flush(u.push, true);
-
-	cr_expect_eq(u.most_under_way, SP_TRANSFERS);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1 + PROCESSES);
-}
-
 Test(push_family, a_flush_for_which_nobody_waits_any_more_loses_nothing, .timeout = 20)
 {
 	fall_behind();

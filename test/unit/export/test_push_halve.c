@@ -65,16 +65,6 @@ Test(push_halve, loses_nothing_where_the_parts_fit, .timeout = 20)
 	cr_expect_str_eq(core.log, "", "a refusal that was answered is no news");
 }
 
-Test(push_halve, goes_down_to_one_sample, .timeout = 20)
-{
-	start(1, 413, "");
-	push_put_records('a', 300);
-	run_dry();
-
-	cr_expect_eq(taken, 300);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
-}
-
 /* The words of Pyroscope's push and of its /ingest, of grpc-go and of a proxy. */
 Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 {
@@ -191,23 +181,6 @@ Test(push_halve, what_cannot_be_encoded_again_is_refused, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 8);
 }
 
-Test(push_halve, what_is_left_counts_when_the_queue_is_full, .timeout = 20)
-{
-	push_start(1, 0);
-	push_status(413);
-	push_status(413);
-	push_status(200);
-	push_status(503);
-	push_put_records('a', 8);
-	sp_push_run(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1, "2 of 8");
-	push_put_records('b', 1);
-
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 1);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 6);
-	cr_expect_eq(sp_push_queued(u.push), 1);
-}
-
 /* While a part was under way, what the others would be encoded from was given up. */
 Test(push_halve, what_is_left_is_lost_once_when_it_cannot_be_encoded, .timeout = 20)
 {
@@ -229,21 +202,6 @@ Test(push_halve, what_is_left_is_lost_once_when_it_cannot_be_encoded, .timeout =
 	push_tell();
 	cr_expect(core_logged("1 profile lost: the server refused it (413), 4 samples\n"), "%s",
 		  core.log);
-}
-
-/* Whatever the size that has passed: else a small limit would fill the queue with a single interval. */
-Test(push_halve, has_one_place_in_the_queue_in_however_many_parts, .timeout = 20)
-{
-	start(10, 413, "");
-	push_put_records('a', 100);
-	run_dry();
-	for (char name = 'b'; name <= 'e'; name++)
-		push_put_records(name, 100);
-	cr_expect_eq(sp_push_queued(u.push), 4);
-	run_dry();
-
-	cr_expect_eq(taken, 500);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
 }
 
 /* A server that was set up wrong for a while, or has got larger limits. */
@@ -288,50 +246,6 @@ Test(push_halve, a_caller_has_its_turn_between_the_pieces, .timeout = 20)
 
 	cr_expect_leq(u.posts, 40, "%u", u.posts);
 	cr_expect_eq(sp_push_due_ms(u.push), 0);
-}
-
-Test(push_halve, a_rate_limit_lets_the_small_ones_pass_first, .timeout = 20)
-{
-	start(100, 429, "push rate limit (4.0 MiB) exceeded while adding 3.0 MiB");
-	push_put_records('A', 1000);
-	push_put_records('b', 10);
-	push_put_records('c', 10);
-	sp_push_run(u.push);
-	cr_expect_str_eq(u.sent, "A", "it asks for a pause");
-	u.now += 30 * SP_NS_PER_S;
-	sp_push_run(u.push);
-
-	cr_expect_eq(strncmp(u.sent, "Abc", 3), 0, "%s", u.sent);
-}
-
-Test(push_halve, a_rate_limit_below_the_profile_is_met_by_halves, .timeout = 20)
-{
-	start(100, 429, "push rate limit");
-	push_put_records('A', 1000);
-	run_dry();
-
-	cr_expect_eq(taken, 1000);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
-}
-
-Test(push_halve, a_server_without_room_for_anyone_is_asked_once_each_time, .timeout = 20)
-{
-	unsigned before;
-
-	start(0, 429, "");
-	push_put_records('a', 1000);
-	push_put_records('b', 1000);
-	for (unsigned i = 0; i < 60; i++) {
-		before = u.posts;
-		sp_push_run(u.push);
-		cr_expect_leq(u.posts, before + 1);
-		u.now += 30 * SP_NS_PER_S;
-	}
-	limit = 1000;
-	run_dry();
-
-	cr_expect_eq(taken, 2000);
-	cr_expect_leq(requests, 32, "%zu", requests);
 }
 
 Test(push_halve, the_end_sends_the_small_ones_and_what_can_be_halved, .timeout = 20)

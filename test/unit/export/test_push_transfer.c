@@ -31,51 +31,6 @@ static uint64_t lost(void)
 	return core.counter[SP_COUNT_SAMPLES_UNSENT];
 }
 
-Test(push_transfer, nobody_waits_for_it_and_none_begins_beside_it, .timeout = 20)
-{
-	uint64_t before;
-
-	begin(200);
-	before = u.now;
-	push_put('b', 1);
-	sp_push_run(u.push);
-	cr_expect_eq(u.now, before);
-	cr_expect_str_eq(u.sent, "a");
-	cr_expect_leq(sp_push_due_ms(u.push), 1000, "nobody would look at what becomes too old");
-	u.hangs = false;
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "ab");
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 4);
-}
-
-Test(push_transfer, a_full_queue_displaces_others, .timeout = 20)
-{
-	begin(200);
-	push_put('b', 10);
-	push_put('c', 20);
-	cr_expect_eq(lost(), 0, "it has a place of its own");
-	push_put('d', 40);
-	cr_expect_eq(lost(), 10);
-	u.hangs = false;
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "acd");
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 63);
-}
-
-Test(push_transfer, age_takes_it_not_away, .timeout = 20)
-{
-	begin(200);
-	u.now += 7200 * SP_NS_PER_S;
-	sp_push_run(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 0);
-	u.hangs = false;
-	sp_push_run(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
-}
-
 Test(push_transfer, what_was_sent_and_not_answered_is_not_sent_again, .timeout = 20)
 {
 	push_start(8, 0);
@@ -102,20 +57,6 @@ Test(push_transfer, what_was_sent_and_not_answered_is_not_sent_again, .timeout =
 		"%s", core.log);
 }
 
-Test(push_transfer, what_was_not_sent_whole_is_sent_again, .timeout = 20)
-{
-	push_start(8, 0);
-	push_no_answer(false);
-	push_status(200);
-	push_put('a', 4);
-	sp_push_run(u.push);
-	u.now += 60 * SP_NS_PER_S;
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "aa");
-	cr_expect_eq(lost(), 0);
-}
-
 Test(push_transfer, a_server_that_hangs_costs_one_profile_for_each_wait, .timeout = 20)
 {
 	push_start(8, 0);
@@ -128,21 +69,6 @@ Test(push_transfer, a_server_that_hangs_costs_one_profile_for_each_wait, .timeou
 	}
 	cr_expect_leq(u.posts, 40 / 15 + 4, "%u", u.posts);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], u.posts);
-}
-
-Test(push_transfer, of_a_profile_in_pieces_only_the_piece_is_unknown, .timeout = 20)
-{
-	push_start(8, 0);
-	push_status(413);
-	push_no_answer(true);
-	push_status(200);
-	push_put_records('a', 8);
-	sp_push_run(u.push);
-	u.now += 60 * SP_NS_PER_S;
-	sp_push_run(u.push);
-
-	cr_expect_eq(lost(), 4);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 4);
 }
 
 Test(push_transfer, a_flush_waits_for_it_and_begins_it_not_again, .timeout = 20)
@@ -175,17 +101,6 @@ Test(push_transfer, a_flush_leaves_half_of_its_time_to_the_others, .timeout = 20
 	sp_push_abandon(u.push);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 2, "b was sent as well");
 	cr_expect_eq(lost(), 8);
-}
-
-Test(push_transfer, a_flush_sends_again_what_it_stopped_before_it_was_sent, .timeout = 20)
-{
-	begin(200);
-	push_put('b', 5);
-	flush(1000);
-
-	cr_expect_str_eq(u.sent, "aa");
-	cr_expect_eq(sp_push_queued(u.push), 2, "for b there was no time");
-	cr_expect_eq(lost(), 0);
 }
 
 Test(push_transfer, the_end_counts_what_is_under_way, .timeout = 20)
