@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "export/profile/gzip.h"
-#include "export/profile/pprof.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 

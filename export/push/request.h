@@ -8,7 +8,6 @@
 
 #include "export/profile/interval.h"
 #include "export/profile/pprof.h"
-#include "export/profile/pprof.h"
 #include "sampler/config/config.h"
 
 /* The server allows 30 label names per series; some are left for the labels of samples. */
