@@ -119,12 +119,18 @@ bool sp_signals_on_alternate_stack(void)
 	return atomic_load_explicit(&on_alternate_stack, memory_order_relaxed);
 }
 
+/*
+ * From a program's second thread on, glibc's own handler of its signal has the flag (2.36:
+ * nptl/pthread_create.c). It says nothing about the program's stacks. Valgrind, for one, lets no stack grow for a
+ * handler with the flag, though the thread has no alternate stack, and ends the program.
+ */
 static bool any_on_alternate_stack(void)
 {
 	for (int signo = 1; signo <= SIGNALS; signo++) {
 		struct sp_signals_action now;
 
-		if (read_action(signo, &now) && !is_default(&now) && (now.flags & SA_ONSTACK) != 0)
+		if (signo != SP_SIGNAL_SETXID && read_action(signo, &now) && !is_default(&now) &&
+		    (now.flags & SA_ONSTACK) != 0)
 			return true;
 	}
 	return false;

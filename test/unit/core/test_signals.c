@@ -278,11 +278,20 @@ Test(signals, our_handler_interrupts_nothing_and_is_not_interrupted)
 		     (unsigned long long)~(now.mask | never));
 }
 
+static void *come_and_go(void *arg)
+{
+	return arg;
+}
+
 Test(signals, alternate_stacks_are_left_alone_where_no_handler_of_the_host_wants_them)
 {
-	/* A sanitizer's own handlers do. */
+	pthread_t other;
+
+	/* A sanitizer's own handlers do, and that of the C library for programs with threads. */
 	for (int signo = 1; signo < SIGRTMIN; signo++)
 		(void)signal(signo, SIG_DFL);
+	cr_assert_eq(pthread_create(&other, NULL, come_and_go, NULL), 0);
+	cr_assert_eq(pthread_join(other, NULL), 0);
 	install();
 
 	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0);
@@ -320,11 +329,6 @@ static void install_default(void)
 {
 	cr_assert_eq(sp_signals_install(0, chain), 0);
 	cr_assert_eq(sp_signals_number(), SP_SIGNAL_SETXID);
-}
-
-static void *come_and_go(void *arg)
-{
-	return arg;
 }
 
 /* What a program can say by the functions of the C library, which do not let it name that signal. */
