@@ -104,11 +104,11 @@ bool sp_exporter_family_listens(void);
 #define SP_TRIAL_CLONE 2U  /* a fork, or a thread in another way: by clone(2) */
 extern _Atomic uint32_t sp_trial_seen;
 
-/* Any context. */
-static inline void sp_trial_saw(uint32_t what)
+/* Any context. True if it was new. */
+static inline bool sp_trial_saw(uint32_t what)
 {
-	if ((atomic_load_explicit(&sp_trial_seen, memory_order_relaxed) & what) == 0)
-		atomic_fetch_or_explicit(&sp_trial_seen, what, memory_order_relaxed);
+	return (atomic_load_explicit(&sp_trial_seen, memory_order_relaxed) & what) == 0 &&
+	       (atomic_fetch_or_explicit(&sp_trial_seen, what, memory_order_relaxed) & what) == 0;
 }
 
 enum sp_trial {
@@ -123,7 +123,10 @@ enum sp_trial {
 /* APP, one thread at a time, before sampling starts. errno is not preserved. */
 enum sp_trial sp_trial_run(void);
 
-/* APP. The last answer was SP_TRIAL_UNKNOWN, and nothing was seen since. */
+/* APP. The answer was SP_TRIAL_UNKNOWN once: a start has waited for a clone. */
+bool sp_trial_is_waited_for(void);
+
+/* APP. The same, and nothing was seen since. */
 bool sp_trial_is_unknown(void);
 
 /* APP. The same, and it is too early to look again. */

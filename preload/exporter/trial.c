@@ -227,7 +227,7 @@ static bool is_clone_known(void)
 	/* Threads of the C library have passed a hook. */
 	if (sp_exporter_family_is_forked() ||
 	    (atomic_load_explicit(&sp_trial_seen, memory_order_relaxed) == 0 && has_threads()))
-		sp_trial_saw(SP_TRIAL_CLONE);
+		(void)sp_trial_saw(SP_TRIAL_CLONE);
 	seen = atomic_load_explicit(&sp_trial_seen, memory_order_relaxed);
 	atomic_store_explicit(&sp_raw_clone_by_3, seen == SP_TRIAL_THREAD && is_clone3_known(),
 			      memory_order_relaxed);
@@ -260,9 +260,14 @@ enum sp_trial sp_trial_run(void)
 	return SP_TRIAL_FAILED;
 }
 
+bool sp_trial_is_waited_for(void)
+{
+	return atomic_load_explicit(&look_again, memory_order_relaxed) != 0;
+}
+
 bool sp_trial_is_unknown(void)
 {
-	return atomic_load_explicit(&look_again, memory_order_relaxed) != 0 &&
+	return sp_trial_is_waited_for() &&
 	       atomic_load_explicit(&sp_trial_seen, memory_order_relaxed) == 0;
 }
 

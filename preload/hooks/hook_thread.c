@@ -96,10 +96,11 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 		return EAGAIN;
 	t = claim();
 	if (t == NULL) {
+		bool is_first = sp_lifecycle_before_thread();
+
 		rc = next(thread, attr, start, arg);
 		keep_signal();
-		if (rc == 0 && sp_lifecycle_asleep())
-			sp_lifecycle_made_thread();
+		sp_lifecycle_after_thread(is_first, rc == 0);
 	} else {
 		t->start = start;
 		t->start_arg = arg;
@@ -149,10 +150,11 @@ SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
 		return thrd_error;
 	t = claim();
 	if (t == NULL) {
+		bool is_first = sp_lifecycle_before_thread();
+
 		rc = next(thread, start, arg);
 		keep_signal();
-		if (rc == thrd_success && sp_lifecycle_asleep())
-			sp_lifecycle_made_thread();
+		sp_lifecycle_after_thread(is_first, rc == thrd_success);
 	} else {
 		t->start = (void *(*)(void *))(uintptr_t)start;
 		t->start_arg = arg;

@@ -310,12 +310,9 @@ bool sp_lifecycle_start_or_work(void)
 	return ok;
 }
 
-static void start_if_waited_for(uint32_t what)
+static void start_if_waited_for(void)
 {
-	bool is_waited_for = sp_trial_is_unknown();
-
-	sp_trial_saw(what);
-	if (!is_waited_for)
+	if (!sp_trial_is_waited_for())
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
@@ -323,15 +320,24 @@ static void start_if_waited_for(uint32_t what)
 	sp_reentrancy_guard_leave(g);
 }
 
-void sp_lifecycle_made_thread(void)
+bool sp_lifecycle_before_thread(void)
 {
-	start_if_waited_for(SP_TRIAL_THREAD);
+	return sp_lifecycle_asleep() && sp_trial_saw(SP_TRIAL_THREAD);
+}
+
+void sp_lifecycle_after_thread(bool is_first, bool is_made)
+{
+	/* If not, the C library may not even have asked the kernel. */
+	if (is_first && !is_made)
+		atomic_fetch_and_explicit(&sp_trial_seen, ~SP_TRIAL_THREAD, memory_order_relaxed);
+	else if (is_first)
+		start_if_waited_for();
 }
 
 static void after_fork_in_parent(void)
 {
-	if (sp_lifecycle_asleep())
-		start_if_waited_for(SP_TRIAL_CLONE);
+	if (sp_lifecycle_asleep() && sp_trial_saw(SP_TRIAL_CLONE))
+		start_if_waited_for();
 }
 
 static void after_fork_in_child(void)
@@ -343,7 +349,7 @@ static void after_fork_in_child(void)
 
 	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
 		return;
-	sp_trial_saw(SP_TRIAL_CLONE);
+	(void)sp_trial_saw(SP_TRIAL_CLONE);
 	/* Without the guard, our own calls would be taken for the host's. */
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 

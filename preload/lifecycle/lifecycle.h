@@ -20,10 +20,12 @@ void sp_lifecycle_load(char *const *envp);
 void sp_lifecycle_main(void);
 
 /*
- * APP, while asleep: the C library has made a thread for the program. Starts sampling if that is what a
- * start has waited for (preload/exporter/trial.c). errno preserved.
+ * APP, around a call by which the C library makes a thread for the program. A start may wait for the first one
+ * (preload/exporter/trial.c), and sampling begins then. That it is made is noted before, because the new thread
+ * may record a span before the call returns. errno preserved.
  */
-void sp_lifecycle_made_thread(void);
+bool sp_lifecycle_before_thread(void);
+void sp_lifecycle_after_thread(bool is_first, bool is_made);
 
 /*
  * Deferred work: what only a process itself can do, although it has no thread of ours: enrol threads that

@@ -32,6 +32,7 @@
 #include "sampler/sampling/thread_account.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
+#include "test/unit/emulated.h"
 #include "test/unit/sampler/stderr_pipe.h"
 
 static _Atomic int early_result; /* of a thread that comes while another one starts; 0 = none yet */
@@ -264,6 +265,49 @@ Test(lifecycle, starts_before_main_on_request)
 
 	cr_assert(sp_lifecycle_active());
 	cr_assert_eq(sp_reentrancy_guard_frame, 0, "the guard was left");
+}
+
+/* Below a filter from before that the program has made no clone under yet. */
+static void wait_for_a_clone(void)
+{
+	struct sock_filter code[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	const struct sock_fprog program = {.len = 1, .filter = code};
+
+	load_with(NULL, NULL);
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+	cr_assert_not(sp_lifecycle_start());
+	cr_assert_eq(exporter.started, 0);
+}
+
+/* The new thread may be the one that starts, before the call that has made it returns. */
+Test(lifecycle, a_thread_is_known_before_it_is_there)
+{
+	if (emulated())
+		cr_skip_test("the emulator knows no filters");
+	wait_for_a_clone();
+	cr_assert(sp_lifecycle_before_thread());
+	cr_expect_eq(atomic_load(&sp_trial_seen), SP_TRIAL_THREAD);
+	cr_expect_not(sp_lifecycle_before_thread(), "it is the first one");
+
+	sp_lifecycle_after_thread(false, true);
+	cr_expect_eq(exporter.started, 0);
+	sp_lifecycle_after_thread(true, true);
+	cr_expect_eq(exporter.started, 1);
+	cr_expect_not(sp_lifecycle_before_thread());
+}
+
+Test(lifecycle, a_thread_that_could_not_be_made_shows_nothing)
+{
+	if (emulated())
+		cr_skip_test("the emulator knows no filters");
+	wait_for_a_clone();
+	cr_assert(sp_lifecycle_before_thread());
+	sp_lifecycle_after_thread(true, false);
+
+	cr_expect_eq(atomic_load(&sp_trial_seen), 0);
+	cr_expect_eq(exporter.started, 0);
+	cr_expect(sp_lifecycle_before_thread());
 }
 
 Test(lifecycle, a_kill_switch_keeps_it_off)
