@@ -156,16 +156,6 @@ void sp_fork_barrier_start(void)
 
 /* --- Symbols -------------------------------------------------------------------------------------- */
 
-/* The dynamic symbol table of one object. Read in a walk, which keeps the object mapped. */
-struct symbols {
-	uintptr_t base;
-	const ElfW(Sym) * sym;
-	const char *str;
-	const uint32_t *gnu_hash;
-	const uint32_t *sysv_hash;
-	const uint16_t *versym;
-};
-
 /* Where the object's dynamic section is, or NULL. */
 static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info)
 {
@@ -182,14 +172,13 @@ static const void *dyn_ptr(uintptr_t base, ElfW(Addr) p)
 	return (const void *)(p < base ? base + p : p);
 }
 
-/* Fills in what the object has. False if that is not enough for a search. d may be NULL. */
-static bool read_symbols(uintptr_t base, const ElfW(Dyn) * d, struct symbols *o)
+bool sp_elf_read_tables(const struct dl_phdr_info *info, struct sp_elf_tables *o)
 {
-	if (d == NULL)
-		return false;
-	memset(o, 0, sizeof(*o));
-	o->base = base;
-	for (; d->d_tag != DT_NULL; d++) {
+	const ElfW(Dyn) *d = dynamic_of(info);
+	uintptr_t base = info->dlpi_addr;
+
+	*o = (struct sp_elf_tables){.base = base};
+	for (; d != NULL && d->d_tag != DT_NULL; d++) {
 		switch (d->d_tag) {
 		case DT_SYMTAB:
 			o->sym = dyn_ptr(base, d->d_un.d_ptr);
@@ -206,16 +195,28 @@ static bool read_symbols(uintptr_t base, const ElfW(Dyn) * d, struct symbols *o)
 		case DT_VERSYM:
 			o->versym = dyn_ptr(base, d->d_un.d_ptr);
 			break;
+		case DT_RELA:
+			o->rela = dyn_ptr(base, d->d_un.d_ptr);
+			break;
+		case DT_RELASZ:
+			o->relas = d->d_un.d_val / sizeof(*o->rela);
+			break;
+		case DT_JMPREL:
+			o->jmprel = dyn_ptr(base, d->d_un.d_ptr);
+			break;
+		case DT_PLTRELSZ:
+			o->jmprels = d->d_un.d_val / sizeof(*o->jmprel);
+			break;
 		default:
 			break;
 		}
 	}
-	return o->sym != NULL && o->str != NULL && (o->gnu_hash != NULL || o->sysv_hash != NULL);
+	return o->sym != NULL && o->str != NULL;
 }
 
 /* What is looked for, and the best that was found so far. */
 struct search {
-	const struct symbols *o;
+	const struct sp_elf_tables *o;
 	const char *name;
 	bool tls;
 	int best;
@@ -245,7 +246,7 @@ static uint32_t sysv_hash_of(const char *name)
 /* Entry i of the symbol table, if it defines the name: the default version, or an older (hidden) one. */
 static void consider(struct search *q, uint32_t i)
 {
-	const struct symbols *o = q->o;
+	const struct sp_elf_tables *o = q->o;
 	const ElfW(Sym) *s = &o->sym[i];
 	unsigned char type = ELF64_ST_TYPE(s->st_info);
 	int version = o->versym != NULL && (o->versym[i] & VERSYM_HIDDEN) ? 1 : 2;
@@ -266,7 +267,7 @@ static void consider(struct search *q, uint32_t i)
 
 static void lookup_gnu(struct search *q)
 {
-	const struct symbols *o = q->o;
+	const struct sp_elf_tables *o = q->o;
 	uint32_t nbuckets = o->gnu_hash[0];
 	uint32_t first = o->gnu_hash[1];
 	uint32_t bloom_words = o->gnu_hash[2];
@@ -294,7 +295,7 @@ static void lookup_gnu(struct search *q)
 
 static void lookup_sysv(struct search *q)
 {
-	const struct symbols *o = q->o;
+	const struct sp_elf_tables *o = q->o;
 	uint32_t nbuckets = o->sysv_hash[0];
 	uint32_t nchain = o->sysv_hash[1];
 	const uint32_t *bucket = &o->sysv_hash[2];
@@ -310,18 +311,18 @@ static void lookup_sysv(struct search *q)
 }
 
 /* The definition of name, the default version first; NULL if there is none. */
-static const ElfW(Sym) * find(const struct symbols *o, const char *name, bool tls)
+static const ElfW(Sym) * find(const struct sp_elf_tables *o, const char *name, bool tls)
 {
 	struct search q = {.o = o, .name = name, .tls = tls};
 
 	if (o->gnu_hash != NULL)
 		lookup_gnu(&q);
-	else
+	else if (o->sysv_hash != NULL)
 		lookup_sysv(&q);
 	return q.found;
 }
 
-static void *address_in(const struct symbols *o, const char *name)
+static void *address_in(const struct sp_elf_tables *o, const char *name)
 {
 	const ElfW(Sym) *s = find(o, name, false);
 
@@ -352,13 +353,13 @@ static bool is_ours(const struct dl_phdr_info *info)
 static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct query *q = arg;
-	struct symbols o;
+	struct sp_elf_tables o;
 
 	if (is_ours(info)) {
 		q->past_ours = true;
 		return 0;
 	}
-	if (!q->past_ours || !read_symbols(info->dlpi_addr, dynamic_of(info), &o))
+	if (!q->past_ours || !sp_elf_read_tables(info, &o))
 		return 0;
 	for (const char *const *t = q->together; t != NULL && *t != NULL; t++) {
 		if (address_in(&o, *t) == NULL)
@@ -404,7 +405,7 @@ struct spot {
 	size_t size;
 };
 
-static struct sp_elf_range range_of(const struct dl_phdr_info *info)
+struct sp_elf_range sp_elf_range_of(const struct dl_phdr_info *info)
 {
 	uintptr_t start = UINTPTR_MAX;
 	uintptr_t end = 0;
@@ -431,7 +432,7 @@ struct each {
 
 static bool covers(const struct dl_phdr_info *info, const void *address)
 {
-	struct sp_elf_range range = range_of(info);
+	struct sp_elf_range range = sp_elf_range_of(info);
 
 	return sp_elf_within(&range, address);
 }
@@ -439,14 +440,14 @@ static bool covers(const struct dl_phdr_info *info, const void *address)
 static int visit_each(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct each *e = arg;
-	struct symbols o;
+	struct sp_elf_tables o;
 
 	if (is_ours(info)) {
 		e->past_ours = true;
 		return 0;
 	}
 	if (!e->past_ours || (e->object != NULL && !covers(info, (const void *)e->object->start)) ||
-	    !read_symbols(info->dlpi_addr, dynamic_of(info), &o))
+	    !sp_elf_read_tables(info, &o))
 		return 0;
 	for (unsigned i = 0; i < e->n; i++) {
 		if (e->found[i] == NULL)
@@ -471,14 +472,14 @@ static uint64_t mix(uint64_t print, const void *bytes, size_t n)
 	return print;
 }
 
-static uint64_t print_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
+static uint64_t print_of(const struct dl_phdr_info *info)
 {
 	uint64_t print = UINT64_C(0xcbf29ce484222325);
-	struct symbols o;
+	struct sp_elf_tables o;
 
 	if (info->dlpi_name != NULL)
 		print = mix(print, info->dlpi_name, strlen(info->dlpi_name));
-	if (!read_symbols(info->dlpi_addr, d, &o))
+	if (!sp_elf_read_tables(info, &o))
 		return print;
 	/* linkers put the strings behind the symbols */
 	if ((uintptr_t)o.str > (uintptr_t)o.sym) {
@@ -492,10 +493,9 @@ static uint64_t print_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
 static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct spot *spot = arg;
-	struct sp_elf_range range = range_of(info);
-	const ElfW(Dyn) *d = dynamic_of(info);
+	struct sp_elf_range range = sp_elf_range_of(info);
 	const ElfW(Sym) * s;
-	struct symbols o;
+	struct sp_elf_tables o;
 	unsigned index = spot->index++;
 
 	if (!sp_elf_within(&range, (const void *)spot->address))
@@ -503,11 +503,11 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 	if (spot->name == NULL) {
 		range.permanent = index < startup_objects;
 		range.unloads = info->dlpi_subs;
-		range.print = print_of(info, d);
+		range.print = print_of(info);
 		spot->range = range;
 		return 1;
 	}
-	if (!read_symbols(info->dlpi_addr, d, &o))
+	if (!sp_elf_read_tables(info, &o))
 		return 1;
 	s = find(&o, spot->name, false);
 	if (s != NULL) {
@@ -651,11 +651,10 @@ static void note_definition(const struct dl_phdr_info *info, const ElfW(Sym) * s
 static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct tls_query *q = arg;
-	struct symbols o;
+	struct sp_elf_tables o;
 	/* glibc has told where the storage is since 2.4; other C libraries may not */
 	bool is_static = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof(void *) &&
 			 info->dlpi_tls_data != NULL && q->index < startup_objects;
-	const ElfW(Dyn) *d = dynamic_of(info);
 	const ElfW(Sym) * s;
 
 	q->index++;
@@ -665,7 +664,7 @@ static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 		q->past_ours = true;
 		return 0;
 	}
-	if (!read_symbols(info->dlpi_addr, d, &o))
+	if (!sp_elf_read_tables(info, &o))
 		return 0;
 	s = find(&o, q->name, true);
 	if (s == NULL)
@@ -731,30 +730,21 @@ struct needs {
 	bool found;
 };
 
-static const char *strings_of(const struct dl_phdr_info *info, const ElfW(Dyn) * d)
-{
-	for (; d != NULL && d->d_tag != DT_NULL; d++) {
-		if (d->d_tag == DT_STRTAB)
-			return dyn_ptr(info->dlpi_addr, d->d_un.d_ptr);
-	}
-	return NULL;
-}
-
 /* By SONAME, by the path it was loaded from, or by the last part of that. */
 static bool is_named(const struct dl_phdr_info *info, const char *name)
 {
 	const ElfW(Dyn) *d = dynamic_of(info);
-	const char *strings = strings_of(info, d);
+	struct sp_elf_tables o;
 	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
 	const char *slash = strrchr(path, '/');
 
 	if (strcmp(path, name) == 0 || (slash != NULL && strcmp(slash + 1, name) == 0))
 		return true;
-	for (; strings != NULL && d->d_tag != DT_NULL; d++) {
-		if (d->d_tag == DT_SONAME)
-			return strcmp(strings + d->d_un.d_val, name) == 0;
-	}
-	return false;
+	if (!sp_elf_read_tables(info, &o))
+		return false;
+	while (d->d_tag != DT_SONAME && d->d_tag != DT_NULL)
+		d++;
+	return d->d_tag == DT_SONAME && strcmp(o.str + d->d_un.d_val, name) == 0;
 }
 
 static int visit_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
@@ -779,7 +769,7 @@ static int visit_needing(struct dl_phdr_info *info, size_t size SP_UNUSED, void 
 	struct needs *s = arg;
 	unsigned index = s->index++;
 	const ElfW(Dyn) *d = dynamic_of(info);
-	const char *strings = strings_of(info, d);
+	struct sp_elf_tables o;
 
 	if (index >= OBJECTS_MAX || s->found)
 		return 1;
@@ -788,8 +778,10 @@ static int visit_needing(struct dl_phdr_info *info, size_t size SP_UNUSED, void 
 		return 0;
 	s->state[index] = FOLLOWED;
 	s->found |= covers(info, (const void *)s->wanted->start);
-	for (; strings != NULL && d->d_tag != DT_NULL && !s->found; d++) {
-		s->needed = strings + d->d_un.d_val;
+	if (!sp_elf_read_tables(info, &o))
+		return 0;
+	for (; d->d_tag != DT_NULL && !s->found; d++) {
+		s->needed = o.str + d->d_un.d_val;
 		s->named = 0;
 		if (d->d_tag == DT_NEEDED)
 			(void)sp_fork_barrier_walk(visit_named, s);

@@ -61,6 +61,26 @@ struct sp_elf_range {
 void sp_elf_find_each(const struct sp_elf_range *object, const char *const *names, void **found,
 		      unsigned n);
 
+/* In a walk, which keeps the object mapped: where it is, without how to recognise it. */
+struct sp_elf_range sp_elf_range_of(const struct dl_phdr_info *info);
+
+/* The tables of one object, as its dynamic section says; NULL = it has none. */
+struct sp_elf_tables {
+	uintptr_t base;
+	const ElfW(Sym) * sym;
+	const char *str;
+	const uint32_t *gnu_hash;
+	const uint32_t *sysv_hash;
+	const uint16_t *versym;
+	const ElfW(Rela) * rela;
+	const ElfW(Rela) * jmprel;
+	size_t relas;
+	size_t jmprels;
+};
+
+/* In a walk. False without symbols and their names. */
+bool sp_elf_read_tables(const struct dl_phdr_info *info, struct sp_elf_tables *o);
+
 static inline bool sp_elf_within(const struct sp_elf_range *r, const void *address)
 {
 	return (uintptr_t)address - r->start < r->size;

@@ -38,14 +38,8 @@
 #endif
 
 struct importer {
-	uintptr_t base;
+	struct sp_elf_tables tables;
 	struct sp_elf_range range;
-	const ElfW(Sym) * sym;
-	const char *str;
-	const ElfW(Rela) * rela;
-	size_t rela_size;
-	const ElfW(Rela) * jmprel;
-	size_t jmprel_size;
 	uintptr_t page_size;
 	uintptr_t protected_from; /* whole pages; empty without RELRO */
 	uintptr_t protected_to;
@@ -56,58 +50,22 @@ struct visit {
 	bool complete;
 };
 
-static const void *pointer(uintptr_t base, ElfW(Addr) p)
-{
-	return (const void *)(p < base ? base + p : p);
-}
-
-static void read_dynamic(struct importer *m, const ElfW(Dyn) * d)
-{
-	for (; d->d_tag != DT_NULL; d++) {
-		switch (d->d_tag) {
-		case DT_SYMTAB:
-			m->sym = pointer(m->base, d->d_un.d_ptr);
-			break;
-		case DT_STRTAB:
-			m->str = pointer(m->base, d->d_un.d_ptr);
-			break;
-		case DT_RELA:
-			m->rela = pointer(m->base, d->d_un.d_ptr);
-			break;
-		case DT_RELASZ:
-			m->rela_size = d->d_un.d_val;
-			break;
-		case DT_JMPREL:
-			m->jmprel = pointer(m->base, d->d_un.d_ptr);
-			break;
-		case DT_PLTRELSZ:
-			m->jmprel_size = d->d_un.d_val;
-			break;
-		default:
-			break;
-		}
-	}
-}
-
 static bool read_importer(const struct dl_phdr_info *info, struct importer *m)
 {
-	memset(m, 0, sizeof(*m));
-	m->base = info->dlpi_addr;
+	m->range = sp_elf_range_of(info);
 	m->page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	m->protected_from = m->protected_to = 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		uintptr_t at = m->base + p->p_vaddr;
+		uintptr_t at = info->dlpi_addr + p->p_vaddr;
 
-		if (p->p_type == PT_DYNAMIC) {
-			read_dynamic(m, (const void *)at);
-			m->range = sp_elf_object_at((const void *)at);
-		} else if (p->p_type == PT_GNU_RELRO) {
-			/* glibc: elf/dl-reloc.c, _dl_protect_relro */
+		/* glibc: elf/dl-reloc.c, _dl_protect_relro */
+		if (p->p_type == PT_GNU_RELRO) {
 			m->protected_from = at & ~(m->page_size - 1);
 			m->protected_to = (at + p->p_memsz) & ~(m->page_size - 1);
 		}
 	}
-	return m->sym != NULL && m->str != NULL && m->range.size != 0;
+	return sp_elf_read_tables(info, &m->tables) && m->range.size != 0;
 }
 
 /*
@@ -149,9 +107,9 @@ static void replace(const struct importer *m, uintptr_t slot, const void *now, c
 static void offer(const struct visit *v, const struct importer *m, const ElfW(Rela) * r)
 {
 	unsigned type = (unsigned)ELF64_R_TYPE(r->r_info);
-	const ElfW(Sym) *symbol = &m->sym[ELF64_R_SYM(r->r_info)];
-	uintptr_t slot = m->base + r->r_offset;
-	const char *name = m->str + symbol->st_name;
+	const ElfW(Sym) *symbol = &m->tables.sym[ELF64_R_SYM(r->r_info)];
+	uintptr_t slot = m->tables.base + r->r_offset;
+	const char *name = m->tables.str + symbol->st_name;
 	const void *now;
 	const void *next;
 	bool lazy;
@@ -166,7 +124,8 @@ static void offer(const struct visit *v, const struct importer *m, const ElfW(Re
 	 * bound
 	 */
 	lazy = type == TYPE_JUMP_SLOT && sp_elf_within(&m->range, now) &&
-	       (symbol->st_shndx == SHN_UNDEF || (uintptr_t)now != m->base + symbol->st_value);
+	       (symbol->st_shndx == SHN_UNDEF ||
+		(uintptr_t)now != m->tables.base + symbol->st_value);
 	next = v->choose(&m->range, name, now, lazy);
 	if (next != NULL && next != now)
 		replace(m, slot, now, next);
@@ -183,10 +142,10 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 		v->complete = false;
 		return 0;
 	}
-	for (size_t i = 0; i < m.jmprel_size / sizeof(*m.jmprel); i++)
-		offer(v, &m, &m.jmprel[i]);
-	for (size_t i = 0; i < m.rela_size / sizeof(*m.rela); i++)
-		offer(v, &m, &m.rela[i]);
+	for (size_t i = 0; i < m.tables.jmprels; i++)
+		offer(v, &m, &m.tables.jmprel[i]);
+	for (size_t i = 0; i < m.tables.relas; i++)
+		offer(v, &m, &m.tables.rela[i]);
 	return 0;
 }
 
@@ -211,13 +170,13 @@ static int visit_reference(struct dl_phdr_info *info, size_t size SP_UNUSED, voi
 
 	if (!read_importer(info, &m) || m.range.start != want->object->start)
 		return 0;
-	for (size_t i = 0; i < m.rela_size / sizeof(*m.rela); i++) {
-		const ElfW(Rela) *r = &m.rela[i];
-		const ElfW(Sym) *symbol = &m.sym[ELF64_R_SYM(r->r_info)];
+	for (size_t i = 0; i < m.tables.relas; i++) {
+		const ElfW(Rela) *r = &m.tables.rela[i];
+		const ElfW(Sym) *symbol = &m.tables.sym[ELF64_R_SYM(r->r_info)];
 
 		if (ELF64_R_TYPE(r->r_info) == TYPE_GLOB_DAT && ELF64_R_SYM(r->r_info) != 0 &&
-		    strcmp(m.str + symbol->st_name, want->name) == 0) {
-			want->found = *(const void *const *)(m.base + r->r_offset);
+		    strcmp(m.tables.str + symbol->st_name, want->name) == 0) {
+			want->found = *(const void *const *)(m.tables.base + r->r_offset);
 			break;
 		}
 	}
