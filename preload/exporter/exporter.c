@@ -27,7 +27,6 @@
 
 #include "preload/elf/elf_walk.h"
 #include "region_version.h"
-#include "sampler/base/arch_sig.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
@@ -279,10 +278,7 @@ static const char *reason(int err)
 	}
 }
 
-/*
- * The program lies in the folder that our own object was loaded from. Threads of the host may have small stacks, so
- * files are read in small pieces.
- */
+/* The program lies in the folder that our own object was loaded from. */
 #define PROGRAM "spanprof-exporter"
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -298,67 +294,28 @@ static bool replace_name(char out[SP_EXPORTER_PATH_MAX])
 	return true;
 }
 
-static bool from_loader(char out[SP_EXPORTER_PATH_MAX])
-{
-	const char *own = sp_elf_own_path();
-	size_t length = strlen(own);
-
-	if (length >= SP_EXPORTER_PATH_MAX)
-		return false;
-	memcpy(out, own, length + 1);
-	return replace_name(out);
-}
-
-/* Reads a line "start-end perms offset dev inode path" byte by byte. */
-struct line {
-	uintptr_t start;
-	bool started;  /* start is complete */
-	size_t length; /* of the path so far */
-};
-
-/* True when the line of our first page is complete; then its path is in out. */
-static bool take(struct line *l, char c, char out[SP_EXPORTER_PATH_MAX])
-{
-	if (c == '\n') {
-		bool found = l->start == (uintptr_t)__ehdr_start && l->length > 0 &&
-			     l->length < SP_EXPORTER_PATH_MAX - 1;
-
-		out[l->length] = '\0';
-		*l = (struct line){0};
-		return found;
-	}
-	if (!l->started && c != '-')
-		l->start = l->start * 16 + (uintptr_t)sp_text_digit(c);
-	else
-		l->started = true;
-	/* A path that fills the buffer may be cut off, and would then name another folder. */
-	if ((l->length > 0 || c == '/') && l->length < SP_EXPORTER_PATH_MAX - 1)
-		out[l->length++] = c;
-	return false;
-}
-
+/* A line of the file is "start-end perms offset dev inode path". */
 static bool from_maps(char out[SP_EXPORTER_PATH_MAX])
 {
-	struct line line = {0};
-	char piece[256] = {0};
-	bool found = false;
-	long fd = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/maps",
-				  O_RDONLY | O_CLOEXEC, 0);
-	long got;
+	const uint64_t start = __builtin_bswap64((uintptr_t)__ehdr_start);
+	char digits[2 * sizeof(start) + 1];
+	char begin[sizeof(digits) + 2];
+	const char *slash;
 
-	if (fd < 0)
+	sp_text_hex(digits, (const uint8_t *)&start, sizeof(start));
+	(void)sp_fmt_snprintf(begin, sizeof(begin), "\n%s-", digits + strspn(digits, "0"));
+	if (sp_proc_line("/proc/self/maps", begin, out, SP_EXPORTER_PATH_MAX) <= 0)
 		return false;
-	while (!found && (got = sp_arch_syscall(SYS_read, fd, (long)piece, sizeof(piece), 0)) > 0) {
-		for (long i = 0; !found && i < got; i++)
-			found = take(&line, piece[i], out);
-	}
-	(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
-	return found && replace_name(out);
+	slash = strchr(out, '/');
+	if (slash != NULL)
+		memmove(out, slash, strlen(slash) + 1);
+	return replace_name(out);
 }
 
 bool sp_exporter_path(char out[SP_EXPORTER_PATH_MAX])
 {
-	return from_loader(out) || from_maps(out);
+	(void)sp_fmt_snprintf(out, SP_EXPORTER_PATH_MAX, "%s", sp_elf_own_path());
+	return replace_name(out) || from_maps(out);
 }
 
 static char path[SP_EXPORTER_PATH_MAX]; /* one start at a time, on any stack */
@@ -517,7 +474,7 @@ static bool is_stopped(const struct sp_region *r)
 	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
 
 	(void)sp_fmt_snprintf(file, sizeof(file), "/proc/%d/status", (int)pid);
-	return pid > 0 && sp_proc_status(file, "\nState:", line) > 0 &&
+	return pid > 0 && sp_proc_line(file, "\nState:", line, sizeof(line)) > 0 &&
 	       strncmp(line, "\nState:\tT", sizeof("\nState:\tT") - 1) == 0;
 }
 

@@ -177,8 +177,6 @@ SP_RAW long sp_raw_clone(unsigned long flags, void *stack_top, void (*run)(void 
 #define SIGNALS 64
 /* What the program needs: files that it reads, connections. */
 #define DESCRIPTORS_NEEDED 256U
-/* How many are tried if there is neither close_range nor /proc. */
-#define DESCRIPTORS_TRIED 65536L
 
 /* The kernel's view of struct sigaction; zero is SIG_DFL, no flags, an empty mask, on any processor. */
 struct kernel_sigaction {
@@ -238,19 +236,24 @@ SP_RAW static long number_of(const char *name)
 	return n;
 }
 
-/* Closes descriptors by the list of open ones. False if there is no such list. */
-SP_RAW static bool close_listed(long first)
+/*
+ * By the list of open ones where the kernel has no call for it (before Linux 5.9). Without that and without /proc
+ * they stay open, and the exporter, which needs /proc, ends at once.
+ */
+SP_RAW static void close_from(long first)
 {
 	_Alignas(struct entry) char buffer[256] = {0};
-	long folder = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/fd",
-				      O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	long folder;
 	long got;
 
-	if (folder < 0)
-		return false;
+	/* gVisor refuses a last number above INT_MAX. */
+	if (sp_arch_syscall(SP_CLOSE_RANGE_NR, first, INT_MAX, 0, 0) == 0)
+		return;
+	folder = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/fd",
+				 O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	/* The kernel continues the list by number, so closing entries on the way does no harm. */
-	while ((got = sp_arch_syscall(SYS_getdents64, folder, (long)buffer, sizeof(buffer), 0)) >
-	       0) {
+	while (folder >= 0 && (got = sp_arch_syscall(SYS_getdents64, folder, (long)buffer,
+						     sizeof(buffer), 0)) > 0) {
 		for (long at = 0; at < got;) {
 			const struct entry *e = (const void *)(buffer + at);
 			long fd = number_of(e->name);
@@ -261,28 +264,6 @@ SP_RAW static bool close_listed(long first)
 		}
 	}
 	(void)sp_arch_syscall(SYS_close, folder, 0, 0, 0);
-	return got == 0;
-}
-
-SP_RAW static void close_counted(long first)
-{
-	struct rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
-	long end = DESCRIPTORS_TRIED;
-
-	if (sp_arch_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit) == 0 &&
-	    limit.rlim_max < (rlim_t)end)
-		end = (long)limit.rlim_max;
-	for (long fd = first; fd < end; fd++)
-		(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
-}
-
-SP_RAW static void close_from(long first)
-{
-	/* gVisor refuses a last number above INT_MAX. */
-	if (sp_arch_syscall(SP_CLOSE_RANGE_NR, first, INT_MAX, 0, 0) == 0)
-		return;
-	if (!close_listed(first))
-		close_counted(first);
 }
 
 /*

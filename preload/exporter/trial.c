@@ -176,7 +176,7 @@ static int try_all(void)
 static bool may_have_filter(void)
 {
 	char line[SP_PROC_STATUS_LINE];
-	int found = sp_proc_status("/proc/thread-self/status", SECCOMP, line);
+	int found = sp_proc_line("/proc/thread-self/status", SECCOMP, line, sizeof(line));
 
 	if (found < 0)
 		return sp_arch_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0) > 0;
@@ -195,7 +195,7 @@ static bool has_threads(void)
 {
 	char line[SP_PROC_STATUS_LINE];
 
-	return sp_proc_status("/proc/thread-self/status", THREADS, line) > 0 &&
+	return sp_proc_line("/proc/thread-self/status", THREADS, line, sizeof(line)) > 0 &&
 	       strcmp(line, THREADS "\t1") != 0;
 }
 

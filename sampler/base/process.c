@@ -90,7 +90,7 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 }
 
 /* False as long as the end of the line is not there. */
-static bool find(const char *text, const char *start, char line[SP_PROC_STATUS_LINE])
+static bool find(const char *text, const char *start, char *line, size_t size)
 {
 	const char *at = strstr(text, start);
 	const char *end = at != NULL ? strchr(at + 1, '\n') : NULL;
@@ -98,23 +98,23 @@ static bool find(const char *text, const char *start, char line[SP_PROC_STATUS_L
 
 	if (end == NULL)
 		return false;
-	len = len < SP_PROC_STATUS_LINE ? len : SP_PROC_STATUS_LINE - 1;
+	len = len < size ? len : size - 1;
 	memcpy(line, at, len);
 	line[len] = '\0';
 	return true;
 }
 
 /*
- * Through a buffer that keeps the end of what was read before: the list of a user's groups is in the middle of
- * the file and may be long. By a raw system call and not the C library's read(): a thread sanitizer of the host
- * sees that read() write into memory, but does not see the atomic operations in our object that order the
- * accesses.
+ * Through a buffer that keeps the line that is not yet whole: the list of a user's groups is in the middle of
+ * the file and may be long, and is passed over in pieces. By a raw system call and not the C library's read():
+ * a thread sanitizer of the host sees that read() write into memory, but does not see the atomic operations in
+ * our object that order the accesses.
  */
-int sp_proc_status(const char *path, const char *start, char line[SP_PROC_STATUS_LINE])
+int sp_proc_line(const char *path, const char *start, char *line, size_t size)
 {
 	int fd = (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	char text[1024];
-	size_t have = 0;
+	char text[1024] = "\n";
+	size_t have = 1;
 	bool found = false;
 	long got;
 
@@ -122,14 +122,16 @@ int sp_proc_status(const char *path, const char *start, char line[SP_PROC_STATUS
 		return -1;
 	while (!found &&
 	       (got = sp_syscall(SYS_read, fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		const char *last;
+
 		have += (size_t)got;
 		text[have] = '\0';
-		found = find(text, start, line);
-		/* Keeps the end, which may be the beginning of the line. */
-		if (have > SP_PROC_STATUS_LINE) {
-			memmove(text, text + have - SP_PROC_STATUS_LINE, SP_PROC_STATUS_LINE);
-			have = SP_PROC_STATUS_LINE;
-		}
+		found = find(text, start, line, size);
+		last = strrchr(text, '\n');
+		if (last == NULL || (last == text && have == sizeof(text) - 1))
+			last = text + have;
+		have -= (size_t)(last - text);
+		memmove(text, last, have);
 	}
 	(void)sp_syscall(SYS_close, fd);
 	return found;

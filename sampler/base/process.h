@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Since we were loaded; a process and those that it was forked from all have another number. */
@@ -37,11 +38,12 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 #define SP_PROC_STATUS_LINE 64U
 
 /*
- * APP. Copies the line that begins so, a newline and a name ("\nSigQ:"), as far as it has room; it ends
- * before its own newline. 1, 0 if there is no such line, or -1 if the file cannot be read. Raw system
- * calls alone, those by which a loader reads a library; errno is not preserved.
+ * APP. Copies the first line that begins so, a newline and what a line begins with ("\nSigQ:"), as far as it has room;
+ * it ends before its own newline. No line longer than 1,000 bytes is found. 1, 0 if
+ * there is no such line, or -1 if the file cannot be read. Raw system calls alone, those by which a loader
+ * reads a library; errno is not preserved.
  */
-int sp_proc_status(const char *path, const char *start, char line[SP_PROC_STATUS_LINE]);
+int sp_proc_line(const char *path, const char *start, char *line, size_t size);
 
 /*
  * Any context. The state of a process, and its start in ticks since boot, from the text of its stat

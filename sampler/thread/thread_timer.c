@@ -176,7 +176,7 @@ void sp_timer_limit_look(void)
 	char line[SP_PROC_STATUS_LINE];
 	uint64_t timers;
 
-	if (sp_proc_status("/proc/self/status", QUEUED, line) > 0 &&
+	if (sp_proc_line("/proc/self/status", QUEUED, line, sizeof(line)) > 0 &&
 	    sp_timer_limit_of(line, sp_thread_armed(), &timers))
 		sp_thread_limit(timers);
 }
@@ -394,7 +394,7 @@ static bool is_pending(uint32_t tid, int signo)
 	uint64_t pending = 0;
 
 	(void)sp_fmt_snprintf(path, sizeof(path), "/proc/self/task/%u/status", tid);
-	if (sp_proc_status(path, start, line) > 0) {
+	if (sp_proc_line(path, start, line, sizeof(line)) > 0) {
 		at += strspn(at, " \t");
 		(void)sp_text_number(&at, 16, &pending);
 	}
