@@ -17,5 +17,5 @@ timers=$(awk '$1 == "timers" { print $2 }' "$WORK/under.out")
 ((timers == 1 || timers == -1)) || fail "$timers timers for one thread"
 [[ $(awk '$1 == "calls" { print $2 }' "$WORK/under.out") == 4 ]] || fail "its handlers: $(result under.out)"
 report "$WORK/profiles" "$WORK/report.json"
-# 320 ms and what the children took.
-expect "$WORK/report.json" "320e6 <= d['total']['ns'] < 420e6"
+# Of at least 320 ms, as often as a slow machine wants.
+expect "$WORK/report.json" "320e6 <= d['total']['ns'] < 1.3 * $(value under cpu)"

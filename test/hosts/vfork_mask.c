@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lets children of vfork() change their signal mask and reset all dispositions, as programs do between it and
- * an exec, and prints how many timers the process has left, and how often its own handlers were called for
- * two signals each. The signals are given as numbers: vfork_mask SIGNAL...
+ * an exec, and prints how many timers the process has left, how often its own handlers were called for
+ * two signals each, and its CPU time. The signals are given as numbers: vfork_mask SIGNAL...
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -78,5 +78,6 @@ int main(int argc, char **argv)
 	printf("calls %d\n", (int)calls);
 	host_burn_ms(300);
 	otelc_end_span(span);
+	printf("cpu %lld\n", (long long)host_cpu_ns());
 	return 8;
 }

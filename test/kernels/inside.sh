@@ -10,6 +10,9 @@ readonly SCOPE=/proc/sys/kernel/yama/ptrace_scope
 TESTS=(exporter_process hands_off hosts little_room pending_signals setuid setxid signal_taken threads vfork_mask)
 # Not below valgrind, nor, on aarch64, in threads with stacks that its C library does not give.
 export HOSTS_ROWS='[!tv]*'
+# Where a start takes longer than 50 ms, or the exporter comes late, something is lost, and told as promised.
+export HOSTS_TOLD='spans? started on .* not known|found the ring buffer full|for whose name the ring buffer had no room'
+export SPANPROF_TEST_PATIENCE=5
 # What has a limit in seconds, or wants one thread to keep up with others.
 SLOW=" exporter_family hash_index ring run sampler thread_mask "
 export SPANPROF_TEST_TRIES=1 YAMA_TURNS=40
@@ -21,11 +24,13 @@ failed=0
 if [[ $(uname -m) == aarch64 ]]; then
 	ln -s . build/aarch64/aarch64
 	mount --bind build/aarch64 build
+	# What that processor and its C library do not have, with an emulator of system calls or without.
+	export SPANPROF_TEST_SKIPS=/tmp/skips
+	sed -n 's|^unit aarch64/\(.*: no small stacks here\)$|unit \1|p; s|^unit aarch64/\(.*: its contexts .*\)$|unit \1|p' \
+		test/skips >"$SPANPROF_TEST_SKIPS"
 	UNITS=(build/release/test/unit/{core,preload,sampler}/test_*
 		build/release/test/unit/export/test_{host_objects,modules,symbolize,task,unwind_snapshot,wait_stack})
 else
-	# with a server that is built for this processor only
-	TESTS+=(thread_names)
 	HOSTS_ROWS='[!v]*'
 	SLOW+="family_server unwind_snapshot "
 fi
