@@ -339,13 +339,12 @@ bool sp_thread_enrol(uint32_t tid)
 void sp_thread_reap(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
-	long pid = sp_syscall(SYS_getpid);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
-		if (tid != 0 && sp_syscall(SYS_tgkill, pid, tid, 0) != 0 && errno == ESRCH)
+		if (tid != 0 && sp_thread_is_gone(tid))
 			release(t, tid);
 	}
 }

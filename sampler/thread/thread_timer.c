@@ -271,6 +271,16 @@ static int make_timer(const struct sp_thread *t, uint32_t tid)
 	return id;
 }
 
+bool sp_thread_is_gone(uint32_t tid)
+{
+	int saved = errno;
+	bool is_gone =
+		sp_syscall(SYS_tgkill, sp_syscall(SYS_getpid), tid, 0) != 0 && errno == ESRCH;
+
+	errno = saved;
+	return is_gone;
+}
+
 void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 {
 	int none = SP_THREAD_TIMER_NONE;
@@ -286,7 +296,11 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 	}
 	id = make_timer(t, tid);
 	if (id < 0) {
-		note(t, id == -EDQUOT ? SP_UNARMED_LIMIT : SP_UNARMED_REFUSED);
+		/* A thread may end between our look at it and the kernel's. It lacks no timer then. */
+		if (id == -EDQUOT)
+			note(t, SP_UNARMED_LIMIT);
+		else if (!sp_thread_is_gone(tid))
+			note(t, SP_UNARMED_REFUSED);
 		return;
 	}
 	mine = id + 1;

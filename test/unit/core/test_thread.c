@@ -342,6 +342,18 @@ Test(thread, a_timer_that_cannot_be_set_is_deleted)
 	cr_assert_eq(sp_thread_armed(), 0);
 }
 
+/* It has ended since it was seen. */
+Test(thread, that_is_gone_was_refused_no_timer)
+{
+	kernel.refuse_create = EINVAL;
+	kernel.dead[0] = 200;
+
+	sp_thread_enrol(200);
+
+	cr_expect_eq(sp_count_read(SP_COUNT_UNARMED_REFUSED), 0);
+	cr_expect_eq(unarmed(SP_UNARMED_REFUSED), 0);
+}
+
 TestSuite(thread_limit, .timeout = 20);
 
 Test(thread_limit, half_of_the_pending_signals_stay_the_hosts)
