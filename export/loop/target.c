@@ -54,6 +54,11 @@ struct put_arg {
 	bool looked; /* the mappings were read for the snapshots of this drain */
 };
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static void put_sample(const struct sp_sample *s, const struct put_arg *p)
 {
 	uint32_t thread = sp_thread_names_put(p->d->threads, s->thread_name);
@@ -165,8 +170,10 @@ bool sp_target_drain(struct sp_target *t)
 	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked);
 	t->is_full = room_for(d, 1) == 0;
 	sp_waits_run(d->waits);
+	/* What comes into empty rings is seen at the next look, and belongs into this interval's profile. */
 	t->drain_ns = sp_clock_mono_ns() +
-		      (is_active || walked != 0 ? SP_DRAIN_ACTIVE_NS : SP_DRAIN_IDLE_NS);
+		      earlier(is_active || walked != 0 ? SP_DRAIN_ACTIVE_NS : SP_DRAIN_IDLE_NS,
+			      ops->config->upload_interval_ms * SP_NS_PER_MS);
 	tell_begin(t, false);
 	return more || walked == most_walked;
 }
@@ -359,11 +366,6 @@ void sp_target_abandon(struct sp_target *t)
 
 	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples_of(t->data->map));
 	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, samples_of(sp_waits_map(t->data->waits)));
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 uint64_t sp_target_due_ns(const struct sp_target *t)

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -425,6 +426,41 @@ Test(run, many_that_do_nothing_wake_the_exporter_as_seldom_as_one, .timeout = 60
 	cr_expect_eq(done_with, MANY);
 	cr_expect_geq(waits, MANY_S);
 	cr_expect_leq(waits, MANY_S + MANY_S / 10, "%u times", waits);
+}
+
+static void wait_and_sample_by_clock(void *self, uint32_t timeout_ms)
+{
+	wait_by_clock(self, timeout_ms);
+	if (waits > 1 && core.records == 0)
+		core_sample(1, 0, (void *)core_logged, NULL);
+}
+
+static unsigned flush_after_two_seconds(unsigned call)
+{
+	(void)call;
+	return mono_still_at_ns - many_begun_ns >= 2 * SP_NS_PER_S ? SP_WAIT_FLUSH | SP_WAIT_STOP
+								   : 0;
+}
+
+/* Though the rings were empty when they were looked into first, and nothing wakes the exporter for a sample. */
+Test(run, an_interval_of_less_than_a_second_is_kept, .timeout = 20)
+{
+	const struct sp_export_family family = {.wait = wait_and_sample_by_clock,
+						.wake = wake,
+						.next = next,
+						.left = left,
+						.open = is_open};
+
+	many_begun_ns = mono_still_at_ns = 1000 * SP_NS_PER_S;
+	comes = true;
+	core.config.upload_interval_ms = 200;
+	core.script = flush_after_two_seconds;
+	core.due_ns = UINT64_MAX;
+
+	cr_assert_eq(sp_export_run(&family), 0);
+
+	cr_expect_geq(core.counter[SP_COUNT_FILES_WRITTEN], 8, "%" PRIu64,
+		      core.counter[SP_COUNT_FILES_WRITTEN]);
 }
 
 Test(run, opens_nothing_for_who_has_become_somebody_else, .timeout = 20)
