@@ -68,7 +68,7 @@ static int open_long_path(void)
 	return fd;
 }
 
-Test(host, is_who_it_was_with_more_mappings_than_are_read, .fini = scratch_remove, .timeout = 60)
+Test(host, is_who_it_was_with_more_mappings_than_are_read, .fini = scratch_remove, .timeout = 240)
 {
 	int fd = open_long_path();
 	char *below = NULL;
