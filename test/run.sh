@@ -24,7 +24,7 @@
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
 # a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
 # line but one says how many needed a second try, and the last line is the line of counts.
-# On a machine that is SPANPROF_TEST_PATIENCE times as slow as others, all limits are so many times as long.
+# On a machine that is TEST_PATIENCE times as slow as others, all limits are so many times as long.
 # Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -92,7 +92,7 @@ show_log()
 # Runs "$@" in a session of its own with a time limit, then ends what it left behind.
 run_limited()
 {
-	local limit=$(($1 * ${SPANPROF_TEST_PATIENCE:-1})) log=$2 pid status
+	local limit=$(($1 * ${TEST_PATIENCE:-1})) log=$2 pid status
 
 	shift 2
 	setsid timeout --kill-after=10 "$limit" "$@" </dev/null >"$log" 2>&1 &

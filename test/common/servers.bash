@@ -32,7 +32,7 @@ trap cleanup EXIT
 # poll_until SECONDS COMMAND...: true as soon as the command is.
 poll_until()
 {
-	local end=$((SECONDS + $1 * ${SPANPROF_TEST_PATIENCE:-1}))
+	local end=$((SECONDS + $1 * ${TEST_PATIENCE:-1}))
 
 	shift
 	until "$@"; do

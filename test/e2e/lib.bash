@@ -15,7 +15,7 @@ readonly HOSTS=$TEST_BUILD/test/hosts
 readonly TEST_LIBS=$TEST_BUILD/test
 readonly DOUBLE=$TEST_LIBS/pyroscope-double
 readonly CHECK=$ROOT/test/e2e/check.py
-readonly RUN_LIMIT_S=$((${TEST_RUN_LIMIT_S:-60} * ${SPANPROF_TEST_PATIENCE:-1}))
+readonly RUN_LIMIT_S=$((${TEST_RUN_LIMIT_S:-60} * ${TEST_PATIENCE:-1}))
 # The default of SPANPROF_FLUSH_TIMEOUT and a second, as README promises.
 readonly EXIT_LIMIT_S=3
 
