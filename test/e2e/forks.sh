@@ -55,6 +55,7 @@ none_left()
 start stopped "$HOSTS/forks" 300 5 end
 exporter=$(exporters_in "$WORK/stopped")
 kill -STOP "$exporter"
-finish stopped 20
+# Children that waited would take minutes; without a wait a machine that does much else may need 20 s for them.
+finish stopped 60
 # It was killed before the host's end, as nobody may inherit it.
 poll_until 20 none_left || fail "stopped: the exporter does not end"
