@@ -79,6 +79,7 @@ static int print(const struct sp_reading *r)
 		.lines = r->o->lines,
 		.threads = r->o->threads,
 		.time = sp_reading_time_of(r),
+		.by_looks = r->o->type != NULL && strcmp(r->o->type, "off_cpu") == 0,
 		.waiting_ns = r->waiting_ns,
 		.blocked_ns = r->blocked_ns,
 		.hint = hint,

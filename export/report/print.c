@@ -161,32 +161,51 @@ static void put_name(FILE *out, const struct sp_print *p, const char *name, enum
 	(void)fputc('\n', out);
 }
 
+/*
+ * What chance may have added to a sum of looks at random instants, or taken from it: two standard errors, each 141 %
+ * divided by the root of their number (export/off_cpu/off_cpu.c).
+ */
+static double chance_percent(uint64_t looks)
+{
+	double root = 1.0;
+
+	/* Newton's way: a root of 64 bits takes 32 steps to come near, and a few to be exact. */
+	for (unsigned i = 0; i < 40; i++)
+		root = (root + (double)looks / root) / 2;
+	return looks != 0 ? 2 * 141.42 / root : 0.0;
+}
+
+static void print_row(FILE *out, const struct sp_tally *t, const struct sp_print *p,
+		      const struct sp_rows *rows, const struct sp_row *r)
+{
+	const bool names = rows == &t->name, threads = rows == &t->thread;
+	const uint64_t whole = threads ? t->total.ns : t->labelled.ns;
+	const char *name = sp_tally_text(t, rows == &t->span ? r->name : r->text);
+	int taken = names ? fprintf(out, "%9" PRIu32, r->spans) : fprintf(out, "%9s", "");
+
+	taken += fprintf(out, " %9" PRIu64 " %10.*f %*.1f%%  ", r->sum.samples, names ? 2 : 3,
+			 seconds(r->sum.ns), threads ? 8 : 10, percent(r->sum.ns, whole));
+	if (names && p->by_looks)
+		taken += fprintf(out, "%4.0f%%  ", chance_percent(r->sum.samples));
+	if (rows == &t->span)
+		taken += fprintf(out, "%-16s  ", sp_tally_text(t, r->text));
+	put_name(out, p, names && name[0] == '\0' ? "(no span_name)" : name, SP_CUT_END, taken);
+}
+
 /* All names of spans, and the largest spans, names of threads, or waits for locks. */
 static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_print *p,
 		       const struct sp_rows *rows, const char *heading)
 {
 	const bool names = rows == &t->name, threads = rows == &t->thread;
-	const uint64_t whole = threads ? t->total.ns : t->labelled.ns;
 	size_t n = at_most(rows->n, names ? 0 : p->top);
 
 	if (n == 0)
 		return;
-	(void)fprintf(out, "\n%s%9s %9s %8s s %*s  %s%s\n", bold(p), names ? "spans" : "",
+	(void)fprintf(out, "\n%s%9s %9s %8s s %*s  %s%s%s\n", bold(p), names ? "spans" : "",
 		      "samples", p->time, threads ? 9 : 11, threads ? "% of all" : "% of spans",
-		      heading, plain(p));
-	for (size_t i = 0; i < n; i++) {
-		const struct sp_row *r = &rows->row[i];
-		const char *name = sp_tally_text(t, rows == &t->span ? r->name : r->text);
-		int taken = names ? fprintf(out, "%9" PRIu32, r->spans) : fprintf(out, "%9s", "");
-
-		taken += fprintf(out, " %9" PRIu64 " %10.*f %*.1f%%  ", r->sum.samples,
-				 names ? 2 : 3, seconds(r->sum.ns), threads ? 8 : 10,
-				 percent(r->sum.ns, whole));
-		if (rows == &t->span)
-			taken += fprintf(out, "%-16s  ", sp_tally_text(t, r->text));
-		put_name(out, p, names && name[0] == '\0' ? "(no span_name)" : name, SP_CUT_END,
-			 taken);
-	}
+		      names && p->by_looks ? "  +/-  " : "", heading, plain(p));
+	for (size_t i = 0; i < n; i++)
+		print_row(out, t, p, rows, &rows->row[i]);
 	if (n < rows->n)
 		(void)fprintf(out, "%19s %zu %s more\n", "", rows->n - n,
 			      rows == &t->span ? "spans" : "names");

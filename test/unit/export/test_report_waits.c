@@ -144,6 +144,24 @@ Test(report_waits, have_a_table_of_who_held_the_locks)
 	cr_expect(printed(" 2 names more\n"), "%s", output);
 }
 
+/* 283 % by the root of the number of looks. */
+Test(report_waits, say_how_far_chance_goes)
+{
+	static const struct report_stack many[] = {
+		{lock, N(lock), GET_A, "GET", NULL, 100, 500 * (int64_t)MS, NULL, NULL},
+		{lock, N(lock), POST, "POST", NULL, 10000, 100 * (int64_t)MS, NULL, NULL},
+	};
+
+	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
+	write_type("o.pb", SP_PROFILE_OFF_CPU, many, N(many));
+	cr_assert_eq(run_scratch("--type", "off_cpu"), 0, "%s", output);
+	cr_expect(printed("  off-CPU s  % of spans    +/-  span_name\n"), "%s", output);
+	cr_expect(printed("       0.50       83.3%    28%  GET\n"), "%s", output);
+	cr_expect(printed("       0.10       16.7%     3%  POST\n"), "%s", output);
+	cr_assert_eq(run_scratch("--type", "cpu"), 0, "%s", output);
+	cr_expect_not(printed("+/-"));
+}
+
 Test(report_waits, have_a_sentence_about_who_held_up_a_span)
 {
 	json_t *j;
