@@ -293,7 +293,7 @@ static uint32_t place_of(const struct sp_off_cpu *o, uint32_t tid)
 	return i;
 }
 
-/* Where a thread is blocked, if it is. */
+/* Where a thread is blocked, if it is. Who has not run may be about to: the kernel hands a lock over to who waits for it. */
 static bool see_stack(struct sp_off_cpu *o, struct thread *t)
 {
 	struct sp_task_times times;
@@ -317,12 +317,15 @@ static bool has_not_run(struct sp_off_cpu *o, struct thread *t, uint64_t slices)
 	return o->kernel.times(o->kernel.arg, &t->file, t->tid, &times) && times.slices == slices;
 }
 
+/* Then it is where it was. Some kernels do not count how often a thread has run, and have to be asked for the place. */
 static bool is_blocked_still(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at)
 {
 	struct sp_task_place now;
 
-	return o->kernel.place(o->kernel.arg, t->tid, &now) == 0 &&
-	       memcmp(&now, at, sizeof(now)) == 0 && has_not_run(o, t, t->times.slices);
+	if (!has_not_run(o, t, t->times.slices))
+		return false;
+	return t->times.slices != 0 || (o->kernel.place(o->kernel.arg, t->tid, &now) == 0 &&
+					memcmp(&now, at, sizeof(now)) == 0);
 }
 
 /* Who holds the lock that the thread waits for there, if it is one and its owner is in a span; else o->threads. */

@@ -84,6 +84,7 @@ static bool runs_at
 static bool other_runs_at[8];
 static uint32_t circle; /* so many threads wait for each other's locks; 0 = none does */
 static bool runs_for_ever;
+static bool moves; /* the first thread waits elsewhere once the lock was read */
 static char last_leaf[256];
 static uint16_t depth;
 static struct {
@@ -226,6 +227,7 @@ static int read_place(void *arg, uint32_t tid, struct sp_task_place *out)
 	out->number = SYS_futex;
 	out->arg[0] = 0x10000 + circle * tid * 8;
 	out->arg[1] = FUTEX_LOCK_PI;
+	out->arg[3] = moves && lock_reads != 0;
 	return 0;
 }
 
@@ -616,6 +618,20 @@ Test(off_cpu, tells_no_owner_that_may_be_wrong)
 		}
 		look_at_lock();
 		cr_expect_eq(put_owners, 0, "case %zu", i);
+	}
+}
+
+/* Where the kernel does not count how often a thread has run, its place has to be the same. */
+Test(off_cpu, tells_an_owner_where_nothing_is_counted)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		wait_for_lock();
+		look_at_lock();
+		put_owners = 0;
+		model[0].times.slices = model[1].times.slices = 0;
+		moves = i == 1;
+		look_at_lock();
+		cr_expect_eq(put_owners, i == 0);
 	}
 }
 
