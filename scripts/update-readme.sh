@@ -33,6 +33,7 @@ a local root with SPANPROF_SPAN_CPU_TIME, more than one without|each local root 
 a local root with SPANPROF_SPAN_TIMES, more than one without|each local root with `SPANPROF_SPAN_TIMES`
 CPU overhead of a compilation by clang at 100 Hz, sampling alone|CPU time of a busy program, sampled at 100 Hz
 the exporter at 100 Hz on two busy threads, of one processor|CPU time of the exporter beside two busy threads
+the exporter beside 1000 threads that wait in spans of 100 ms, of one processor|CPU time of the exporter beside 1,000 threads that wait (`SPANPROF_OFF_CPU`)
 memory per sampled thread, the stack that its signal handler touches included|memory of each sampled thread
 exec of a program that is no target|start of a program that records no span
 END_OF_COSTS

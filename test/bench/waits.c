@@ -2,7 +2,7 @@
 /*
  * Threads that wait in labels, for waits.sh: "waits THREADS SPAN_MS SECONDS" runs so many for so long; each of them
  * sleeps through one label after the other, all of that length. With a number of connections more, it waits that long for
- * something to come of one of them after the other.
+ * something to come of one of them after the other; with -1, it holds a lock so long that all have to wait for.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -23,6 +23,7 @@
 static long span_ms;
 static int connection[CONNECTIONS_MAX];
 static long connections;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static time_t until_s;
 
 static time_t now_s(void)
@@ -44,10 +45,14 @@ static void *wait_in_spans(void *arg)
 	while (now_s() < until_s) {
 		(void)snprintf(text, sizeof(text), "%016lx", ++id);
 		(void)spanprof_label_push(text, "wait");
-		if (connections == 0)
+		if (connections < 0)
+			(void)pthread_mutex_lock(&lock);
+		if (connections <= 0)
 			(void)nanosleep(&span, NULL);
 		else
 			(void)!recv(connection[next++ % connections], text, 1, 0);
+		if (connections < 0)
+			(void)pthread_mutex_unlock(&lock);
 		spanprof_label_pop();
 	}
 	return NULL;
@@ -84,11 +89,11 @@ int main(int argc, char **argv)
 	pthread_attr_t attr;
 
 	connections = argc == 5 ? atol(argv[4]) : 0;
-	if (threads < 1 || threads > THREADS_MAX || connections < 0 ||
+	if (threads < 1 || threads > THREADS_MAX || connections < -1 ||
 	    connections > CONNECTIONS_MAX)
 		return 2;
 	span_ms = atol(argv[2]);
-	if (connections != 0 && connect_all() != 0)
+	if (connections > 0 && connect_all() != 0)
 		return 2;
 	until_s = now_s() + atol(argv[3]);
 	(void)pthread_attr_init(&attr);

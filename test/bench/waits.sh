@@ -11,10 +11,10 @@ readonly EXPORTER=$PWD/build/spanprof-exporter
 # The first seconds are those of names and of the first stacks.
 readonly BEGIN_S=3 MEASURED_S=10
 
-# ticks PID: of CPU time, so far
-ticks()
+# ours_ns PID: CPU time of all its threads, so far
+ours_ns()
 {
-	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
+	cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { if (NR == 0) exit 1; printf "%d\n", sum }'
 }
 
 has_one()
@@ -22,26 +22,27 @@ has_one()
 	[[ $(exporters_in "$WORK") =~ ^[0-9]+$ ]]
 }
 
-# share THREADS SPAN_MS CONNECTIONS: percent of one processor
+# share THREADS SPAN_MS CONNECTIONS: percent of one processor; -1 connections: they wait for one lock
 share()
 {
 	local exporter from to host targets=false
 
-	(($3 == 0)) || targets=true
+	(($3 <= 0)) || targets=true
 	SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=$targets SPANPROF_OUTPUT_DIR=$WORK \
 		SPANPROF_STATUS_FILE=$WORK/status LD_PRELOAD=$OBJECT \
 		"$BENCH/waits" "$1" "$2" $((BEGIN_S + MEASURED_S + 2)) "$3" 2>"$WORK/stderr" &
 	host=$!
 	poll_until 10 has_one
-	exporter=$(exporters_in "$WORK")
 	sleep "$BEGIN_S"
-	from=$(ticks "$exporter")
+	# What has started it may have been there before it.
+	has_one
+	exporter=$(exporters_in "$WORK")
+	from=$(ours_ns "$exporter")
 	sleep "$MEASURED_S"
-	to=$(ticks "$exporter")
+	to=$(ours_ns "$exporter")
 	wait "$host"
 	poll_until 30 has_ended
-	awk -v ticks="$((to - from))" -v hz="$(getconf CLK_TCK)" -v s="$MEASURED_S" \
-		'BEGIN { printf "%.1f", 100 * ticks / hz / s }'
+	awk -v ns="$((to - from))" -v s="$MEASURED_S" 'BEGIN { printf "%.1f", ns / s / 1e7 }'
 }
 
 has_ended()
@@ -51,18 +52,17 @@ has_ended()
 
 echo 'the exporter, of one processor, beside threads that wait in spans:'
 while read -r threads span_ms connections target; do
-	percent=$(share "$threads" "$span_ms" "$connections")
+	percent=$(share "$threads" "$span_ms" "$connections") || exit 1
 	where=
-	((connections == 0)) || where=" for $connections connections, by their names"
+	((connections <= 0)) || where=" for $connections connections, by their names"
+	((connections >= 0)) || where=" and hold one lock in turn"
 	printf '  %4d threads, spans of %4d ms%s   %5.1f %%   %s\n' "$threads" "$span_ms" "$where" "$percent" \
 		"$(answer "the exporter beside $threads threads that wait in spans of $span_ms ms$where, of one processor" \
 			"$percent" % "$target")"
 done <<'END'
-10 5000 0 1
-100 5000 0 3
-1000 5000 0 10
-10 100 0 2
-100 100 0 10
-1000 100 0 15
+24 100 0 2
+200 100 0 2
+1000 100 0 2
+1000 2 -1 2
 100 100 4000 10
 END
