@@ -376,8 +376,9 @@ Test(cfi_apply, refuses_expressions_that_it_does_not_know, .timeout = 20)
 	expect_failure(-EINVAL, BYTES(0x23, 1));
 	expect_failure(-EINVAL, BYTES(0x0c, 1, 2)); /* cut operand */
 	expect_failure(-EINVAL, (const uint8_t[]){0}, 0);
-	expect_failure(-EFAULT, BYTES(0x70 + SP_ARCH_REGS, 0)); /* a register that is none */
-	expect_failure(-EFAULT, BYTES(0x30, 0x06));             /* memory that may not be read */
+	if (SP_ARCH_REGS < 32) /* a register that is none */
+		expect_failure(-EFAULT, BYTES((0x70 + SP_ARCH_REGS) & 0xff, 0));
+	expect_failure(-EFAULT, BYTES(0x30, 0x06)); /* memory that may not be read */
 	expect_failure(-EFAULT, BYTES(0x70 + SP_ARCH_REG_SP, 25, 0x06)); /* half of it may not */
 }
 
