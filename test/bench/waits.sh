@@ -35,12 +35,12 @@ share()
 	poll_until 10 has_one
 	sleep "$BEGIN_S"
 	# What has started it may have been there before it.
-	has_one
+	has_one || { echo "waits.sh: $1 threads have no exporter" >&2; return 1; }
 	exporter=$(exporters_in "$WORK")
-	from=$(ours_ns "$exporter")
+	from=$(ours_ns "$exporter") || return
 	sleep "$MEASURED_S"
-	to=$(ours_ns "$exporter")
-	wait "$host"
+	to=$(ours_ns "$exporter") || return
+	wait "$host" || { echo "waits.sh: the host of $1 threads failed" >&2; return 1; }
 	poll_until 30 has_ended
 	awk -v ns="$((to - from))" -v s="$MEASURED_S" 'BEGIN { printf "%.1f", ns / s / 1e7 }'
 }
