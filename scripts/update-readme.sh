@@ -9,6 +9,7 @@
 #   update-readme.sh --check-matrix
 #   update-readme.sh --latest   the results of "make sdk-latest" (test/sdk-latest)
 #   update-readme.sh --links    what "make bench-links" left (test/bench)
+#   update-readme.sh --wait-names what "make bench-wait-names" left (test/bench)
 #   update-readme.sh --exporter what "make bench-exporter" left (test/bench)
 #   update-readme.sh --bench    the answers of "make bench" (test/bench), and the costs of the front page
 #
@@ -152,6 +153,10 @@ case ${1-} in
 --links)
 	cp build/test/bench/links.md "$work/links"
 	put links "$BENCH"
+	;;
+--wait-names)
+	cp build/test/bench/wait_names.md "$work/wait-names"
+	put wait-names "$BENCH"
 	;;
 --exporter)
 	cp build/test/bench/exporter.md "$work/exporter"

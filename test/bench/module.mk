@@ -45,6 +45,10 @@ $(B)/test/bench/waits: test/bench/waits.c preload/spanprof.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lpthread
 
+$(B)/test/bench/wait_names: test/bench/wait_names.c preload/spanprof.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lpthread
+
 $(B)/test/bench/life: test/bench/life.c test/hosts/host.h test/sdk/opentelemetry_c.h \
 		$(B)/test/libopentelemetry-c.so
 	@mkdir -p $(@D)
@@ -83,6 +87,10 @@ bench-links: all demo-programs $(B)/test/bench/links ## how many spans have samp
 bench-execs: all $(B)/test/bench/execs $(B)/test/bench/libcurled.so ## what a preload costs each program that is started, alone
 	@test/bench/execs.sh
 
+.PHONY: bench-wait-names
+bench-wait-names: all $(B)/test/bench/wait_names ## waiting time by span name beside the program's own clocks (three minutes)
+	@test/bench/wait_names.sh
+
 .PHONY: bench-exporter
 bench-exporter: all $(B)/test/bench/export $(B)/test/bench/threads $(addprefix $(B)/test/hosts/,spans family) ## memory and CPU time of the exporter and of the report (some six minutes)
 	@test/bench/exporter.sh
@@ -101,4 +109,4 @@ $(B)/test/bench/modules: test/bench/modules.c test/hosts/host.h test/sdk/opentel
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -ldl
 
 TEST_PROGRAMS += $(addprefix $(B)/test/bench/,libinside.so export modules pairs direct ours rounds execs \
-	cpu threads requests waits life) $(BENCH_HANDLERS)
+	cpu threads requests waits wait_names life) $(BENCH_HANDLERS)
