@@ -66,6 +66,16 @@ uint32_t sp_process_own_tid(void)
 	return tid;
 }
 
+bool sp_process_thread_is_gone(uint32_t tid)
+{
+	int saved = errno;
+	bool is_gone =
+		sp_syscall(SYS_tgkill, sp_syscall(SYS_getpid), tid, 0) != 0 && errno == ESRCH;
+
+	errno = saved;
+	return is_gone;
+}
+
 bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t here)
 {
 	int saved = errno;
@@ -75,8 +85,7 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 	if (!sp_process_is_ours())
 		return false;
 	if (!is_own)
-		left = sp_syscall(SYS_tgkill, sp_syscall(SYS_getpid), tid, 0) != 0 &&
-		       errno == ESRCH;
+		left = sp_process_thread_is_gone(tid);
 	else
 		/*
 		 * The stack grows down, so a frame that is still there has the higher address, but

@@ -27,6 +27,9 @@ bool sp_process_is_ours(void);
 /* APP. The calling thread's id; asked of the kernel once. In a child of vfork it is the parent's. */
 uint32_t sp_process_own_tid(void);
 
+/* APP. Whether this process has no thread of that number. errno preserved. */
+bool sp_process_thread_is_gone(uint32_t tid);
+
 /*
  * APP. Whether a function of ours in that frame of thread tid, which did not return, will never go on:
  * the thread is gone, or it is the calling one (is_own) and its stack has been unwound to `here` since.

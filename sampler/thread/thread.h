@@ -181,9 +181,6 @@ void sp_thread_timers_move(int signo);
 uint32_t sp_thread_armed(void);
 /* APP: how many blocks belong to a thread. */
 uint32_t sp_thread_known(void);
-/* APP, CORE. Whether this process has no thread of that number. errno preserved. */
-bool sp_thread_is_gone(uint32_t tid);
-
 /* APP: one more may have a timer. */
 bool sp_thread_may_arm(void);
 /* APP: how many have no timer, by reason. */

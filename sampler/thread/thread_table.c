@@ -344,7 +344,7 @@ void sp_thread_reap(void)
 		struct sp_thread *t = sp_thread_at(i);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 
-		if (tid != 0 && sp_thread_is_gone(tid))
+		if (tid != 0 && sp_process_thread_is_gone(tid))
 			release(t, tid);
 	}
 }

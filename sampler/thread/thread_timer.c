@@ -271,16 +271,6 @@ static int make_timer(const struct sp_thread *t, uint32_t tid)
 	return id;
 }
 
-bool sp_thread_is_gone(uint32_t tid)
-{
-	int saved = errno;
-	bool is_gone =
-		sp_syscall(SYS_tgkill, sp_syscall(SYS_getpid), tid, 0) != 0 && errno == ESRCH;
-
-	errno = saved;
-	return is_gone;
-}
-
 void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 {
 	int none = SP_THREAD_TIMER_NONE;
@@ -299,7 +289,7 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 		/* A thread may end between our look at it and the kernel's. It lacks no timer then. */
 		if (id == -EDQUOT)
 			note(t, SP_UNARMED_LIMIT);
-		else if (!sp_thread_is_gone(tid))
+		else if (!sp_process_thread_is_gone(tid))
 			note(t, SP_UNARMED_REFUSED);
 		return;
 	}
