@@ -119,8 +119,7 @@ static void put_thread(const struct sp_waits *w, const struct sp_wait *thread,
 			span[0] != '\0' ? span : "a span");
 	if (object == NULL || !object->file->known || object->file->mapped == NULL)
 		return;
-	text = strrchr(object->file->mapped, '/');
-	sp_text_out_put(t, " at %.64s+0x%" PRIx64, text != NULL ? text + 1 : object->file->mapped,
+	sp_text_out_put(t, " at %.64s+0x%" PRIx64, sp_text_file_name(object->file->mapped),
 			pc - object->bias);
 }
 
@@ -174,8 +173,7 @@ static bool may_be_lock(void *arg, uint64_t pc)
 
 	if (object == NULL || object->file->mapped == NULL)
 		return false;
-	name = strrchr(object->file->mapped, '/');
-	name = name != NULL ? name + 1 : object->file->mapped;
+	name = sp_text_file_name(object->file->mapped);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		is_glibc = is_glibc || strncmp(name, names[i], strlen(names[i])) == 0;
 	return is_glibc && sp_host_objects_read(host, pc - sizeof(code), code, sizeof(code)) &&

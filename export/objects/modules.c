@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "export/util/containers.h"
+#include "export/util/log.h"
 
 #define SP_MODULE_PATH_BYTES 1024U
 
@@ -109,7 +110,7 @@ static void set_paths(struct sp_module *mod, const char *text)
 {
 	mod->path = text;
 	mod->shown = text + SP_MODULE_PATH_BYTES;
-	mod->name = strrchr(mod->shown, '/') != NULL ? strrchr(mod->shown, '/') + 1 : mod->shown;
+	mod->name = sp_text_file_name(mod->shown);
 }
 
 /* A path that is too long becomes empty. */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "export/util/containers.h"
+#include "export/util/log.h"
 #include "profile.pb-c.h"
 #include "sampler/base/text.h"
 
@@ -377,14 +378,11 @@ static const char *object_of(const struct reader *r, const pb_location *l)
 /* The name of a location that has no function: "file!0xaddress". NULL without memory. */
 static char *bare_name(const struct reader *r, const pb_location *l)
 {
-	const char *file = object_of(r, l);
-	const char *slash = strrchr(file, '/');
+	const char *file = sp_text_file_name(object_of(r, l));
 	char raw[SP_REPORT_FILE_NAME + 32];
 	char name[SP_REPORT_TEXT_MAX + 1];
 	char *made;
 
-	if (slash != NULL)
-		file = slash + 1;
 	(void)snprintf(raw, sizeof(raw), "%.*s!0x%" PRIx64, SP_REPORT_FILE_NAME,
 		       file[0] != '\0' ? file : "unknown", l->address);
 	/* A file name that was cut may end amid a character. */

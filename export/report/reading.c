@@ -131,8 +131,7 @@ static const char *end_of_service(const char *name)
 static void note_service(struct sp_reading *r, const char *path)
 {
 	static const char prefix[] = "spanprof-";
-	const char *slash = strrchr(path, '/');
-	const char *from = slash != NULL ? slash + 1 : path;
+	const char *from = sp_text_file_name(path);
 	const char *to;
 	char service[SP_READING_SERVICE];
 

@@ -20,6 +20,7 @@
 #include "export/symbols/elf_file.h"
 #include "export/util/clock.h"
 #include "export/util/containers.h"
+#include "export/util/log.h"
 #include "sampler/base/text.h"
 
 /*
@@ -190,7 +191,7 @@ static void name_file(const char *path, char *file, size_t cap)
 {
 	static const char deleted[] = " (deleted)";
 	const size_t tail = sizeof(deleted) - 1;
-	const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+	const char *name = sp_text_file_name(path);
 	size_t len = strlen(name);
 
 	if (len > tail && strcmp(name + len - tail, deleted) == 0)

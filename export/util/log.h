@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "export/export.h"
 #include "sampler/base/compiler.h"
@@ -37,6 +38,14 @@ struct sp_text_out {
 };
 
 void sp_text_out_put(struct sp_text_out *t, const char *format, ...) SP_PRINTF(2, 3);
+
+/* The last part of a path, as profiles and messages name a file: what follows its last slash. */
+static inline const char *sp_text_file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
 
 /*
  * Addresses contain passwords before an "@" and tokens after a "?", and they get into messages: ours,
