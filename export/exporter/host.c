@@ -264,6 +264,18 @@ static bool is_own_folder(const struct sp_host_descriptors *fds, bool numbers_ou
 	return !fds->joined || (!numbers_ours && !has_rights_to_lose());
 }
 
+/*
+ * The process that has started us may end before we are there: a signal or a filter kills it, or it has
+ * been told not to wait. What is in its region is sent all the same. Nothing is read of it, as its number
+ * may be another's by now. Whoever joins is waited for by us, and has to be there.
+ */
+static int has_ended(struct sp_host *h)
+{
+	sp_host_close(h);
+	h->ended = !h->joined;
+	return h->ended ? 0 : -ESRCH;
+}
+
 int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_host_descriptors *fds)
 {
 	bool numbers_ours = numbers_are_ours();
@@ -278,10 +290,8 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 			      .mapped_at = v->mapped_at,
 			      .inode = v->inode};
 	h->pidfd = (int)syscall(PIDFD_OPEN_NR, (pid_t)v->pid, 0);
-	if (h->pidfd < 0 && errno == ESRCH) {
-		sp_host_close(h);
-		return -ESRCH;
-	}
+	if (h->pidfd < 0 && errno == ESRCH)
+		return has_ended(h);
 	if (h->proc >= 0 && !is_own_folder(fds, numbers_ours)) {
 		(void)close(h->proc);
 		h->proc = -1;
@@ -293,6 +303,8 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 	/* Alive after that, so pidfd and folder are of the same process. */
 	if (err == 0 && !sp_host_lives(h))
 		err = -ESRCH;
+	if (err == -ESRCH)
+		return has_ended(h);
 	if (err != 0)
 		sp_host_close(h);
 	return err;
@@ -345,6 +357,8 @@ bool sp_host_lives(const struct sp_host *h)
 	char text[1024];
 	char state;
 
+	if (h->ended)
+		return false;
 	if (h->pidfd >= 0)
 		return poll(&p, 1, 0) != 1 || (p.revents & (POLLIN | POLLHUP | POLLERR)) == 0;
 	if (h->proc < 0)

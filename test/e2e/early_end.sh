@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A process that ends while the exporter is being started, or before: the first span is the last thing
 # that it does, or comes when main is over, in a function registered with atexit. It ends as without us,
-# says nothing, and waits no longer than it was told to.
+# says nothing, and waits no longer than it was told to. What it sampled is sent also if it was gone before
+# the exporter could look at it.
 # Runs alone: it judges how long things take.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -35,4 +36,25 @@ is_there()
 }
 for name in short.0 short.2s; do
 	poll_until 10 is_there "$name" || fail "$name: no profile"
+done
+
+# One that no hook sees the end of, with an exporter that begins when it is gone.
+cat >"$WORK/late" <<END
+#!/bin/bash
+for ((i = 0; i < 6000; i++)); do
+	[[ ! -e $WORK/over ]] || exec "$EXPORTER"
+	sleep 0.01
+done
+END
+chmod 755 "$WORK/late"
+for how in last_exit kill_thread; do
+	rm -f "$WORK/over"
+	mkdir "$WORK/$how.d"
+	run "$how.plain" "$HOSTS/outside" "$how"
+	run_under "$how" SPANPROF_EXPORTER="$WORK/late" SPANPROF_OUTPUT_DIR="$WORK/$how.d" "$HOSTS/outside" "$how"
+	touch "$WORK/over"
+	expect_same "$how.plain" "$how" out err rc
+	poll_until 10 is_there "$how" || fail "$how: no profile"
+	report "$WORK/$how.d" "$WORK/$how.json"
+	expect "$WORK/$how.json" 'names == {"outside"} and total > 0'
 done

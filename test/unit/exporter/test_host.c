@@ -136,12 +136,20 @@ Test(host, that_executes_another_program_has_another_image)
 	host_kill();
 }
 
-Test(host, that_is_dead_is_none)
+/* What the one that has started us left in its region can be sent; nothing else of it is there. */
+Test(host, that_is_dead_shows_nothing_and_cannot_join)
 {
+	struct sp_host_descriptors joins = {.region = -1, .folder = -1, .maps = -1, .joined = true};
+	char text[64];
+
 	host_start(NULL);
 	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
 	host_kill();
-	cr_expect_eq(sp_host_open(&seen, &view, &host_nothing), -ESRCH);
+
+	cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
+	cr_expect_not(sp_host_lives(&seen));
+	cr_expect_lt(sp_host_read(&seen, "stat", text, sizeof(text)), 0);
+	cr_expect_eq(sp_host_open(&seen, &view, &joins), -ESRCH);
 }
 
 static void *sleep_for_ever(void *arg)
