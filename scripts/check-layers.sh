@@ -47,9 +47,9 @@ export/report        : export/profile export/util sampler/base
 readonly ONE_HOME='
 include  ^libunwind                          export/objects/unwind_snapshot\.c
 include  ^curl/                              export/push/(http|libcurl)\.c
-include  ^protobuf-c/                        export/profile/pprof[a-z_]*\.c|export/push/push\.c|export/report/.*
+include  ^protobuf-c/                        export/profile/(pprof|otlp)\.c|export/report/.*
 own      region_version\.h$                   sampler/region/region\.c|export/exporter/(view|family)\.c|preload/exporter/.*\.c
-own      \.pb-c\.h$                          export/(profile/pprof|push/push)[a-z_]*\.[ch]|export/report/.*
+own      \.pb-c\.h$                          export/profile/(pprof|otlp)\.c|export/report/.*
 include  ^jansson\.h                         export/.*
 include  ^microhttpd\.h                     export/report/serve\.c
 include  ^(elfutils/|dwarf\.h)               export/symbols/(builds|elf_file|lines)\.[ch]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encodes records of an interval as a profile: adds each with its frames, until the next one would exceed a
- * limit of the server. A profile stands for samples or for waits, so that each of them is counted once: one of
+ * Encodes records of an interval as a profile, in either format: adds each with its frames, until the next one would
+ * exceed a limit of the server. A profile stands for samples or for waits, so that each of them is counted once: one of
  * waiting time for the waits, one of both types for the waits if no other one does. Context: the exporter.
  */
 #include "export/profile/encode.h"
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/otlp.h"
 #include "export/symbols/lines.h"
 #include "export/util/containers.h"
 #include "export/util/turn.h"
@@ -32,7 +33,8 @@ struct run {
 	const struct sp_interval *interval;
 	const struct sp_pprof_limits *limits;
 	struct sp_pprof_times times;
-	struct sp_pprof *profile;
+	const struct sp_profile_writer *writer;
+	void *profile;
 	uint32_t
 		*location; /* ids, by the place in the interval's named[]; 0 = not in the profile */
 	struct place_id *place;
@@ -72,7 +74,7 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 	if (!SP_GROW(r->place, r->place_cap, r->places + 1, SIZE_MAX))
 		return -ENOMEM;
 	sp_text_hex(hex, place->build_id, place->build_id_len);
-	if (sp_pprof_mapping(r->profile, &m, id) != 0)
+	if (r->writer->mapping(r->profile, &m, id) != 0)
 		return -ENOMEM;
 	r->place[r->places++] = (struct place_id){place->key, *id};
 	return 0;
@@ -94,10 +96,10 @@ static int add_location(struct run *r, const struct sp_frame *f, uint64_t *id)
 		const struct sp_line *from = &f->line[i];
 
 		line[i].line = from->line;
-		err = sp_pprof_function(r->profile, from->name, from->system_name, from->file,
-					&line[i].function);
+		err = r->writer->function(r->profile, from->name, from->system_name, from->file,
+					  &line[i].function);
 	}
-	return err == 0 ? sp_pprof_location(r->profile, mapping, f->address, line, n, id) : err;
+	return err == 0 ? r->writer->location(r->profile, mapping, f->address, line, n, id) : err;
 }
 
 static int marker_id(struct run *r, unsigned which, uint64_t *id)
@@ -244,7 +246,7 @@ static int add_entry(struct run *r, const struct sp_stack_map *map,
 		s.span_name = label_of(r->interval, l->name_id, SP_NAMED_SPAN);
 	if (r->interval->names_threads)
 		s.thread_name = label_of(r->interval, l->thread, SP_NAMED_THREAD);
-	return sp_pprof_sample(r->profile, &s);
+	return r->writer->sample(r->profile, &s);
 }
 
 /* Every profile carries the loss counters. */
@@ -268,19 +270,19 @@ static int add_comments(const struct run *r)
 		count[i] = r->interval->ops->counter_read(r->interval->ops->arg, all[i].counter);
 	(void)sp_turn_set(had);
 	(void)snprintf(text, sizeof(text), "spanprof %s", r->interval->ops->version);
-	err = sp_pprof_comment(r->profile, text);
+	err = r->writer->comment(r->profile, text);
 	for (size_t i = 0; err == 0 && i < SP_ARRAY_LEN(all); i++) {
 		if (!all[i].loss || count[i] == 0)
 			continue;
 		(void)snprintf(text, sizeof(text), "%s=%" PRIu64, all[i].name, count[i]);
-		err = sp_pprof_comment(r->profile, text);
+		err = r->writer->comment(r->profile, text);
 	}
 	return err;
 }
 
 static void close_profile(struct run *r)
 {
-	sp_pprof_free(r->profile);
+	r->writer->free(r->profile);
 	r->profile = NULL;
 	r->places = 0;
 	memset(r->marker, 0, sizeof(r->marker));
@@ -293,12 +295,11 @@ static int open_profile(struct run *r)
 	struct sp_place program;
 	uint64_t id;
 
-	r->profile = sp_pprof_new(r->limits, &r->times);
+	r->profile = r->writer->begin(r->limits, &r->times);
 	if (r->profile == NULL || add_comments(r) != 0)
 		return -ENOMEM;
-	if (!i->has_program)
+	if (!i->has_program || !r->writer->program_first)
 		return 0;
-	/* Tools take the first mapping for the program. */
 	program = i->place[i->program].place;
 	program.file = sp_interval_text(i, i->place[i->program].file);
 	program.build_id = i->place[i->program].build_id;
@@ -347,10 +348,10 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 
 		if (entry->count == 0 && entry->unsampled_ns == 0)
 			continue;
-		sp_pprof_mark(r->profile, &mark);
+		r->writer->mark(r->profile, &mark);
 		err = add_entry(r, map, entry, entry->stack);
 		if (err == -E2BIG && mark.samples != 0) {
-			sp_pprof_rewind(r->profile, &mark);
+			r->writer->rewind(r->profile, &mark);
 			return 0;
 		}
 		/* A single stack that is too large for a profile keeps its time and loses its frames. */
@@ -393,12 +394,14 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 	struct run r = {
 		.interval = i,
 		.limits = limits,
+		.writer = range->resource != NULL ? &sp_otlp_writer : &sp_pprof_writer,
 		.times = {.period_ns = range->type == SP_PROFILE_OFF_CPU
 					       ? 0
 					       : (int64_t)(SP_NS_PER_S / hz),
 			  .time_ns = i->time_ns,
 			  .duration_ns = i->duration_ns,
-			  .type = range->type},
+			  .type = range->type,
+			  .resource = range->resource},
 		.location = calloc(i->named_n + 1, sizeof(*r.location)),
 	};
 	int err = r.location != NULL ? 0 : -ENOMEM;
@@ -410,11 +413,11 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 		err = open_profile(&r);
 	if (err == 0)
 		err = add_records(&r, range, out);
-	if (err == 0 && sp_pprof_samples(r.profile) == 0)
+	if (err == 0 && r.writer->samples(r.profile) == 0)
 		err = -ENOENT;
 	if (err == 0)
-		err = sp_pprof_pack(r.profile, &out->bytes);
-	sp_pprof_free(r.profile);
+		err = r.writer->pack(r.profile, &out->bytes);
+	r.writer->free(r.profile);
 	free(r.location);
 	free(r.place);
 	return err;

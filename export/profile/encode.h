@@ -21,6 +21,7 @@ struct sp_encode_range {
 	enum sp_profile_type type;
 	uint32_t from;
 	uint32_t end;
+	const struct sp_bytes *resource; /* of a profile in OTLP (otlp.h); NULL = in pprof */
 };
 
 struct sp_encoded {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/packed.h"
 #include "export/util/containers.h"
 #include "profile.pb-c.h"
 #include "push.pb-c.h"
@@ -20,8 +21,8 @@
 /* The server refuses label values longer than this; no other string needs more. */
 #define SP_PPROF_STRING_MAX 2048U
 #define SP_PPROF_COMMENTS_MAX 64U
-#define SP_VARINT_MAX 10U   /* bytes of the longest number */
-#define SP_SAMPLE_TAG 0x12U /* field 2, with a length */
+#define SP_VARINT_MAX 10U /* bytes of the longest number */
+#define SP_SAMPLE_FIELD 2U
 
 static const char *const label_key[] = {
 #define SP_NAME_(name) #name,
@@ -46,20 +47,13 @@ struct list {
 	size_t cap;
 };
 
-/* The bytes that are final already. */
-struct out {
-	uint8_t *data; /* malloc'ed */
-	size_t len;
-	size_t cap;
-};
-
 struct sp_pprof {
 	struct sp_pprof_limits limits;
 	struct sp_pprof_times times;
 	struct sp_strtab strings;
 	struct sp_pool pool;
 	struct list mappings, locations, functions;
-	struct out out; /* the types of the values, then samples */
+	struct sp_packed out; /* the types of the values, then samples */
 	uint32_t samples;
 	struct sp_hash_index by_function; /* names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
@@ -69,26 +63,10 @@ struct sp_pprof {
 	size_t bytes;
 };
 
-/* Bytes of a field of n bytes whose number is below 16. */
-static size_t framed(size_t n)
-{
-	size_t digits = 1;
-
-	for (size_t v = n; v >= 128; v >>= 7)
-		digits++;
-	return 1 + digits + n;
-}
-
-/* Makes room for n more bytes. */
-static bool reserve(struct out *out, size_t n)
-{
-	return SP_GROW(out->data, out->cap, out->len + n, SIZE_MAX);
-}
-
 /* Appends the fields that are set: packed messages of one type, one after the other, are one message. */
-static int put_part(struct out *out, const pb_profile *part)
+static int put_part(struct sp_packed *out, const pb_profile *part)
 {
-	if (!reserve(out, spanprof__pprof__profile__get_packed_size(part)))
+	if (!sp_packed_reserve(out, spanprof__pprof__profile__get_packed_size(part)))
 		return -ENOMEM;
 	out->len += spanprof__pprof__profile__pack(part, out->data + out->len);
 	return 0;
@@ -98,25 +76,21 @@ static int put_part(struct out *out, const pb_profile *part)
  * The length comes before the sample and is known only after it, so room for two digits is left.
  * Two digits are right for 128 bytes to 16 KiB.
  */
-static int put_sample(struct out *out, const pb_sample *sample)
+static int put_sample(struct sp_packed *out, const pb_sample *sample)
 {
 	/* Every number at its longest: locations, values, three tags and lengths, and of each label
 	 * key and text with their tags, its own tag and its length. */
 	size_t most = sample->n_location_id + sample->n_value + 6 + sample->n_label * 6;
-	size_t len, digits;
-	uint8_t *at;
+	size_t len, head;
 
-	if (!reserve(out, most * SP_VARINT_MAX))
+	if (!sp_packed_reserve(out, most * SP_VARINT_MAX))
 		return -ENOMEM;
-	at = out->data + out->len;
-	len = spanprof__pprof__sample__pack(sample, at + 3);
-	digits = framed(len) - len - 1;
-	if (digits != 2)
-		memmove(at + 1 + digits, at + 3, len);
-	*at++ = SP_SAMPLE_TAG;
-	for (size_t v = len; digits-- != 0; v >>= 7)
-		*at++ = (uint8_t)((v & 127) | (digits != 0 ? 128 : 0));
-	out->len += framed(len);
+	len = spanprof__pprof__sample__pack(sample, out->data + out->len + 3);
+	head = sp_packed_framed(len) - len;
+	if (head != 3)
+		memmove(out->data + out->len + head, out->data + out->len + 3, len);
+	sp_packed_head(out, SP_SAMPLE_FIELD, len);
+	out->len += len;
 	return 0;
 }
 
@@ -138,7 +112,7 @@ static int put_string(struct sp_pprof *p, const char *s, size_t len, int64_t *id
 	if (sp_strtab_put(&p->strings, clean, n, &at) != 0)
 		return -ENOMEM;
 	if (p->strings.n != before)
-		p->bytes += framed(n);
+		p->bytes += sp_packed_framed(n);
 	*id = at;
 	return 0;
 }
@@ -153,7 +127,7 @@ static int put_type(struct sp_pprof *p, unsigned i, const char *type, const char
 	spanprof__pprof__value_type__init(&p->type[i]);
 	if (put_text(p, type, &p->type[i].type) != 0 || put_text(p, unit, &p->type[i].unit) != 0)
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
+	p->bytes += sp_packed_framed(spanprof__pprof__value_type__get_packed_size(&p->type[i]));
 	return 0;
 }
 
@@ -185,8 +159,7 @@ static int put_keys(struct sp_pprof *p)
 	return err;
 }
 
-struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
-			      const struct sp_pprof_times *times)
+void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times)
 {
 	struct sp_pprof *p = calloc(1, sizeof(*p));
 	pb_profile head = SPANPROF__PPROF__PROFILE__INIT;
@@ -207,8 +180,10 @@ struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
 	return p;
 }
 
-void sp_pprof_free(struct sp_pprof *p)
+void sp_pprof_free(void *profile)
 {
+	struct sp_pprof *p = profile;
+
 	if (p == NULL)
 		return;
 	free(p->out.data);
@@ -221,8 +196,10 @@ void sp_pprof_free(struct sp_pprof *p)
 	free(p);
 }
 
-int sp_pprof_comment(struct sp_pprof *p, const char *text)
+int sp_pprof_comment(void *profile, const char *text)
 {
+	struct sp_pprof *p = profile;
+
 	if (p->comments == SP_PPROF_COMMENTS_MAX)
 		return 0;
 	if (put_text(p, text, &p->comment[p->comments]) != 0)
@@ -232,8 +209,9 @@ int sp_pprof_comment(struct sp_pprof *p, const char *text)
 	return 0;
 }
 
-int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id)
+int sp_pprof_mapping(void *profile, const struct sp_pprof_mapping *m, uint64_t *id)
 {
+	struct sp_pprof *p = profile;
 	pb_mapping *pb = sp_pool_get(&p->pool, sizeof(*pb));
 
 	if (pb == NULL)
@@ -254,7 +232,7 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	if (put_text(p, m->file, &pb->filename) != 0 ||
 	    put_text(p, m->build_id, &pb->build_id) != 0 || append(&p->mappings, pb) != 0)
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__mapping__get_packed_size(pb));
+	p->bytes += sp_packed_framed(spanprof__pprof__mapping__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
@@ -275,9 +253,10 @@ static bool find_function(const struct sp_pprof *p, uint32_t hash, const pb_func
 	return false;
 }
 
-int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
-		      const char *file, uint64_t *id)
+int sp_pprof_function(void *profile, const char *name, const char *system_name, const char *file,
+		      uint64_t *id)
 {
+	struct sp_pprof *p = profile;
 	pb_function key = SPANPROF__PPROF__FUNCTION__INIT;
 	pb_function *pb;
 	uint32_t hash;
@@ -298,7 +277,7 @@ int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_n
 	if (append(&p->functions, pb) != 0 ||
 	    !sp_hash_index_put(&p->by_function, hash, p->functions.n - 1))
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__function__get_packed_size(pb));
+	p->bytes += sp_packed_framed(spanprof__pprof__function__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
@@ -310,9 +289,10 @@ static void fill_line(pb_line *pb, const struct sp_pprof_line *line)
 	pb->line = line->line;
 }
 
-int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
+int sp_pprof_location(void *profile, uint64_t mapping, uint64_t address,
 		      const struct sp_pprof_line *line, size_t lines, uint64_t *id)
 {
+	struct sp_pprof *p = profile;
 	pb_location *pb = sp_pool_get(&p->pool, sizeof(*pb));
 	pb_line **pointer = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(pb_line *)) : NULL;
 	pb_line *body = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(*body)) : NULL;
@@ -331,7 +311,7 @@ int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 	pb->line = pointer;
 	if (append(&p->locations, pb) != 0)
 		return -ENOMEM;
-	p->bytes += framed(spanprof__pprof__location__get_packed_size(pb));
+	p->bytes += sp_packed_framed(spanprof__pprof__location__get_packed_size(pb));
 	*id = pb->id;
 	return 0;
 }
@@ -367,8 +347,9 @@ static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_s
 	return err;
 }
 
-int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
+int sp_pprof_sample(void *profile, const struct sp_pprof_sample *s)
 {
+	struct sp_pprof *p = profile;
 	int64_t value[] = {s->count, s->ns};
 	pb_label label[SP_PPROF_LABELS];
 	pb_label *labels[SP_PPROF_LABELS];
@@ -389,30 +370,41 @@ int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
 	return p->samples > p->limits.samples || p->bytes > p->limits.bytes ? -E2BIG : 0;
 }
 
-void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark)
+void sp_pprof_mark(const void *profile, struct sp_pprof_mark *mark)
 {
-	*mark = (struct sp_pprof_mark){p->mappings.n, p->functions.n, p->locations.n, p->samples,
-				       p->strings.n,  p->out.len,     p->bytes};
+	const struct sp_pprof *p = profile;
+
+	*mark = (struct sp_pprof_mark){
+		.samples = p->samples,
+		.rows = {p->mappings.n, p->functions.n, p->locations.n, p->strings.n},
+		.packed = p->out.len,
+		.bytes = p->bytes,
+	};
 }
 
-void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark)
+void sp_pprof_rewind(void *profile, const struct sp_pprof_mark *mark)
 {
-	p->mappings.n = mark->mappings;
-	p->functions.n = mark->functions;
-	p->locations.n = mark->locations;
+	struct sp_pprof *p = profile;
+
+	p->mappings.n = mark->rows[0];
+	p->functions.n = mark->rows[1];
+	p->locations.n = mark->rows[2];
 	p->samples = mark->samples;
 	p->out.len = mark->packed;
-	sp_strtab_cut(&p->strings, mark->strings);
+	sp_strtab_cut(&p->strings, mark->rows[3]);
 	p->bytes = mark->bytes;
 }
 
-uint32_t sp_pprof_samples(const struct sp_pprof *p)
+uint32_t sp_pprof_samples(const void *profile)
 {
+	const struct sp_pprof *p = profile;
+
 	return p->samples;
 }
 
-int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
+int sp_pprof_pack(void *profile, struct sp_bytes *out)
 {
+	struct sp_pprof *p = profile;
 	pb_profile pb = SPANPROF__PPROF__PROFILE__INIT;
 	char **strings = calloc(p->strings.n, sizeof(*strings));
 	int err;
@@ -441,9 +433,24 @@ int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
 	if (err != 0)
 		return err;
 	*out = (struct sp_bytes){p->out.data, p->out.len};
-	p->out = (struct out){NULL, 0, 0};
+	p->out = (struct sp_packed){NULL, 0, 0};
 	return 0;
 }
+
+const struct sp_profile_writer sp_pprof_writer = {
+	.begin = sp_pprof_new,
+	.free = sp_pprof_free,
+	.comment = sp_pprof_comment,
+	.mapping = sp_pprof_mapping,
+	.function = sp_pprof_function,
+	.location = sp_pprof_location,
+	.sample = sp_pprof_sample,
+	.mark = sp_pprof_mark,
+	.rewind = sp_pprof_rewind,
+	.samples = sp_pprof_samples,
+	.pack = sp_pprof_pack,
+	.program_first = true,
+};
 
 int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
 		     const struct sp_bytes *profile, struct sp_bytes *out)

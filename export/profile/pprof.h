@@ -52,6 +52,7 @@ struct sp_pprof_times {
 	int64_t time_ns;     /* since the epoch, begin of the interval */
 	int64_t duration_ns; /* of the interval */
 	enum sp_profile_type type;
+	const struct sp_bytes *resource; /* of a profile in OTLP alone (otlp.h) */
 };
 
 struct sp_pprof_mapping {
@@ -94,40 +95,65 @@ struct sp_pprof_sample {
 #undef SP_MEMBER_
 };
 
+#define SP_PROFILE_TABLES 7U
+
 /* A point to go back to. */
 struct sp_pprof_mark {
-	uint32_t mappings, functions, locations, samples, strings;
+	uint32_t samples;
+	uint32_t rows[SP_PROFILE_TABLES]; /* of each table that the format has */
 	size_t packed, bytes;
 };
 
-struct sp_pprof;
+/*
+ * Who writes what the walk over an interval finds (encode.c), in one format: as the functions below, which are those
+ * of pprof.
+ */
+struct sp_profile_writer {
+	void *(*begin)(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times);
+	void (*free)(void *profile);
+	int (*comment)(void *profile, const char *text);
+	int (*mapping)(void *profile, const struct sp_pprof_mapping *m, uint64_t *id);
+	int (*function)(void *profile, const char *name, const char *system_name, const char *file,
+			uint64_t *id);
+	int (*location)(void *profile, uint64_t mapping, uint64_t address,
+			const struct sp_pprof_line *line, size_t lines, uint64_t *id);
+	int (*sample)(void *profile, const struct sp_pprof_sample *s);
+	void (*mark)(const void *profile, struct sp_pprof_mark *mark);
+	void (*rewind)(void *profile, const struct sp_pprof_mark *mark);
+	uint32_t (*samples)(const void *profile);
+	int (*pack)(void *profile, struct sp_bytes *out);
+	bool program_first; /* readers take the first mapping for the program */
+};
+
+extern const struct sp_profile_writer sp_pprof_writer;
+
+struct sp_pprof; /* the profile of the functions below */
 
 /* NULL when out of memory. Comments are added first, then mappings and so on in any order. */
-struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
-			      const struct sp_pprof_times *times);
-void sp_pprof_free(struct sp_pprof *p);
+void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times);
+void sp_pprof_free(void *profile);
 
 /* These return 0 or -ENOMEM, and ids from 1. Equal functions get equal ids; the caller asks only
  * once for each mapping and location. Strings are cleaned and cut. */
-int sp_pprof_comment(struct sp_pprof *p, const char *text);
-int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id);
-int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
-		      const char *file, uint64_t *id);
-int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
+int sp_pprof_comment(void *profile, const char *text);
+int sp_pprof_mapping(void *profile, const struct sp_pprof_mapping *m, uint64_t *id);
+int sp_pprof_function(void *profile, const char *name, const char *system_name, const char *file,
+		      uint64_t *id);
+int sp_pprof_location(void *profile, uint64_t mapping, uint64_t address,
 		      const struct sp_pprof_line *line, size_t lines, uint64_t *id);
 
 /* As above, and -E2BIG when the profile with this sample would exceed a limit. */
-int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s);
+int sp_pprof_sample(void *profile, const struct sp_pprof_sample *s);
 
 /* Mark a state, and undo everything since; after a rewind the profile may only be packed. */
-void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark);
-void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark);
+void sp_pprof_mark(const void *profile, struct sp_pprof_mark *mark);
+void sp_pprof_rewind(void *profile, const struct sp_pprof_mark *mark);
 
-uint32_t sp_pprof_samples(const struct sp_pprof *p);
+uint32_t sp_pprof_samples(const void *profile);
 
 /* The profile as protobuf, once: afterwards it may only be freed. Equal calls give equal bytes. 0 or
  * -ENOMEM. */
-int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out);
+int sp_pprof_pack(void *profile, struct sp_bytes *out);
 
 struct sp_label {
 	const char *name;

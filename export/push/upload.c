@@ -107,7 +107,12 @@ static int encode_again(void *arg, struct sp_origin *origin, const struct sp_mes
 			const struct sp_part *part, struct sp_message *out)
 {
 	const struct sp_pprof_limits limits = {part->most, SP_ENCODE_BYTES};
-	const struct sp_encode_range range = {of->interval, of->type, part->first, part->end};
+	const struct sp_encode_range range = {
+		.interval = of->interval,
+		.type = of->type,
+		.from = part->first,
+		.end = part->end,
+	};
 	struct sp_encoded encoded;
 	bool had = sp_turn_set(false);
 	int err = sp_encode(&range, &limits, &encoded);

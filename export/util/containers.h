@@ -140,7 +140,7 @@ void sp_strtab_fini(struct sp_strtab *t);
 /* The id of a text, if it is there. */
 bool sp_strtab_find(const struct sp_strtab *t, const char *s, size_t len, uint32_t *id);
 
-/* The id of a text that must hold no NUL. 0 or -ENOMEM. */
+/* The id of a text, which must hold no NUL if it is read as one. 0 or -ENOMEM. */
 int sp_strtab_put(struct sp_strtab *t, const char *s, size_t len, uint32_t *id);
 
 /* Forgets every id >= n. Only allowed if nothing is added afterwards. */

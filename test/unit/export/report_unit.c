@@ -97,8 +97,10 @@ static struct sp_bytes profile_of(enum sp_profile_type type, const struct report
 				  size_t n, int64_t time_s)
 {
 	static const struct sp_pprof_limits limits = {1000, 8 << 20};
-	const struct sp_pprof_times times = {10000000, time_s != 0 ? time_s * 1000000000 : 1,
-					     time_s != 0 ? 10000000000 : 1, type};
+	const struct sp_pprof_times times = {.period_ns = 10000000,
+					     .time_ns = time_s != 0 ? time_s * 1000000000 : 1,
+					     .duration_ns = time_s != 0 ? 10000000000 : 1,
+					     .type = type};
 	struct sp_pprof *p = sp_pprof_new(&limits, &times);
 	struct sp_bytes b;
 

@@ -78,7 +78,8 @@ static void collect(void)
 /* Records from..end-1. */
 static void encode_part(uint32_t from, uint32_t end)
 {
-	struct sp_encode_range range = {interval, SP_PROFILE_CPU, from, end};
+	struct sp_encode_range range = {
+		.interval = interval, .type = SP_PROFILE_CPU, .from = from, .end = end};
 	struct sp_encoded encoded;
 
 	while (range.from < range.end && sp_encode(&range, &limits, &encoded) == 0) {
@@ -469,7 +470,7 @@ Test(encode, gives_up_the_oldest_intervals_where_they_need_too_much_memory, .tim
 		cr_expect_leq(store.bytes, SP_INTERVALS_BYTES);
 	}
 	interval = NULL;
-	range = (struct sp_encode_range){kept[0], SP_PROFILE_CPU, 0, 10};
+	range = (struct sp_encode_range){.interval = kept[0], .type = SP_PROFILE_CPU, .end = 10};
 	cr_expect_eq(sp_encode(&range, &limits, &encoded), -ESTALE);
 	range.interval = kept[39];
 	cr_expect_eq(sp_encode(&range, &limits, &encoded), 0);

@@ -11,8 +11,8 @@
 #include "push.pb-c.h"
 
 static const struct sp_pprof_limits roomy = {1000, 1 << 20};
-static const struct sp_pprof_times times = {10000000, 1700000000123456789, 15000000000,
-					    SP_PROFILE_CPU};
+static const struct sp_pprof_times times = {
+	.period_ns = 10000000, .time_ns = 1700000000123456789, .duration_ns = 15000000000};
 
 static uint64_t location(struct sp_pprof *p, const char *function)
 {
