@@ -138,6 +138,36 @@ int sp_headers_parse(const char *json, void (*each)(void *arg, const char *heade
 	return 0;
 }
 
+int sp_headers_parse_list(const char *list, void (*each)(void *arg, const char *header), void *arg,
+			  unsigned *refused)
+{
+	struct sp_text_pair pair;
+
+	*refused = 0;
+	while (sp_text_next_pair(&list, &pair)) {
+		char header[SP_HEADER_MAX];
+		size_t name = 0;
+		size_t end = 0;
+
+		if (pair.separator == '=' && pair.key_len + pair.value_len + 3 < sizeof(header)) {
+			name = sp_text_unescape(header, pair.key, pair.key_len);
+			header[name] = '\0';
+			/* libcurl sends a header without value only when it is written with ';'. */
+			end = name + 1 +
+			      sp_text_unescape(header + name + 1, pair.value, pair.value_len);
+			header[end] = '\0';
+		}
+		if (end == 0 || !name_ok(header) || strlen(header) != name ||
+		    strlen(header + name + 1) != end - name - 1 || !value_ok(header + name + 1)) {
+			(*refused)++;
+			continue;
+		}
+		header[name] = end == name + 1 ? ';' : ':';
+		each(arg, header);
+	}
+	return 0;
+}
+
 static const char pem_begin[] = "-----BEGIN ";
 
 static void wipe_text(struct sp_tls_text *text)
@@ -317,8 +347,11 @@ void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, co
 			sp_config_copy_name(SP_VAR_HTTP_HEADERS_FILE, SP_VAR_HTTP_HEADERS);
 		char text[160];
 
+		bool is_list = strncmp(name, SP_OTLP_PREFIX, strlen(SP_OTLP_PREFIX)) == 0;
+
 		text[0] = '\0';
-		if (sp_headers_parse(c->headers.latest, each, arg, &refused) != 0)
+		if ((is_list ? sp_headers_parse_list : sp_headers_parse)(c->headers.latest, each,
+									 arg, &refused) != 0)
 			(void)snprintf(text, sizeof(text),
 				       "%s is not a JSON object of strings: none of the headers is "
 				       "sent",

@@ -36,6 +36,10 @@ int sp_secret_read(struct sp_secret *s, const char **why);
 int sp_headers_parse(const char *json, void (*each)(void *arg, const char *header), void *arg,
 		     unsigned *refused);
 
+/* The same of OpenTelemetry's list, k=v,k=v with percent-encoding. Always 0. */
+int sp_headers_parse_list(const char *list, void (*each)(void *arg, const char *header), void *arg,
+			  unsigned *refused);
+
 #define SP_TLS_FILE_MAX ((size_t)1 << 20) /* all authorities of a distribution take a fifth of it */
 
 struct sp_tls_text {

@@ -77,8 +77,9 @@ static void make_name(const struct sp_file_sink *f, const struct sp_file_sink_it
 
 	if (gmtime_r(&t, &tm) != NULL)
 		(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%08" PRIx32 "-%06" PRIu32 "%s.pb.gz",
-		       f->service, f->ops->pid, stamp, f->token, f->seq, item->suffix);
+	(void)snprintf(out, cap, "spanprof-%s-%" PRIu32 "-%s-%08" PRIx32 "-%06" PRIu32 "%s.%s",
+		       f->service, f->ops->pid, stamp, f->token, f->seq, item->suffix,
+		       f->ops->config->output_format == SP_FORMAT_OTLP ? "otlp.gz" : "pb.gz");
 }
 
 /*

@@ -25,6 +25,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "export/profile/otlp.h"
 #include "export/push/credentials.h"
 #include "export/push/libcurl.h"
 #include "export/util/clock.h"
@@ -179,6 +180,7 @@ struct sp_http {
 
 #define PATH_PUSH "/push.v1.PusherService/Push"
 #define PATH_INGEST "/ingest"
+#define PATH_OTLP "/v1development/profiles"
 
 /*
  * The library is loaded at run time, so it may know options that the headers do not, and the other way
@@ -228,6 +230,10 @@ static void add_headers(struct sp_http *h, struct transfer *t)
 		add_header(t, "Content-Type: application/proto");
 		add_header(t, "Content-Encoding: gzip");
 		add_header(t, "Connect-Protocol-Version: 1");
+	} else if (h->config->protocol == SP_PROTOCOL_OTLP) {
+		add_header(t, "Content-Type: application/x-protobuf");
+		if (h->config->compression == SP_COMPRESSION_GZIP)
+			add_header(t, "Content-Encoding: gzip");
 	} else {
 		/*
 		 * /ingest does not support Content-Encoding, but recognises a compressed profile.
@@ -354,12 +360,23 @@ static void set_request(const struct sp_http *h, CURL *c, struct transfer *t)
 	curl_easy_setopt(c, CURLOPT_PASSWORD, sp_credentials_password(&h->credentials));
 }
 
+/* What follows the address, which has lost the slashes at its end. */
+static const char *path_of(const struct sp_config *config)
+{
+	size_t len = strlen(config->server_address);
+
+	if (config->server_path)
+		return config->server_address[len - 1] == '/' ? "/" : "";
+	if (config->protocol == SP_PROTOCOL_OTLP)
+		return PATH_OTLP;
+	return config->protocol == SP_PROTOCOL_PUSH ? PATH_PUSH : PATH_INGEST;
+}
+
 /* Sets all of the request. False when that cannot be, see refused. */
 static bool set_all(struct sp_http *h, struct transfer *t, const struct sp_message *message)
 {
 	add_headers(h, t);
-	if (asprintf(&t->url, "%s%s%s", h->address.base,
-		     h->config->protocol == SP_PROTOCOL_PUSH ? PATH_PUSH : PATH_INGEST,
+	if (asprintf(&t->url, "%s%s%s", h->address.base, path_of(h->config),
 		     message->query != NULL ? message->query : "") < 0)
 		t->url = NULL;
 	if (t->url == NULL || t->nomem)
@@ -515,6 +532,24 @@ static bool is_no_http(CURLcode rc)
 	return rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_WEIRD_SERVER_REPLY;
 }
 
+/* What OTLP says of a request, and of what is wrong with it, is in protobuf, if it is not a proxy that says so. */
+static void read_otlp(struct transfer *t)
+{
+	struct sp_reply *reply = &t->reply;
+	bool is_good = reply->status < 300;
+	char text[SP_REPLY_BODY];
+	char *type = NULL;
+
+	reply->is_otlp = true;
+	curl_easy_getinfo(t->easy, CURLINFO_CONTENT_TYPE, &type);
+	if ((type == NULL || strstr(type, "protobuf") == NULL) && !is_good)
+		return;
+	if (!sp_otlp_answer(reply->text, reply->text_len, is_good, &reply->rejected, text,
+			    sizeof(text)))
+		text[0] = '\0';
+	say(reply, text);
+}
+
 /* After the transfer ended with rc: makes t->reply of what was kept. */
 static void read_answer(const struct sp_http *h, struct transfer *t, CURLcode rc)
 {
@@ -547,6 +582,8 @@ static void read_answer(const struct sp_http *h, struct transfer *t, CURLcode rc
 			       : retry_after > 86400 ? 86400
 						     : (uint32_t)retry_after;
 	read_date(t);
+	if (h->config->protocol == SP_PROTOCOL_OTLP)
+		read_otlp(t);
 	/* A server or a proxy may quote the request. */
 	reply->text_len = sp_redact_bytes(reply->text, reply->text_len);
 	if (status >= 300 && status < 400)

@@ -660,6 +660,9 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 	backoff_note(&p->backoff, b->era, sp_reply_good(&p->reply));
 	if (!sp_reply_good(&p->reply))
 		return failed(p, b, &p->reply);
+	if (p->reply.is_otlp && p->reply.text_len != 0)
+		sp_export_log_limited(p->ops, site_of(&p->news, &p->reply), now(p),
+				      "the server says: %.200s", p->reply.text);
 	p->taken_ns = now(p);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
 	ops->counter_add(ops->arg, is_of_waits(b) ? SP_COUNT_WAITS_SENT : SP_COUNT_SAMPLES_SENT,

@@ -31,6 +31,7 @@ struct sp_file_sink;
 struct sp_origin {
 	const struct sp_core_ops *ops;
 	struct sp_series series;
+	struct sp_bytes resource; /* the same in OTLP; NULL = it is not wanted */
 	struct sp_losses losses;
 	struct sp_file_sink *files; /* NULL = no folder */
 	uint32_t requests;          /* made so far */

@@ -14,7 +14,8 @@
 
 bool sp_reply_good(const struct sp_reply *r)
 {
-	return r->kind == SP_REPLY_STATUS && r->status >= 200 && r->status < 300;
+	return r->kind == SP_REPLY_STATUS && r->status >= 200 && r->status < 300 &&
+	       r->rejected <= 0;
 }
 
 bool sp_reply_unknown(const struct sp_reply *r)
@@ -70,6 +71,9 @@ bool sp_reply_limited(const struct sp_reply *r)
  */
 bool sp_reply_again(const struct sp_reply *r)
 {
+	/* OTLP/HTTP allows no other to be repeated. */
+	if (r->is_otlp && r->kind == SP_REPLY_STATUS)
+		return r->status == 429 || (r->status >= 502 && r->status <= 504);
 	switch (r->status) {
 	case 401:
 	case 403:
@@ -146,7 +150,9 @@ static void put_remedy(struct sp_text_out *out, const struct sp_reply *r)
 		break;
 	case 404:
 	case 405:
-		sp_text_out_put(out, "; check that %s is that of a Pyroscope server", address);
+		sp_text_out_put(out, "; check that %s is that of a %s", address,
+				r->is_otlp ? "server that takes profiles in OTLP"
+					   : "Pyroscope server");
 		break;
 	case 429:
 		sp_text_out_put(out, "; raise the server's limits, or lower SPANPROF_SAMPLE_RATE");

@@ -17,12 +17,14 @@ enum sp_reply_kind {
 
 struct sp_reply {
 	enum sp_reply_kind kind;
-	bool sent;                    /* all of the request was sent, and no answer denies it */
-	int status;                   /* HTTP */
-	uint32_t retry_after_s;       /* 0 = not given */
-	int64_t answered_ms;          /* when, since the epoch, by our clock */
-	bool has_skew;                /* the server sent its time */
-	int64_t skew_ms;              /* how much later it was there */
+	bool sent;              /* all of the request was sent, and no answer denies it */
+	int status;             /* HTTP */
+	uint32_t retry_after_s; /* 0 = not given */
+	int64_t answered_ms;    /* when, since the epoch, by our clock */
+	bool has_skew;          /* the server sent its time */
+	int64_t skew_ms;        /* how much later it was there */
+	bool is_otlp;           /* the rules of OTLP/HTTP are those of the server */
+	int64_t rejected;       /* profiles that it has not taken, though it took the request */
 	char text[SP_REPLY_BODY + 1]; /* begin of the body, or what went wrong */
 	size_t text_len;
 };

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "export/profile/gzip.h"
+#include "export/profile/otlp.h"
+#include "export/util/containers.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 
@@ -155,6 +157,106 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 	return 0;
 }
 
+/* Attributes of a resource, each key once. */
+struct resource {
+	struct sp_label *attribute;
+	size_t n, cap;
+	size_t fixed; /* so many of the first ones are not replaced */
+	struct sp_pool text;
+};
+
+/* The text clean and NUL-terminated, decoded first if it is encoded. NULL without memory. */
+static char *copy_text(struct resource *r, const char *text, size_t len, bool is_encoded)
+{
+	char *raw = sp_pool_get(&r->text, len + 1);
+	/* What is no character becomes one of three bytes. */
+	size_t most = 3 * len < SP_LABEL_VALUE_MAX ? 3 * len : SP_LABEL_VALUE_MAX;
+	char *clean = sp_pool_get(&r->text, most + 1);
+
+	if (raw == NULL || clean == NULL)
+		return NULL;
+	if (is_encoded)
+		len = sp_text_unescape(raw, text, len);
+	else
+		memcpy(raw, text, len);
+	clean[sp_text_clean(clean, most, raw, len)] = '\0';
+	return clean;
+}
+
+/* Of two with the same key the later one counts. */
+static int put_pair(struct resource *r, const struct sp_text_pair *p, bool is_encoded)
+{
+	char *key = copy_text(r, p->key, p->key_len, is_encoded);
+	char *value = copy_text(r, p->value, p->value_len, is_encoded);
+	size_t i = 0;
+
+	if (key == NULL || value == NULL)
+		return -ENOMEM;
+	if (key[0] == '\0' || value[0] == '\0')
+		return 0;
+	while (i < r->n && strcmp(r->attribute[i].name, key) != 0)
+		i++;
+	if (i < r->fixed)
+		return 0;
+	if (i == r->n && !SP_GROW(r->attribute, r->cap, ++r->n, SIZE_MAX))
+		return -ENOMEM;
+	r->attribute[i] = (struct sp_label){key, value};
+	return 0;
+}
+
+static int put_own(struct resource *r, const char *key, const char *value)
+{
+	const struct sp_text_pair p = {
+		.key = key, .key_len = strlen(key), .value = value, .value_len = strlen(value)};
+
+	return put_pair(r, &p, false);
+}
+
+static int put_list(struct resource *r, const char *list, bool is_encoded)
+{
+	struct sp_text_pair p;
+	int err = 0;
+
+	while (err == 0 && list != NULL && sp_text_next_pair(&list, &p))
+		if (p.value != NULL)
+			err = put_pair(r, &p, is_encoded);
+	return err;
+}
+
+int sp_resource_make(const struct sp_config *config, uint32_t pid, const char *version,
+		     struct sp_bytes *out)
+{
+	const char *service = config->service_name;
+	struct resource r = {0};
+	char number[16];
+	char host[256] = "";
+	int err;
+
+	(void)snprintf(number, sizeof(number), "%" PRIu32, pid);
+	if (service == NULL || service[0] == '\0')
+		service = SP_CONFIG_UNKNOWN_SERVICE;
+	err = put_own(&r, "service.name", service);
+	if (err == 0)
+		err = put_own(&r, "process.pid", number);
+	if (err == 0)
+		err = put_own(&r, "telemetry.distro.name", "spanprof");
+	if (err == 0)
+		err = put_own(&r, "telemetry.distro.version", version);
+	r.fixed = r.n;
+	/* A name that was cut may have no terminator. */
+	if (err == 0 && gethostname(host, sizeof(host) - 1) == 0)
+		err = put_own(&r, "host.name", host);
+	if (err == 0)
+		err = put_list(&r, config->resource_attributes, true);
+	if (err == 0)
+		err = put_list(&r, config->labels, false);
+	if (err == 0)
+		err = sp_otlp_resource(r.attribute, r.n, out);
+	free(r.attribute);
+	sp_pool_fini(&r.text);
+	return err;
+}
+
 void sp_series_fini(struct sp_series *s)
 {
 	free(s->text);
@@ -268,6 +370,16 @@ static int make_push(const struct sp_request *r, const struct sp_bytes *profile,
 	return err;
 }
 
+static int copy_bytes(const struct sp_bytes *from, struct sp_bytes *to)
+{
+	to->data = malloc(from->len + 1);
+	if (to->data == NULL)
+		return -ENOMEM;
+	memcpy(to->data, from->data, from->len);
+	to->len = from->len;
+	return 0;
+}
+
 int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 		    struct sp_message *out)
 {
@@ -279,6 +391,9 @@ int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 	out->until_ns = r->until_ns;
 	if (r->protocol == SP_PROTOCOL_PUSH)
 		return make_push(r, profile, out);
+	if (r->protocol == SP_PROTOCOL_OTLP)
+		return r->compression == SP_COMPRESSION_GZIP ? sp_gzip_pack(profile, &out->body)
+							     : copy_bytes(profile, &out->body);
 	err = sp_ingest_query(r, &out->query);
 	if (err == 0)
 		err = sp_gzip_pack(profile, &out->body);

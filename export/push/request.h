@@ -34,6 +34,13 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 		   sp_series_refused refused, void *arg);
 void sp_series_fini(struct sp_series *s);
 
+/*
+ * The same for OTLP: the service, the whole resource of the program, what SPANPROF_LABELS adds, host and process,
+ * packed. 0 or -ENOMEM; free out->data.
+ */
+int sp_resource_make(const struct sp_config *config, uint32_t pid, const char *version,
+		     struct sp_bytes *out);
+
 /* So many may be on their way to the server at a time. */
 #define SP_TRANSFERS 16U
 
@@ -53,6 +60,7 @@ struct sp_message {
 
 struct sp_request {
 	enum sp_protocol protocol;
+	enum sp_compression compression; /* of OTLP */
 	const struct sp_series *series;
 	enum sp_profile_type type; /* which gives the series its name */
 	const char *id;            /* for the server's log */

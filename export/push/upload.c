@@ -77,6 +77,7 @@ static int make(struct sp_origin *origin, const struct sp_encode_range *range,
 	char id[64];
 	const struct sp_request request = {
 		.protocol = c->protocol,
+		.compression = c->compression,
 		.series = &origin->series,
 		.type = range->type,
 		.id = id,
@@ -103,6 +104,22 @@ static void hold(struct sp_message *m, struct sp_interval *interval)
 	sp_interval_hold(interval);
 }
 
+/* Whether the server, or the folder, gets profiles in OTLP. */
+static bool to_server(const struct sp_config *c)
+{
+	return c->protocol == SP_PROTOCOL_OTLP;
+}
+
+static bool to_folder(const struct sp_config *c)
+{
+	return c->output_format == SP_FORMAT_OTLP;
+}
+
+static const struct sp_bytes *resource_of(const struct sp_origin *origin, bool is_otlp)
+{
+	return is_otlp ? &origin->resource : NULL;
+}
+
 static int encode_again(void *arg, struct sp_origin *origin, const struct sp_message *of,
 			const struct sp_part *part, struct sp_message *out)
 {
@@ -112,6 +129,7 @@ static int encode_again(void *arg, struct sp_origin *origin, const struct sp_mes
 		.type = of->type,
 		.from = part->first,
 		.end = part->end,
+		.resource = resource_of(origin, to_server(origin->ops->config)),
 	};
 	struct sp_encoded encoded;
 	bool had = sp_turn_set(false);
@@ -213,6 +231,9 @@ int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct s
 		if (origin->files == NULL)
 			return -ENOMEM;
 	}
+	if ((to_server(ops->config) || to_folder(ops->config)) &&
+	    sp_resource_make(ops->config, ops->pid, ops->version, &origin->resource) != 0)
+		return -ENOMEM;
 	if (u->push == NULL)
 		return 0;
 	return sp_series_init(&origin->series, ops->config, ops->pid, label_refused,
@@ -223,6 +244,7 @@ void sp_upload_forget(struct sp_origin *origin)
 {
 	sp_file_sink_free(origin->files);
 	sp_series_fini(&origin->series);
+	free(origin->resource.data);
 }
 
 static void count_unsent(const struct sp_core_ops *ops, enum sp_profile_type type, uint64_t samples)
@@ -299,30 +321,36 @@ static void count_file(struct sp_origin *origin, enum sp_profile_type type, uint
 		sp_losses_add(&origin->losses, ops, &loss);
 }
 
+/* Where profiles of a range go. */
+enum { TO_FOLDER = 1, TO_SERVER = 2 };
+
 static void put_profile(struct sp_upload *u, struct sp_origin *origin,
 			const struct sp_encode_range *range, struct sp_interval *interval,
-			const struct sp_encoded *encoded)
+			const struct sp_encoded *encoded, int where)
 {
 	const struct sp_core_ops *ops = origin->ops;
+	bool counts = u->push == NULL || (where & TO_SERVER) != 0;
 
-	ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, encoded->others);
+	if (counts)
+		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, encoded->others);
 	if (!ops->may_open(ops->arg)) {
-		count_unsent(ops, range->type, encoded->samples);
+		if (counts)
+			count_unsent(ops, range->type, encoded->samples);
 		return;
 	}
-	if (origin->files != NULL) {
+	if ((where & TO_FOLDER) != 0) {
 		int err = write_file(origin, range, encoded);
 
 		if (u->push == NULL)
 			count_file(origin, range->type, encoded->samples, err);
 	}
-	if (u->push != NULL)
+	if ((where & TO_SERVER) != 0)
 		queue(u, origin, range, interval, encoded);
 }
 
 /* Without memory for a profile all that is left is lost, so that nothing is counted twice. */
 static void put_type(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval,
-		     struct sp_encode_range *range)
+		     struct sp_encode_range *range, int where)
 {
 	const struct sp_core_ops *ops = origin->ops;
 	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
@@ -335,16 +363,35 @@ static void put_type(struct sp_upload *u, struct sp_origin *origin, struct sp_in
 		err = sp_encode(range, &limits, &encoded);
 		(void)sp_turn_set(had);
 		if (err == 0)
-			put_profile(u, origin, range, interval, &encoded);
+			put_profile(u, origin, range, interval, &encoded, where);
 		free(encoded.bytes.data);
 		if (err == 0)
 			range->from = encoded.end;
 	} while (err == 0 && range->from < range->end);
 	if (err != 0 && err != -ENOENT) {
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-		count_unsent(ops, range->type, sp_encode_samples(range));
+		if (u->push == NULL || (where & TO_SERVER) != 0)
+			count_unsent(ops, range->type, sp_encode_samples(range));
 	}
 	range->from = range->end;
+}
+
+/* What counts as sent is what goes to the server, where there is one; a folder beside it may want another format. */
+static void put_range(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval,
+		      struct sp_encode_range *range)
+{
+	const struct sp_config *c = origin->ops->config;
+	bool apart = origin->files != NULL && u->push != NULL && to_folder(c) != to_server(c);
+	struct sp_encode_range copy = *range;
+
+	if (apart) {
+		copy.resource = resource_of(origin, to_folder(c));
+		put_type(u, origin, interval, &copy, TO_FOLDER);
+	}
+	range->resource = resource_of(origin, u->push != NULL ? to_server(c) : to_folder(c));
+	put_type(u, origin, interval, range,
+		 (u->push != NULL ? TO_SERVER : 0) |
+			 (origin->files != NULL && !apart ? TO_FOLDER : 0));
 }
 
 void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval)
@@ -360,7 +407,7 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_inte
 	if (c->off_cpu)
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_OFF_CPU);
 	for (unsigned i = 0; i < u->lefts; i++)
-		put_type(u, origin, interval, &u->left[i]);
+		put_range(u, origin, interval, &u->left[i]);
 	u->lefts = 0;
 }
 

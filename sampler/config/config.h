@@ -26,7 +26,10 @@ enum sp_attributes_mode { SP_ATTRIBUTES_ALWAYS, SP_ATTRIBUTES_WITH_SAMPLES, SP_A
 /* Who walks stacks: the handler with the exporter's help, the handler, or the exporter. */
 enum sp_unwind_mode { SP_UNWIND_AUTO, SP_UNWIND_CFI, SP_UNWIND_SNAPSHOT };
 enum sp_symbolize_mode { SP_SYMBOLIZE_FULL, SP_SYMBOLIZE_NAMES, SP_SYMBOLIZE_OFF };
-enum sp_protocol { SP_PROTOCOL_PUSH, SP_PROTOCOL_INGEST };
+enum sp_protocol { SP_PROTOCOL_PUSH, SP_PROTOCOL_INGEST, SP_PROTOCOL_OTLP };
+enum sp_otlp_protocol { SP_OTLP_HTTP_PROTOBUF };
+enum sp_compression { SP_COMPRESSION_GZIP, SP_COMPRESSION_NONE };
+enum sp_format { SP_FORMAT_PPROF, SP_FORMAT_OTLP };
 
 #define SP_RESOURCE_LABELS_MAX 17U
 
@@ -50,6 +53,9 @@ struct sp_config {
 	uint32_t push_queue_capacity;
 	uint32_t push_max_tries; /* 0 = no limit */
 	enum sp_protocol protocol;
+	enum sp_otlp_protocol otlp_protocol; /* there is but one */
+	enum sp_compression compression;     /* of pushes in OTLP */
+	enum sp_format output_format;
 	uint32_t max_span_names;
 	uint32_t max_span_age_ms;
 	uint32_t stack_depth; /* 1..SP_FRAMES_MAX */
@@ -75,6 +81,7 @@ struct sp_config {
 	const char *output_dir;         /* absolute */
 	const char *exporter;           /* absolute; NULL = beside our own object */
 	const char *server_address;     /* http://, https:// or unix:///; NULL = do not push */
+	bool server_path;               /* the address has the path already */
 	const char *service_name;       /* never NULL: at last "unknown_service:<program>" */
 	const char *service_namespace;  /* from OTEL_RESOURCE_ATTRIBUTES, decoded */
 	bool add_profile_url;           /* false: profile_url is NULL */

@@ -425,6 +425,22 @@ static int parse_duration(const struct sp_config_var *var, const char *text,
 	return -EINVAL;
 }
 
+/* As OTel's exporters read it. */
+static int parse_ms(const struct sp_config_var *var, const char *text, struct sp_config_value *v)
+{
+	struct span t = trimmed(text);
+	uint64_t n;
+
+	if (!take_number(&t, &n) || t.len != 0 || (n != 0 && n < var->min) || n > var->max) {
+		sp_fmt_snprintf(v->why, sizeof(v->why),
+				"is not a number of milliseconds from %u to %u", var->min,
+				var->max);
+		return -EINVAL;
+	}
+	v->number = n != 0 ? (uint32_t)n : var->max;
+	return 0;
+}
+
 /* The time between two samples; the variable itself is their number per second. */
 static int parse_period(const struct sp_config_var *var, const char *text,
 			struct sp_config_value *v)
@@ -553,6 +569,8 @@ int sp_config_parse_value(const struct sp_config_var *var, enum sp_config_form f
 {
 	if (form == SP_FORM_PERIOD)
 		return parse_period(var, text, v);
+	if (form == SP_FORM_MS)
+		return parse_ms(var, text, v);
 	if (form != SP_FORM_OWN)
 		return parse_bool(form, text, v);
 	switch (var->type) {

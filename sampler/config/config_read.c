@@ -178,12 +178,49 @@ void sp_config_capture(char *const *envp)
 }
 
 /* The value of one name of a variable; *text is "" unless it is SET. */
-static enum state value_of(enum sp_config_id id, unsigned source, const char **text)
+static enum state copied_value(enum sp_config_id id, unsigned source, const char **text)
 {
 	const struct copied *c = &copied[id][source];
 
 	*text = c->state == SET ? values + c->offset : "";
 	return (enum state)c->state;
+}
+
+#define OTLP_PROFILES_ENDPOINT 3U /* its place among the names of the address */
+
+static bool is_otlp_name(enum sp_config_id id, unsigned source)
+{
+	const char *name = sp_config_vars[id].source[source].name;
+
+	return name != NULL && has_prefix(name, SP_OTLP_PREFIX);
+}
+
+/*
+ * Whether profiles go out in OTLP. The general endpoint does not say so: it is where traces go in most programs, to
+ * collectors that need not know profiles.
+ */
+static bool wants_otlp(void)
+{
+	bool endpoint = false;
+	const char *text;
+
+	if (copied_value(SP_VAR_PROTOCOL, 0, &text) != UNSET)
+		return sp_config_is_word(text, "otlp");
+	for (unsigned source = 0; source < SP_CONFIG_SOURCES; source++) {
+		if (copied_value(SP_VAR_SERVER_ADDRESS, source, &text) == UNSET)
+			continue;
+		if (!is_otlp_name(SP_VAR_SERVER_ADDRESS, source))
+			return false;
+		endpoint = endpoint || source == OTLP_PROFILES_ENDPOINT;
+	}
+	return endpoint;
+}
+
+/* The same where it counts. */
+static enum state value_of(enum sp_config_id id, unsigned source, const char **text)
+{
+	*text = "";
+	return is_otlp_name(id, source) && !wants_otlp() ? UNSET : copied_value(id, source, text);
 }
 
 #define ENTRIES_MAX ((size_t)SP_VAR_N * SP_CONFIG_SOURCES + SP_ARRAY_LEN(for_libraries) + 3U)
@@ -218,7 +255,7 @@ char *const *sp_config_copy_environment(const char *service_name)
 		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
 			const char *text;
 
-			if (value_of((enum sp_config_id)id, i, &text) == SET)
+			if (copied_value((enum sp_config_id)id, i, &text) == SET)
 				add_entry(sp_config_vars[id].source[i].name, text);
 		}
 	}
@@ -232,10 +269,11 @@ char *const *sp_config_copy_environment(const char *service_name)
 const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other)
 {
 	const enum sp_config_id ids[] = {id, other};
+	const char *text;
 
 	for (size_t i = 0; i < 2; i++)
 		for (unsigned source = 0; source < SP_CONFIG_SOURCES; source++)
-			if (copied[ids[i]][source].state != UNSET)
+			if (value_of(ids[i], source, &text) != UNSET)
 				return sp_config_vars[ids[i]].source[source].name;
 	return sp_config_vars[other].source[0].name;
 }
@@ -389,6 +427,8 @@ static void write_field(struct sp_config *cfg, const struct sp_config_var *var,
 			       sizeof(enum sp_attributes_mode) == 4 &&
 			       sizeof(enum sp_active_span) == 4 && sizeof(enum sp_log_level) == 4 &&
 			       sizeof(enum sp_seccomp_mode) == 4 && sizeof(enum sp_protocol) == 4 &&
+			       sizeof(enum sp_otlp_protocol) == 4 &&
+			       sizeof(enum sp_compression) == 4 && sizeof(enum sp_format) == 4 &&
 			       sizeof(int) == 4,
 		       "every number but a bool is written as four bytes");
 	if (var->type == SP_TYPE_BOOL || var->type == SP_TYPE_SWITCH)
@@ -510,8 +550,14 @@ static void complete(struct sp_config *cfg)
 	if (cfg->span_name_scope == SP_SCOPE_AUTO)
 		cfg->span_name_scope =
 			cfg->span_id_scope == SP_SCOPE_ALL ? SP_SCOPE_ALL : SP_SCOPE_ROOT;
+	if (wants_otlp())
+		cfg->protocol = SP_PROTOCOL_OTLP;
+	cfg->server_path = cfg->server_address != NULL &&
+			   strcmp(sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS),
+				  SP_OTLP_PREFIX "PROFILES_ENDPOINT") == 0;
 	if (cfg->server_address == NULL && cfg->output_dir == NULL)
-		cfg->server_address = "http://localhost:4040";
+		cfg->server_address = cfg->protocol == SP_PROTOCOL_OTLP ? "http://localhost:4318"
+									: "http://localhost:4040";
 	if (cfg->profile_url == NULL && cfg->profile_base_url != NULL)
 		cfg->profile_url = SP_PROFILE_URL_DEFAULT;
 	if (cfg->baseline_url == NULL && cfg->profile_url != NULL &&

@@ -22,6 +22,24 @@ static const struct sp_config_choice sp_config_profile_choices[] = {
 static const struct sp_config_choice sp_config_protocol_choices[] = {
 	{"push", SP_PROTOCOL_PUSH},
 	{"ingest", SP_PROTOCOL_INGEST},
+	{"otlp", SP_PROTOCOL_OTLP},
+	{NULL, 0},
+};
+
+static const struct sp_config_choice sp_config_otlp_choices[] = {
+	{"http/protobuf", SP_OTLP_HTTP_PROTOBUF},
+	{NULL, 0},
+};
+
+static const struct sp_config_choice sp_config_compression_choices[] = {
+	{"gzip", SP_COMPRESSION_GZIP},
+	{"none", SP_COMPRESSION_NONE},
+	{NULL, 0},
+};
+
+static const struct sp_config_choice sp_config_format_choices[] = {
+	{"pprof", SP_FORMAT_PPROF},
+	{"otlp", SP_FORMAT_OTLP},
 	{NULL, 0},
 };
 

@@ -39,7 +39,11 @@ enum sp_config_form {
 	SP_FORM_PERIOD,    /* a duration: the time between two samples instead of the rate */
 	SP_FORM_ROOT_ONLY, /* a bool: true = root, false = all */
 	SP_FORM_ADD,       /* a bool: true = the default, false = none */
+	SP_FORM_MS,        /* a duration: milliseconds without a unit; 0 = as long as can be */
 };
+
+/* What begins so is meant for every signal's exporter, and counts only where profiles go out in OTLP. */
+#define SP_OTLP_PREFIX "OTEL_EXPORTER_OTLP_"
 
 struct sp_config_choice {
 	const char *word;
@@ -51,7 +55,7 @@ struct sp_config_source {
 	enum sp_config_form form;
 };
 
-#define SP_CONFIG_SOURCES 4U
+#define SP_CONFIG_SOURCES 5U
 
 struct sp_config_var {
 	struct sp_config_source source[SP_CONFIG_SOURCES]; /* highest rank first, own name first */
@@ -89,18 +93,41 @@ struct sp_config_var {
 	X(SERVER_ADDRESS, ADDRESS, server_address, \
 	  .source = {{"SPANPROF_SERVER_ADDRESS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_ADHOC_SERVER_ADDRESS", SP_FORM_OWN}, \
-		     {"PYROSCOPE_SERVER_ADDRESS", SP_FORM_OWN}}, \
-	  .words = "http://localhost:4040, or none if SPANPROF_OUTPUT_DIR is set", \
+		     {"PYROSCOPE_SERVER_ADDRESS", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROFILES_ENDPOINT", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "ENDPOINT", SP_FORM_OWN}}, \
+	  .words = "http://localhost:4040 (for OTLP http://localhost:4318), or none if " \
+		   "SPANPROF_OUTPUT_DIR is set", \
 	  .help = "The server that profiles are pushed to. `unix:///run/pyroscope.sock` " \
-		  "names a socket. Redirects are not followed.") \
+		  "names a socket. Redirects are not followed. " SP_OTLP_PREFIX "PROFILES_ENDPOINT " \
+		  "is taken as it is; to all others the path is added.") \
 	X(PROTOCOL, ENUM, protocol, \
 	  .source = {{"SPANPROF_PROTOCOL", SP_FORM_OWN}}, \
 	  .choices = sp_config_protocol_choices, .fallback = "push", \
-	  .help = "`push`: the current API, /push.v1.PusherService/Push. `ingest`: the " \
-		  "older /ingest, for servers and proxies that only know that.") \
+	  .help = "`push`: Pyroscope's current API, /push.v1.PusherService/Push. `ingest`: its " \
+		  "older /ingest, for servers and proxies that only know that. `otlp`: " \
+		  "OpenTelemetry's profiles (alpha) over HTTP, /v1development/profiles; the default " \
+		  "where " SP_OTLP_PREFIX "PROFILES_ENDPOINT is set and no address of Pyroscope. " \
+		  "Variables that begin with " SP_OTLP_PREFIX " count only then.") \
+	X(OTLP_PROTOCOL, ENUM, otlp_protocol, \
+	  .source = {{SP_OTLP_PREFIX "PROFILES_PROTOCOL", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROTOCOL", SP_FORM_OWN}}, \
+	  .choices = sp_config_otlp_choices, .fallback = "http/protobuf", \
+	  .help = "OTLP goes over HTTP as protobuf. Other values are told and ignored.") \
+	X(COMPRESSION, ENUM, compression, \
+	  .source = {{"SPANPROF_COMPRESSION", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROFILES_COMPRESSION", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "COMPRESSION", SP_FORM_OWN}}, \
+	  .choices = sp_config_compression_choices, .fallback = "gzip", \
+	  .help = "Of pushes in OTLP. All others are packed by gzip.") \
 	X(OUTPUT_DIR, PATH, output_dir, \
 	  .source = {{"SPANPROF_OUTPUT_DIR", SP_FORM_OWN}}, \
-	  .help = "Write pprof files into this directory.") \
+	  .help = "Write profiles into this directory.") \
+	X(OUTPUT_FORMAT, ENUM, output_format, \
+	  .source = {{"SPANPROF_OUTPUT_FORMAT", SP_FORM_OWN}}, \
+	  .choices = sp_config_format_choices, .fallback = "pprof", \
+	  .help = "What is written there: pprof, or OpenTelemetry's ProfilesData, both packed " \
+		  "by gzip.") \
 	X(SERVICE_NAME, TEXT, service_name, \
 	  .source = {{"SPANPROF_APPLICATION_NAME", SP_FORM_OWN}, \
 		     {"PYROSCOPE_APPLICATION_NAME", SP_FORM_OWN}, \
@@ -284,9 +311,11 @@ struct sp_config_var {
 		  "only SPANPROF_STATUS_FILE tells if the last push fails.") \
 	X(PUSH_TIMEOUT, DURATION, push_timeout_ms, \
 	  .source = {{"SPANPROF_PUSH_TIMEOUT", SP_FORM_OWN}, \
-		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}}, \
+		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROFILES_TIMEOUT", SP_FORM_MS}, \
+		     {SP_OTLP_PREFIX "TIMEOUT", SP_FORM_MS}}, \
 	  .min = 100, .max = 600000, .fallback = "10s", \
-	  .help = "The time that one push may take.") \
+	  .help = "The time that one push may take; in " SP_OTLP_PREFIX "TIMEOUT milliseconds.") \
 	X(PUSH_QUEUE_CAPACITY, INTEGER, push_queue_capacity, \
 	  .source = {{"SPANPROF_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}}, \
@@ -329,8 +358,10 @@ struct sp_config_var {
 	  .help = "File with the tenant id. It wins over the variable.") \
 	X(HTTP_HEADERS, HEADERS, http_headers, \
 	  .source = {{"SPANPROF_HTTP_HEADERS", SP_FORM_OWN}, \
-		     {"PYROSCOPE_HTTP_HEADERS", SP_FORM_OWN}}, \
-	  .help = "Additional request headers.") \
+		     {"PYROSCOPE_HTTP_HEADERS", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROFILES_HEADERS", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "HEADERS", SP_FORM_OWN}}, \
+	  .help = "Additional request headers. OpenTelemetry's form is k=v,k=v, percent-encoded.") \
 	X(HTTP_HEADERS_FILE, SECRET_FILE, http_headers_file, \
 	  .source = {{"SPANPROF_HTTP_HEADERS_FILE", SP_FORM_OWN}}, \
 	  .help = "File with the headers. It wins over the variable.") \
@@ -346,15 +377,21 @@ struct sp_config_var {
 	  .help = "Also hook SDK functions that the program gets by `dlsym`: Python's " \
 		  "ctypes, LuaJIT, cffi.") \
 	X(TLS_CA_FILE, PATH, tls_ca_file, \
-	  .source = {{"SPANPROF_TLS_CA_FILE", SP_FORM_OWN}, {"SSL_CERT_FILE", SP_FORM_OWN}}, \
+	  .source = {{"SPANPROF_TLS_CA_FILE", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROFILES_CERTIFICATE", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "CERTIFICATE", SP_FORM_OWN}, {"SSL_CERT_FILE", SP_FORM_OWN}}, \
 	  .words = "the system's", \
 	  .help = "Certificate authorities (PEM) that the server's certificate is " \
 		  "verified with.") \
 	X(TLS_CERT_FILE, PATH, tls_cert_file, \
-	  .source = {{"SPANPROF_TLS_CERT_FILE", SP_FORM_OWN}}, \
+	  .source = {{"SPANPROF_TLS_CERT_FILE", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROFILES_CLIENT_CERTIFICATE", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "CLIENT_CERTIFICATE", SP_FORM_OWN}}, \
 	  .help = "Client certificate (PEM), for servers that ask for one.") \
 	X(TLS_KEY_FILE, PATH, tls_key_file, \
-	  .source = {{"SPANPROF_TLS_KEY_FILE", SP_FORM_OWN}}, \
+	  .source = {{"SPANPROF_TLS_KEY_FILE", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "PROFILES_CLIENT_KEY", SP_FORM_OWN}, \
+		     {SP_OTLP_PREFIX "CLIENT_KEY", SP_FORM_OWN}}, \
 	  .words = "SPANPROF_TLS_CERT_FILE", \
 	  .help = "Private key (PEM) of the client certificate, without a pass phrase.") \
 	X(TLS_INSECURE_SKIP_VERIFY, BOOL, tls_insecure, \

@@ -94,7 +94,8 @@ Test(config, asks_names_in_the_order_of_their_rank, .timeout = 20)
 				continue;
 			cr_expect_neq(strncmp(name, "SPANPROF_", 9), 0, "%s", name);
 			cr_expect(strncmp(before, "OTEL_", 5) != 0 ||
-					  strncmp(name, "OTEL_", 5) == 0 || id == SP_VAR_DISABLED,
+					  strncmp(name, "OTEL_", 5) == 0 || id == SP_VAR_DISABLED ||
+					  strcmp(name, "SSL_CERT_FILE") == 0,
 				  "%s after %s", name, before);
 		}
 	}
@@ -337,6 +338,57 @@ Test(config, repeats_no_warning_and_gives_the_same_values, .timeout = 20)
 	cr_expect_str_eq(again.service_namespace, "m");
 }
 
+/* The general endpoint is that of the program's traces, and the collector there may know no profiles. */
+Test(config, sends_otlp_where_a_user_asks_for_it, .timeout = 20)
+{
+	static const char general[] = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318";
+	static const char own[] = "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT=http://p:9/v1/prof";
+	static const char timeout[] = "OTEL_EXPORTER_OTLP_TIMEOUT=1500";
+
+	cr_expect_eq(PARSE(general, timeout, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"), 0);
+	cr_expect_eq(cfg.protocol, SP_PROTOCOL_PUSH);
+	cr_expect_str_eq(cfg.server_address, "http://localhost:4040");
+	cr_expect_eq(cfg.push_timeout_ms, 10000);
+	PARSE(general, own, timeout, "OTEL_EXPORTER_OTLP_PROFILES_COMPRESSION=none");
+	cr_expect_eq(cfg.protocol, SP_PROTOCOL_OTLP);
+	cr_expect_str_eq(cfg.server_address, "http://p:9/v1/prof");
+	cr_expect(cfg.server_path);
+	cr_expect_eq(cfg.push_timeout_ms, 1500);
+	cr_expect_eq(cfg.compression, SP_COMPRESSION_NONE);
+	PARSE(general, own, "PYROSCOPE_SERVER_ADDRESS=http://pyroscope:4040");
+	cr_expect_eq(cfg.protocol, SP_PROTOCOL_PUSH);
+	cr_expect_str_eq(cfg.server_address, "http://pyroscope:4040");
+	PARSE(general, own, "SPANPROF_PROTOCOL=push");
+	cr_expect_eq(cfg.protocol, SP_PROTOCOL_PUSH);
+	cr_expect_str_eq(cfg.server_address, "http://localhost:4040");
+	PARSE(general, "SPANPROF_PROTOCOL=otlp");
+	cr_expect_str_eq(cfg.server_address, "http://c:4318");
+	cr_expect_not(cfg.server_path);
+	PARSE(general, own, "SPANPROF_PROTOCOL=otlp", "SPANPROF_SERVER_ADDRESS=http://s");
+	cr_expect_eq(cfg.protocol, SP_PROTOCOL_OTLP);
+	cr_expect_str_eq(cfg.server_address, "http://s");
+	cr_expect_not(cfg.server_path);
+	PARSE("SPANPROF_PROTOCOL=otlp");
+	cr_expect_str_eq(cfg.server_address, "http://localhost:4318");
+	cr_expect_eq(PARSE(own, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"), 1);
+	PARSE(own, "SPANPROF_PUSH_TIMEOUT=7s", timeout);
+	cr_expect_eq(cfg.push_timeout_ms, 7000);
+	PARSE(own, "OTEL_EXPORTER_OTLP_TIMEOUT=0", "OTEL_EXPORTER_OTLP_HEADERS=a=b",
+	      "SPANPROF_HTTP_HEADERS={}", "OTEL_EXPORTER_OTLP_CERTIFICATE=/ca.pem",
+	      "SSL_CERT_FILE=/etc/ca.pem");
+	cr_expect_eq(cfg.push_timeout_ms, 600000);
+	cr_expect_str_eq(cfg.http_headers, "{}");
+	cr_expect_str_eq(cfg.tls_ca_file, "/ca.pem");
+	PARSE(own, "SPANPROF_OUTPUT_DIR=/out");
+	cr_expect_str_eq(cfg.server_address, "http://p:9/v1/prof");
+	PARSE(general, "SPANPROF_OUTPUT_DIR=/out");
+	cr_expect_null(cfg.server_address);
+	PARSE(own);
+	cr_expect(sp_config_names_sink());
+	PARSE(general);
+	cr_expect_not(sp_config_names_sink());
+}
+
 Test(config, is_silent_when_logging_is_off, .timeout = 20)
 {
 	cr_expect_eq(PARSE("SPANPROF_SAMPLE_RATE=abc", "SPANPROF_LOG_LEVEL=none"), 0);
@@ -352,8 +404,10 @@ static void look_at(const struct sp_config_help *h, void *arg)
 	cr_expect_gt(strlen(h->fallback), 0, "%s", h->name);
 	cr_expect_gt(strlen(h->help), 5, "%s", h->name);
 	if (strcmp(h->name, "SPANPROF_SERVER_ADDRESS") == 0)
-		cr_expect_str_eq(h->aliases,
-				 "PYROSCOPE_ADHOC_SERVER_ADDRESS,PYROSCOPE_SERVER_ADDRESS");
+		cr_expect_str_eq(
+			h->aliases,
+			"PYROSCOPE_ADHOC_SERVER_ADDRESS,PYROSCOPE_SERVER_ADDRESS,"
+			"OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT,OTEL_EXPORTER_OTLP_ENDPOINT");
 	if (strcmp(h->name, "SPANPROF_UPLOAD_INTERVAL") == 0)
 		cr_expect_str_eq(h->type, "duration 200ms..10m");
 	if (strcmp(h->name, "SPANPROF_LOG_LEVEL") == 0)

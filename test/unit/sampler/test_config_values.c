@@ -94,14 +94,24 @@ static const char *const *bad_values(const struct sp_config_var *var, enum sp_co
 		[SP_TYPE_SECRET] = bad_text,       [SP_TYPE_HEADERS] = bad_headers,
 	};
 
+	static const char *const bad_ms[] = {"1s", "-1", "99", "600001", "1.5", "ten", NULL};
+
 	if (form == SP_FORM_PERIOD)
 		return bad_period;
+	if (form == SP_FORM_MS)
+		return bad_ms;
 	return form != SP_FORM_OWN ? bad_bool : by_type[var->type];
 }
 
 static bool is_shown(const struct sp_config_var *var)
 {
 	return var->type <= SP_TYPE_PATH;
+}
+
+/* Names that count only where profiles go out in OTLP. */
+static bool is_otlp(const char *name)
+{
+	return strncmp(name, SP_OTLP_PREFIX, strlen(SP_OTLP_PREFIX)) == 0;
 }
 
 static void expect_refused(const struct sp_config_var *var, const char *name, const char *value,
@@ -112,7 +122,8 @@ static void expect_refused(const struct sp_config_var *var, const char *name, co
 
 	(void)snprintf(entry, sizeof(entry), "%s=%s", name, value);
 	(void)snprintf(start, sizeof(start), "spanprof[%d]: %s: ", (int)getpid(), name);
-	cr_expect_eq(PARSE(entry), 1, "%s: got: %s", entry, stderr_text);
+	cr_expect_eq(PARSE(entry, is_otlp(name) ? "SPANPROF_PROTOCOL=otlp" : "HOME=/"), 1,
+		     "%s: got: %s", entry, stderr_text);
 	cr_expect_eq(strncmp(stderr_text, start, strlen(start)), 0, "got: %s", stderr_text);
 	cr_expect(is_shown(var) || !stderr_has(HUSH), "shown: %s", stderr_text);
 	if (var->type != SP_TYPE_SWITCH)
@@ -126,8 +137,10 @@ static bool may_be_zero(const struct sp_config_var *var, const char *value)
 
 Test(config_values, refuses_each_bad_value_with_one_warning_and_the_default, .timeout = 60)
 {
-	struct sp_config defaults;
+	struct sp_config defaults, of_otlp;
 
+	cr_assert_eq(PARSE("SPANPROF_PROTOCOL=otlp"), 0);
+	of_otlp = cfg;
 	cr_assert_eq(PARSE("HOME=/"), 0);
 	defaults = cfg;
 	for (unsigned id = 0; id < SP_VAR_N; id++) {
@@ -138,7 +151,9 @@ Test(config_values, refuses_each_bad_value_with_one_warning_and_the_default, .ti
 
 			for (; *bad != NULL; bad++)
 				if (!may_be_zero(var, *bad))
-					expect_refused(var, var->source[i].name, *bad, &defaults);
+					expect_refused(var, var->source[i].name, *bad,
+						       is_otlp(var->source[i].name) ? &of_otlp
+										    : &defaults);
 		}
 	}
 }
