@@ -40,11 +40,6 @@
 #define NAMING_MIN_NS SP_NS_PER_S
 /* The share of an upload interval, or of the time that is left of a flush, in which lines are looked up. */
 #define NAMING_SHARE 4U
-/*
- * The share of its CPU time that a process which ends may spend on debug files: a short process shall not unpack
- * a C library's debug information, which takes 40 ms, for the lines of a few functions.
- */
-#define END_SHARE 1000U
 /* What waits takes no more memory than this, as long as there is more than one. */
 #define WAITING_BYTES ((size_t)64 << 20)
 
@@ -167,6 +162,10 @@ void sp_worker_order(struct sp_worker *w, enum sp_worker_order order, uint32_t l
 	w->orders++;
 	w->naming_until_ns = sp_clock_mono_ns() + left_ms * SP_NS_PER_MS / NAMING_SHARE;
 	w->is_done = false;
+	if (order == SP_WORKER_NOTHING)
+		sp_upload_resume(w->upload);
+	else if (order != SP_WORKER_ABANDON)
+		sp_upload_flush(w->upload, order == SP_WORKER_FLUSH);
 	wake(w);
 }
 
@@ -269,7 +268,8 @@ static bool name(struct sp_worker *w, const struct work *k)
 	const struct sp_core_ops *ops = w->ops;
 	struct sp_symbolizer *s = w->symbolizer;
 	uint64_t begun = sp_clock_mono_ns();
-	bool was_flushing = is_flushing(w);
+	/* A process that ends shall not unpack a C library's debug information for the lines of a few functions. */
+	bool is_hurried = is_flushing(w);
 	bool more = true;
 	bool may = ops->may_open(ops->arg);
 	bool is_named;
@@ -277,7 +277,7 @@ static bool name(struct sp_worker *w, const struct work *k)
 	(void)sp_turn_set(false);
 	sp_symbolizer_turn_to(s, k->modules);
 	sp_symbolizer_begin(s);
-	sp_symbolizer_spend(s, was_flushing ? sp_clock_process_ns() / END_SHARE : UINT64_MAX);
+	sp_symbolizer_hurry(s, is_hurried);
 	sp_interval_want(k->interval, s);
 	w->is_preparing = true;
 	while (may && more) {
@@ -324,18 +324,16 @@ static void rest(struct sp_worker *w, uint32_t ms)
 		errno = 0;
 }
 
-/* While a flush waits for the server. */
-static bool is_wanted(void *arg, uint32_t ms)
+static void tell_done(struct sp_worker *w)
 {
-	struct sp_worker *w = arg;
-
-	if (ms != 0)
-		rest(w, ms);
-	return !w->ends && w->order != SP_WORKER_NOTHING;
+	w->is_done = true;
+	w->tell(w->arg);
 }
 
 static void abandon(struct sp_worker *w)
 {
+	uint32_t number = w->orders;
+
 	while (w->waiting != NULL) {
 		struct work *k = take(w);
 
@@ -343,23 +341,16 @@ static void abandon(struct sp_worker *w)
 		drop(k);
 	}
 	sp_upload_abandon(w->upload);
+	/* There may be another order meanwhile. */
+	if (w->orders == number)
+		tell_done(w);
 }
 
-static void obey(struct sp_worker *w)
+/* Everything that it was given for is in the queue. */
+static bool is_flushed(const struct sp_worker *w)
 {
-	enum sp_worker_order order = w->order;
-	uint32_t number = w->orders;
-
-	if (order == SP_WORKER_ABANDON)
-		abandon(w);
-	else
-		sp_upload_flush(w->upload, order == SP_WORKER_FLUSH);
-	/* There may be another one meanwhile. */
-	if (w->orders != number)
-		return;
-	w->order = SP_WORKER_NOTHING;
-	w->is_done = true;
-	w->tell(w->arg);
+	return (w->order == SP_WORKER_FLUSH || w->order == SP_WORKER_FLUSH_LAST) && !w->is_done &&
+	       w->waiting == NULL && sp_upload_flushed(w->upload);
 }
 
 static void *work(void *arg)
@@ -372,13 +363,15 @@ static void *work(void *arg)
 	while (!w->ends) {
 		uint64_t moves = sp_upload_moves(w->upload);
 
-		if (w->waiting != NULL && w->order != SP_WORKER_ABANDON)
+		if (w->order == SP_WORKER_ABANDON && !w->is_done)
+			abandon(w);
+		else if (w->waiting != NULL)
 			work_on_one(w);
-		else if (w->order != SP_WORKER_NOTHING)
-			obey(w);
 		else
 			rest(w, sp_upload_due_ms(w->upload));
 		sp_upload_run(w->upload);
+		if (is_flushed(w))
+			tell_done(w);
 		if (sp_upload_moves(w->upload) != moves)
 			w->tell(w->arg);
 	}
@@ -425,7 +418,7 @@ int sp_worker_start(const struct sp_core_ops *ops, void (*tell)(void *arg), void
 	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = w->wake >= 0 ? make_symbolizer(w, ops) : -ENOMEM;
 	if (err == 0)
-		err = sp_upload_new(ops, is_wanted, w, &w->upload);
+		err = sp_upload_new(ops, &w->upload);
 	if (err == 0)
 		err = start_thread(w);
 	if (err != 0)

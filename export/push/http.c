@@ -590,8 +590,6 @@ static void read_answer(const struct sp_http *h, struct transfer *t, CURLcode rc
 		say_redirect(t->easy, reply);
 }
 
-#define POLL_MS 50U
-
 /* Whoever is in between can read along. What is in files is known when they are read, before a request. */
 static void warn_of_readers(struct sp_http *h)
 {
@@ -819,24 +817,16 @@ static void finish(struct sp_http *h, unsigned slot, struct sp_reply *reply)
 	end(h, slot);
 }
 
-static bool proceed(struct sp_http *h, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
+bool sp_http_poll(void *http, unsigned *slot, struct sp_reply *reply)
 {
-	go_on(h);
-	if (!find(h, has_ended, slot) && wait_ms != 0 && h->multi != NULL) {
-		(void)curl_multi_poll(h->multi, NULL, 0, (int)wait_ms, NULL);
-		go_on(h);
-	}
-	if (!find(h, has_ended, slot) && !find(h, is_late, slot))
-		return false;
-	finish(h, *slot, reply);
-	return true;
-}
-
-bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
-{
+	struct sp_http *h = http;
 	bool had = sp_turn_set(false);
-	bool is_one = proceed(http, wait_ms, slot, reply);
+	bool is_one;
 
+	go_on(h);
+	is_one = find(h, has_ended, slot) || find(h, is_late, slot);
+	if (is_one)
+		finish(h, *slot, reply);
 	(void)sp_turn_set(had);
 	return is_one;
 }
@@ -845,7 +835,11 @@ void sp_http_wait(struct sp_http *h, int wake, uint32_t wait_ms)
 {
 	bool had = sp_turn_set(false);
 	int most = wait_ms < INT32_MAX ? (int)wait_ms : INT32_MAX;
+	unsigned slot;
 
+	/* What has ended, and nobody has asked for, wakes nobody. */
+	if (h != NULL && find(h, has_ended, &slot))
+		most = 0;
 	if (h != NULL && h->used != 0 && h->multi != NULL) {
 		struct curl_waitfd either = {.fd = wake, .events = CURL_WAIT_POLLIN};
 
@@ -870,14 +864,4 @@ void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply)
 	}
 	finish(h, slot, reply);
 	(void)sp_turn_set(had);
-}
-
-void sp_http_post(struct sp_http *h, const struct sp_message *message, uint32_t timeout_ms,
-		  struct sp_reply *reply)
-{
-	unsigned slot;
-
-	sp_http_start(h, 0, message, timeout_ms);
-	while (!sp_http_poll(h, POLL_MS, &slot, reply))
-		;
 }

@@ -54,11 +54,8 @@ const char *sp_http_shown(const struct sp_http *h);
 void sp_http_start(void *http, unsigned slot, const struct sp_message *message,
 		   uint32_t timeout_ms);
 
-/*
- * Goes on with all of them, and sleeps up to wait_ms if all have to wait themselves. True: the one in that
- * slot ended, and so; there may be more.
- */
-bool sp_http_poll(void *http, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
+/* Goes on with all of them. True: the one in that slot ended, and so; there may be more. */
+bool sp_http_poll(void *http, unsigned *slot, struct sp_reply *reply);
 
 /*
  * Sleeps up to wait_ms, until something of the transfers can go on, or the descriptor can be read: not because the
@@ -71,9 +68,5 @@ void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply);
 
 /* Closes connections that have been idle for long by then (CLOCK_MONOTONIC), if nothing is under way. */
 void sp_http_rest(void *http, uint64_t now_ns);
-
-/* All of it at once. No other may be under way. */
-void sp_http_post(struct sp_http *http, const struct sp_message *message, uint32_t timeout_ms,
-		  struct sp_reply *reply);
 
 #endif

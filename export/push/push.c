@@ -187,16 +187,13 @@ static struct queued *backlog_oldest(const struct backlog *q)
 	return b;
 }
 
-/*
- * The oldest of those that the server had room for most often, and that are not under way; one_each: nor is another
- * one of their process.
- */
-static struct queued *backlog_next(const struct backlog *q, bool one_each)
+/* The oldest of those that the server had room for most often, and that are not under way. */
+static struct queued *backlog_next(const struct backlog *q)
 {
 	struct queued *best = NULL;
 
 	for (uint32_t i = 0; i < q->n; i++)
-		if (!q->profile[i].under_way && (!one_each || q->profile[i].origin->pushing == 0) &&
+		if (!q->profile[i].under_way &&
 		    (best == NULL || q->profile[i].limited < best->limited))
 			best = &q->profile[i];
 	return best;
@@ -324,9 +321,9 @@ static void news_tell(const struct sp_core_ops *ops, const struct sp_reply *r,
 
 /* The server refuses profiles that began more than an hour ago; a minute is for the way there. */
 #define SP_PUSH_MAX_AGE_NS (UINT64_C(3540) * SP_NS_PER_S)
-#define SP_PUSH_ROUND 32U    /* requests, then the caller has its turn */
-#define SP_PUSH_POLL_MS 10U  /* as often a flush looks whether it is still waited for */
-#define SP_PUSH_LOOK_MS 500U /* as often what has become too old is looked for during a transfer */
+#define SP_PUSH_ROUND 32U /* requests, then the caller has its turn */
+/* As often what has become too old is looked for during a transfer. */
+#define SP_PUSH_LOOK_NS (500 * SP_NS_PER_MS)
 /*
  * A profile of as many records as may be takes fourteen refusals to come down to one. A server that does not
  * even take that one may take the others, so this is tried twice.
@@ -352,7 +349,9 @@ struct sp_push {
 	uint32_t width;    /* so many go side by side */
 	uint64_t taken_ns; /* when the server took the last one; 0 = it took none */
 	bool flushing;     /* there is little time */
-	bool released;     /* there is one after all */
+	bool is_awaited;   /* by the process, in a flush */
+	bool is_over;      /* nothing more is begun in this flush */
+	uint32_t no_room;  /* so many refusals for lack of room are left to it */
 	struct sp_push_news news;
 	struct sp_reply reply; /* too large for a stack */
 };
@@ -498,6 +497,7 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 		lose_profile(p, backlog_oldest(&p->backlog), SP_LOSS_QUEUE_FULL, 0);
 	if (falls_behind(p, origin, message->type))
 		p->width++;
+	p->no_room++;
 	backlog_put(&p->backlog, origin, message, born_ns, now(p));
 }
 
@@ -574,40 +574,54 @@ static void limited(struct sp_push *p, struct queued *b)
 		(void)halve(p, b);
 }
 
-enum outcome { UNDER_WAY, WENT_ON, NO_ROOM, STOPPED };
-
-static enum outcome failed(struct sp_push *p, struct queued *b, const struct sp_reply *r)
+/* True: the next one may be begun at once. */
+static bool failed(struct sp_push *p, struct queued *b, const struct sp_reply *r)
 {
+	bool is_limited = sp_reply_limited(r);
+
 	if (sp_reply_unknown(r)) {
 		retry_later(p, r);
 		lose_message(p, b, SP_LOSS_UNKNOWN, 0);
-		return STOPPED;
+		return false;
 	}
 	if (sp_reply_too_large(r)) {
 		too_large(p, b, r->status);
-		return WENT_ON;
+		return true;
 	}
 	if (!sp_reply_again(r)) {
 		lose_message(p, b, SP_LOSS_REFUSED, r->status);
-		return WENT_ON;
+		return true;
 	}
 	if (p->limits.max_tries != 0 && b->tries >= p->limits.max_tries) {
 		lose_message(p, b, r->status != 0 ? SP_LOSS_GIVEN_UP : SP_LOSS_UNANSWERED,
 			     r->status);
-		return STOPPED;
+		return false;
+	}
+	if (is_limited)
+		limited(p, b);
+	/* A server that has no room for this profile may have it for the next. */
+	if (is_limited && p->flushing && p->no_room != 0) {
+		p->no_room--;
+		news_warn(&p->news, p->ops, r, now(p), true);
+		return true;
 	}
 	retry_later(p, r);
-	if (sp_reply_limited(r))
-		limited(p, b);
-	return sp_reply_limited(r) ? NO_ROOM : STOPPED;
+	return false;
 }
 
-/* Of a server that failed last one at a time, until it has taken one; at the end one of each process. */
+/* Of a server that failed last one at a time, until it has taken one. */
 static uint32_t room(const struct sp_push *p)
 {
 	if (p->backoff.failures != 0)
 		return 1;
 	return p->flushing ? SP_TRANSFERS : p->width;
+}
+
+static bool may_begin(const struct sp_push *p)
+{
+	if (p->flushing && (p->is_over || p->ops->flush_left_ms(p->ops->arg) == 0))
+		return false;
+	return p->backlog.under_way < room(p) && backoff_over(&p->backoff, now(p));
 }
 
 static bool is_too_old(const struct sp_push *p, const struct queued *b)
@@ -620,8 +634,7 @@ static void begin(struct sp_push *p)
 {
 	struct queued *b;
 
-	while (p->backlog.under_way < room(p) &&
-	       (b = backlog_next(&p->backlog, p->flushing)) != NULL) {
+	while (may_begin(p) && (b = backlog_next(&p->backlog)) != NULL) {
 		if (is_too_old(p, b)) {
 			lose_profile(p, b, SP_LOSS_TOO_OLD, 0);
 			continue;
@@ -644,8 +657,8 @@ static void begin(struct sp_push *p)
 	}
 }
 
-/* What became of the transfer in that slot is in p->reply. */
-static enum outcome ended(struct sp_push *p, unsigned slot)
+/* What became of the transfer in that slot is in p->reply. True: the next one may be begun at once. */
+static bool ended(struct sp_push *p, unsigned slot)
 {
 	struct queued *b = backlog_in(&p->backlog, slot);
 	const struct sp_core_ops *ops = b->origin->ops;
@@ -653,13 +666,19 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 	backlog_end(&p->backlog, b);
 	/* We have stopped it before the server could have all of it. */
 	if (p->reply.kind == SP_REPLY_ABORTED && !sp_reply_unknown(&p->reply))
-		return STOPPED;
+		return false;
 	b->tries++;
 	news_take(&p->news, p->ops, &p->reply);
 	news_tell(p->ops, &p->reply, b, samples_of_message(b), now(p) - b->begun_ns);
 	backoff_note(&p->backoff, b->era, sp_reply_good(&p->reply));
-	if (!sp_reply_good(&p->reply))
-		return failed(p, b, &p->reply);
+	if (!sp_reply_good(&p->reply)) {
+		bool goes_on = failed(p, b, &p->reply);
+
+		/* Whoever waits is not held up by a server that is not there. */
+		if (!goes_on && p->is_awaited && !sp_reply_soon(&p->reply))
+			p->is_over = true;
+		return goes_on;
+	}
 	if (p->reply.is_otlp && p->reply.text_len != 0)
 		sp_export_log_limited(p->ops, site_of(&p->news, &p->reply), now(p),
 				      "the server says: %.200s", p->reply.text);
@@ -678,16 +697,7 @@ static enum outcome ended(struct sp_push *p, unsigned slot)
 	b->was_too_large = false;
 	b->refusals = 0;
 	go_on_with(p, b);
-	return WENT_ON;
-}
-
-static enum outcome proceed(struct sp_push *p, uint32_t wait_ms)
-{
-	unsigned slot;
-
-	if (!p->env.poll(p->env.transport_arg, wait_ms, &slot, &p->reply))
-		return UNDER_WAY;
-	return ended(p, slot);
+	return true;
 }
 
 static void drop_old(struct sp_push *p)
@@ -698,27 +708,25 @@ static void drop_old(struct sp_push *p)
 
 void sp_push_run(struct sp_push *p)
 {
-	enum outcome outcome = WENT_ON;
+	bool goes_on = true;
+	unsigned slot;
 
 	drop_old(p);
 	if (p->backlog.n == 0)
 		p->width = 1;
 	if (p->env.rest != NULL && !sp_push_under_way(p))
 		p->env.rest(p->env.transport_arg, now(p));
-	/* Whoever was told last of what concerns all may be gone by then. */
-	if (p->backlog.n == 0)
-		return;
-	for (unsigned i = 0; i < SP_PUSH_ROUND && outcome == WENT_ON; i++) {
-		if (backoff_over(&p->backoff, now(p)) && !p->ops->flush_pending(p->ops->arg))
+	for (unsigned i = 0; i < SP_PUSH_ROUND; i++) {
+		if (goes_on)
 			begin(p);
-		if (!sp_push_under_way(p))
+		if (!sp_push_under_way(p) || !p->env.poll(p->env.transport_arg, &slot, &p->reply))
 			return;
-		outcome = proceed(p, 0);
+		goes_on = ended(p, slot) && goes_on;
 		drop_old(p);
 	}
 }
 
-static void stop_all(struct sp_push *p)
+void sp_push_abandon(struct sp_push *p)
 {
 	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++) {
 		if (!p->backlog.is_in_use[slot])
@@ -726,96 +734,42 @@ static void stop_all(struct sp_push *p)
 		p->env.stop(p->env.transport_arg, slot, &p->reply);
 		(void)ended(p, slot);
 	}
-}
-
-void sp_push_abandon(struct sp_push *p)
-{
-	stop_all(p);
 	while (backlog_has_waiting(&p->backlog))
 		lose_profile(p, backlog_oldest(&p->backlog), SP_LOSS_UNSENT, 0);
 }
 
-/* False when no time is left but that which is kept, or nobody needs to wait. */
-static bool wait_for_one(struct sp_push *p, uint32_t keep_ms, enum outcome *outcome)
+void sp_push_flush(struct sp_push *p, bool is_awaited)
 {
-	while ((*outcome = proceed(p, SP_PUSH_POLL_MS)) == UNDER_WAY) {
-		p->released = !p->env.idle(p->env.idle_arg, 0);
-		if (p->released || p->ops->flush_left_ms(p->ops->arg) <= keep_ms)
-			return false;
-	}
-	return true;
+	p->flushing = true;
+	p->is_awaited = is_awaited;
+	p->is_over = false;
+	p->no_room = p->backlog.n + SP_PUSH_FLUSH_LIMITED;
+	p->backoff.until_ns = now(p);
 }
 
-/* A flush has newer profiles to send as well, and the host waits. */
-static void finish_begun(struct sp_push *p)
+bool sp_push_flushed(struct sp_push *p)
 {
-	uint32_t keep_ms =
-		p->backlog.n > p->backlog.under_way ? p->ops->flush_left_ms(p->ops->arg) / 2 : 0;
-	enum outcome outcome;
-
-	while (sp_push_under_way(p) && wait_for_one(p, keep_ms, &outcome))
-		;
-	if (keep_ms != 0 && !p->released)
-		stop_all(p);
-}
-
-static void tell_unfinished(struct sp_push *p)
-{
+	const struct backlog *q = &p->backlog;
+	uint64_t left_ns = p->ops->flush_left_ms(p->ops->arg) * SP_NS_PER_MS;
 	uint64_t samples = 0;
 
-	for (uint32_t i = 0; i < p->backlog.n; i++)
-		samples += p->backlog.profile[i].samples;
-	if (p->backlog.n != 0)
+	p->is_over = p->is_over || q->n == 0 || left_ns == 0 ||
+		     (q->under_way == 0 && now(p) + left_ns <= p->backoff.until_ns);
+	if (!p->is_over)
+		return false;
+	for (uint32_t i = 0; i < q->n; i++)
+		samples += q->profile[i].samples;
+	if (p->is_awaited && q->n != 0)
 		sp_export_log(p->ops, SP_LOG_WARN,
 			      "the process ends before the server has taken the last %s (samples: "
 			      "%" PRIu64 ")",
-			      p->backlog.n == 1 ? "profile" : "profiles", samples);
-}
-
-/* Until the next try. False when no time is left for one, or nobody needs to wait. */
-static bool wait_for_turn(struct sp_push *p)
-{
-	while (!backoff_over(&p->backoff, now(p))) {
-		uint64_t ns = p->backoff.until_ns - now(p);
-
-		if (ns >= p->ops->flush_left_ms(p->ops->arg) * SP_NS_PER_MS)
-			return false;
-		p->released = !p->env.idle(
-			p->env.idle_arg, ns / SP_NS_PER_MS < SP_PUSH_POLL_MS ? 1 : SP_PUSH_POLL_MS);
-		if (p->released)
-			return false;
-	}
+			      q->n == 1 ? "profile" : "profiles", samples);
 	return true;
 }
 
-void sp_push_flush(struct sp_push *p, bool is_awaited)
+void sp_push_resume(struct sp_push *p)
 {
-	bool waits = false;
-	enum outcome outcome;
-	uint32_t no_room;
-
-	drop_old(p);
-	p->flushing = true;
-	p->released = false;
-	finish_begun(p);
-	p->backoff.until_ns = now(p);
-	no_room = p->backlog.n + SP_PUSH_FLUSH_LIMITED;
-	while (!p->released && p->backlog.n != 0 && p->ops->flush_left_ms(p->ops->arg) != 0) {
-		if (!waits || (!sp_push_under_way(p) && wait_for_turn(p))) {
-			begin(p);
-			waits = false;
-		}
-		if (!sp_push_under_way(p) || !wait_for_one(p, 0, &outcome))
-			break;
-		if (outcome == STOPPED && is_awaited && !sp_reply_soon(&p->reply))
-			break;
-		/* A server that has no room for this profile may have it for the next. */
-		no_room -= outcome == NO_ROOM && no_room != 0;
-		waits = waits || outcome == STOPPED || no_room == 0;
-	}
-	p->flushing = false;
-	if (is_awaited && !p->released)
-		tell_unfinished(p);
+	p->flushing = p->is_awaited = p->is_over = false;
 }
 
 void sp_push_count_unsent(struct sp_push *p)
@@ -832,17 +786,26 @@ bool sp_push_under_way(const struct sp_push *p)
 
 uint32_t sp_push_due_ms(const struct sp_push *p)
 {
+	const struct backlog *q = &p->backlog;
 	uint64_t t = now(p);
-	uint64_t ms;
+	uint64_t due = p->backoff.until_ns;
 
-	if (sp_push_under_way(p))
-		return SP_PUSH_LOOK_MS;
-	if (p->backlog.n == 0)
+	if (q->n == 0)
 		return UINT32_MAX;
-	if (backoff_over(&p->backoff, t))
-		return 0;
-	ms = (p->backoff.until_ns - t + SP_NS_PER_MS - 1) / SP_NS_PER_MS;
-	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX - 1;
+	if (sp_push_under_way(p) || p->is_over)
+		due = t + SP_PUSH_LOOK_NS;
+	for (uint32_t i = 0; i < q->n; i++) {
+		uint64_t end = q->profile[i].begun_ns + p->limits.timeout_ms * SP_NS_PER_MS;
+
+		if (q->profile[i].under_way && end < due)
+			due = end;
+	}
+	if (p->flushing && !p->is_over) {
+		uint64_t end = t + p->ops->flush_left_ms(p->ops->arg) * SP_NS_PER_MS;
+
+		due = end < due ? end : due;
+	}
+	return due > t ? (uint32_t)((due - t + SP_NS_PER_MS - 1) / SP_NS_PER_MS) : 0;
 }
 
 uint32_t sp_push_queued(const struct sp_push *p)

@@ -3,8 +3,8 @@
  * A bounded queue of requests and the rules by which they are sent, sent again or given up. Profiles go one
  * after the other, over one connection, as long as the server keeps up with what comes; where a profile still
  * waits when the next one of its kind comes, one more goes side by side; never several in one request, as a server
- * that refuses one of them stores the others and answers with an error all the same. Nothing waits for a transfer but
- * sp_push_flush(). No profile is sent a second time while the first transfer may have succeeded: when all of a request
+ * that refuses one of them stores the others and answers with an error all the same. Nothing waits for a transfer. No
+ * profile is sent a second time while the first transfer may have succeeded: when all of a request
  * has left us and no answer comes, until the time is up or the connection ends, it counts as lost, with a cause of its
  * own, though the server may have it.
  */
@@ -73,17 +73,11 @@ struct sp_push_env {
 	/* As sp_http_start(), sp_http_poll() and sp_http_stop(). */
 	void (*start)(void *arg, unsigned slot, const struct sp_message *message,
 		      uint32_t timeout_ms);
-	bool (*poll)(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply);
+	bool (*poll)(void *arg, unsigned *slot, struct sp_reply *reply);
 	void (*stop)(void *arg, unsigned slot, struct sp_reply *reply);
 	/* As sp_http_rest(). NULL = there is nothing to be closed. */
 	void (*rest)(void *arg, uint64_t now_ns);
 	void *transport_arg;
-	/*
-	 * Called every few milliseconds while a flush waits for the server. Sleeps up to wait_ms. False: the
-	 * flush need not wait any more.
-	 */
-	bool (*idle)(void *arg, uint32_t wait_ms);
-	void *idle_arg;
 	/*
 	 * A message of a part of what that one was encoded from. 0, or a negative errno: that is gone, or there
 	 * is no memory. NULL = nothing can be encoded again.
@@ -133,21 +127,29 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 		 uint64_t born_ns);
 
 /*
- * Goes on with the transfers that are under way, and begins those that are due, the oldest first; what the server had no room for (429)
- * comes after all others. A profile that is too large is encoded again within half of what it was, part by part.
- * Never waits, and ends after some requests, so that the caller's other work is done.
+ * Goes on with the transfers that are under way, and begins those that are due, the oldest first; what the server
+ * had no room for (429) comes after all others. A profile that is too large is encoded again within half of what it
+ * was, part by part. Never waits, and ends after some requests, so that the caller's other work is done.
  */
 void sp_push_run(struct sp_push *p);
 
 /*
- * Sends what is queued, whatever was due when, within ops->flush_left_ms(ops->arg). What is under way already
- * gets half of that if others wait. Those that the server has no room for are sent in smaller parts and tried a few times
- * more at once. After any other failure they are tried again as long as there is time; if the process waits
- * for this (is_awaited), only where the next try may soon succeed, as all others would but delay its end.
- * What was not sent is told of, and stays queued: who is not followed by a sp_push_run() for long enough ends with
- * sp_push_abandon().
+ * From now on sp_push_run() sends what is queued, and what is put meanwhile, side by side, whatever was due when,
+ * within ops->flush_left_ms(ops->arg). Those that the server has no room for are sent in smaller parts and tried a
+ * few times more at once. After any other failure they are tried again as long as there is time; if the process
+ * waits for this (is_awaited), only where the next try may soon succeed, as all others would but delay its end. May
+ * be called by another thread, as sp_push_serve().
  */
 void sp_push_flush(struct sp_push *p, bool is_awaited);
+
+/*
+ * Whether nothing more can come of the flush, however long one waits. Then whoever waits is told what was not sent; it
+ * stays queued, and nothing is begun any more until sp_push_resume() or sp_push_flush().
+ */
+bool sp_push_flushed(struct sp_push *p);
+
+/* A flush need not go on: sp_push_run() does as before. May be called by another thread, too. */
+void sp_push_resume(struct sp_push *p);
 
 /* Counts everything as unsent, also what is under way, where nothing else may be done with it any more. */
 void sp_push_count_unsent(struct sp_push *p);

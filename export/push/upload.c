@@ -145,7 +145,7 @@ static int encode_again(void *arg, struct sp_origin *origin, const struct sp_mes
 	return err;
 }
 
-static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
+static int open_server(struct sp_upload *u)
 {
 	const struct sp_config *c = u->ops->config;
 	const struct sp_http_hooks hooks = {warn, u};
@@ -161,8 +161,6 @@ static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
 		.poll = sp_http_poll,
 		.stop = sp_http_stop,
 		.rest = sp_http_rest,
-		.idle = idle,
-		.idle_arg = arg,
 		.encode = encode_again,
 		.now_ns = now_ns,
 		.random = next_random,
@@ -177,8 +175,7 @@ static int open_server(struct sp_upload *u, sp_upload_idle idle, void *arg)
 	return u->push != NULL ? 0 : -ENOMEM;
 }
 
-int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
-		  struct sp_upload **out)
+int sp_upload_new(const struct sp_core_ops *ops, struct sp_upload **out)
 {
 	bool files = ops->config->output_dir != NULL;
 	struct sp_upload *u = calloc(1, sizeof(*u));
@@ -190,7 +187,7 @@ int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
 	u->ops = ops;
 	u->random_state = sp_clock_seed(ops->pid);
 	if (ops->config->server_address != NULL) {
-		err = open_server(u, idle, arg);
+		err = open_server(u);
 		/* Files are still worth having when the address is wrong. */
 		if (err == -EINVAL && files)
 			err = 0;
@@ -421,6 +418,17 @@ void sp_upload_flush(struct sp_upload *u, bool is_awaited)
 {
 	if (u->push != NULL)
 		sp_push_flush(u->push, is_awaited);
+}
+
+bool sp_upload_flushed(struct sp_upload *u)
+{
+	return u->push == NULL || sp_push_flushed(u->push);
+}
+
+void sp_upload_resume(struct sp_upload *u)
+{
+	if (u->push != NULL)
+		sp_push_resume(u->push);
 }
 
 void sp_upload_abandon(struct sp_upload *u)

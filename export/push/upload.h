@@ -12,12 +12,8 @@
 
 struct sp_upload;
 
-/* As sp_push_env's. */
-typedef bool (*sp_upload_idle)(void *arg, uint32_t wait_ms);
-
 /* 0 or a negative errno: nothing can be sent anywhere. ops: as sp_upload_serve(). */
-int sp_upload_new(const struct sp_core_ops *ops, sp_upload_idle idle, void *arg,
-		  struct sp_upload **out);
+int sp_upload_new(const struct sp_core_ops *ops, struct sp_upload **out);
 void sp_upload_free(struct sp_upload *u);
 
 /* As sp_push_serve(). */
@@ -38,8 +34,10 @@ void sp_upload_forget(struct sp_origin *origin);
 void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval);
 
 void sp_upload_run(struct sp_upload *u); /* goes on with sending what is due; never waits */
-/* The last chance, within the flush's time; as sp_push_flush(). */
+/* The last chance, within the flush's time; as sp_push_flush() and what belongs to it. */
 void sp_upload_flush(struct sp_upload *u, bool is_awaited);
+bool sp_upload_flushed(struct sp_upload *u);
+void sp_upload_resume(struct sp_upload *u);
 void sp_upload_abandon(struct sp_upload *u); /* no chance at all */
 void sp_upload_count_unsent(struct sp_upload *u);
 /* Sleeps up to wait_ms, until a transfer can go on or the descriptor can be read. */

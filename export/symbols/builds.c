@@ -38,9 +38,7 @@
 #define SP_XZ_DICTIONARY_MAX ((uint64_t)32 << 20)
 /* An object that was left in the middle is never freed, so this does not happen without end. */
 #define SP_CHANGED_MAX 8U
-/* Compressed debug information, as in Debian's packages: 4 ns a byte to unpack. */
-#define SP_UNPACK_NS 4U
-#define SP_CHEAP_NS (5 * SP_NS_PER_MS)
+#define SP_HURRY_BYTES MIB /* unpacked, of a debug file: 4 ms */
 
 struct symbol {
 	uint64_t start;
@@ -78,7 +76,7 @@ struct sp_builds {
 	struct build *build[SP_BUILDS_MAX];
 	unsigned n;
 	uint64_t clock;
-	uint64_t spend_ns;
+	bool is_hurried;
 	unsigned loads, reopened;
 	struct sp_build_losses losses;
 };
@@ -549,8 +547,7 @@ static bool open_lines(struct sp_builds *all, struct build *b)
 		b->dwarf = NULL;
 		return true;
 	}
-	if (b->dwarf == &b->debug && need * SP_UNPACK_NS >= SP_CHEAP_NS &&
-	    need * SP_UNPACK_NS > all->spend_ns)
+	if (all->is_hurried && b->dwarf == &b->debug && need > SP_HURRY_BYTES)
 		return false;
 	make_room(all, b, SP_WORK_BYTES - need);
 	/* The second time nothing is packed any more. */
@@ -688,9 +685,9 @@ void sp_builds_ask(struct sp_builds *b, const struct sp_module *mod, uint64_t va
 	out->is_final = true;
 }
 
-void sp_builds_spend(struct sp_builds *b, uint64_t ns)
+void sp_builds_hurry(struct sp_builds *b, bool is_hurried)
 {
-	b->spend_ns = ns;
+	b->is_hurried = is_hurried;
 }
 
 void sp_builds_rest(struct sp_builds *b)
@@ -724,7 +721,6 @@ struct sp_builds *sp_builds_new(const struct sp_build_sources *sources)
 	if (b == NULL)
 		return NULL;
 	b->sources = *sources;
-	b->spend_ns = UINT64_MAX;
 	return b;
 }
 

@@ -50,11 +50,8 @@ void sp_builds_free(struct sp_builds *b);
 void sp_builds_ask(struct sp_builds *b, const struct sp_module *mod, uint64_t vaddr, bool lines,
 		   struct sp_answer *out);
 
-/*
- * From now on separate, packed debug files that take longer than that to unpack are left alone, unless
- * they are small. UINT64_MAX at first.
- */
-void sp_builds_spend(struct sp_builds *b, uint64_t ns);
+/* From now on separate, packed debug files that are not open yet are left alone, unless they are small. */
+void sp_builds_hurry(struct sp_builds *b, bool is_hurried);
 
 /* There is nothing to be asked for a while: gives memory and descriptors back. */
 void sp_builds_rest(struct sp_builds *b);

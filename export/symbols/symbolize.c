@@ -447,6 +447,11 @@ bool sp_symbolize_main(struct sp_symbolizer *s, struct sp_place *out)
 	return true;
 }
 
+void sp_symbolizer_hurry(struct sp_symbolizer *s, bool is_hurried)
+{
+	sp_builds_hurry(s->builds, is_hurried);
+}
+
 void sp_symbolizer_begin(struct sp_symbolizer *s)
 {
 	forget(s, SP_KNOWN_BYTES);
@@ -519,11 +524,6 @@ bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns)
 			break;
 	}
 	return s->wanted_next < s->wanted_n;
-}
-
-void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns)
-{
-	sp_builds_spend(s->builds, ns);
 }
 
 void sp_symbolizer_end(struct sp_symbolizer *s)

@@ -80,12 +80,12 @@ void sp_symbolizer_turn_to(struct sp_symbolizer *s, struct sp_modules *modules);
  */
 void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch);
 bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);
-/* As sp_builds_spend(). */
-void sp_symbolizer_spend(struct sp_symbolizer *s, uint64_t ns);
 void sp_symbolizer_end(struct sp_symbolizer *s);
 
 /* Call before each profile, after the modules were refreshed. */
 void sp_symbolizer_begin(struct sp_symbolizer *s);
+/* As sp_builds_hurry(). */
+void sp_symbolizer_hurry(struct sp_symbolizer *s, bool is_hurried);
 
 /* Names one address. Pointers in *out live until the next call on s. */
 void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct sp_frame *out);

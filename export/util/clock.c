@@ -24,11 +24,6 @@ int64_t sp_clock_real_ns(void)
 	return (int64_t)read_clock(CLOCK_REALTIME);
 }
 
-uint64_t sp_clock_process_ns(void)
-{
-	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}
-
 uint64_t sp_clock_thread_ns(void)
 {
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);

@@ -7,8 +7,7 @@
 
 uint64_t sp_clock_mono_ns(void);
 int64_t sp_clock_real_ns(void);
-uint64_t sp_clock_process_ns(void); /* CPU time of all threads */
-uint64_t sp_clock_thread_ns(void);  /* that of the calling one */
+uint64_t sp_clock_thread_ns(void); /* CPU time of the calling thread */
 
 /* Not for secrets: spreads the pushes and retries of many processes. */
 uint64_t sp_clock_seed(uint32_t pid);

@@ -75,11 +75,10 @@ static uint64_t any(void *arg)
 	return UINT64_MAX / 2;
 }
 
-static bool poll_end(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *reply)
+static bool poll_end(void *arg, unsigned *slot, struct sp_reply *reply)
 {
-	(void)wait_ms;
-	while (!sp_http_poll(arg, 50, slot, reply))
-		;
+	while (!sp_http_poll(arg, slot, reply))
+		sp_http_wait(arg, -1, 50);
 	FUZZ_CHECK(reply->text_len <= SP_REPLY_BODY && reply->text[reply->text_len] == '\0');
 	FUZZ_CHECK(reply->kind != SP_REPLY_STATUS ||
 		   (reply->status >= 200 && reply->status <= 599));

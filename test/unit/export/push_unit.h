@@ -39,9 +39,7 @@ struct push_unit {
 	unsigned under_way;
 	unsigned most_under_way;
 	bool hangs;    /* no answer comes yet */
-	bool released; /* whoever waits for a flush need not any more */
 	bool all_sent; /* of a request that is stopped */
-	unsigned idles;
 	/* Answers instead of the above, if set. */
 	void (*server)(const struct sp_message *message, struct sp_reply *reply);
 	unsigned encoded; /* again */
@@ -52,6 +50,9 @@ extern struct push_unit u;
 
 void push_start(uint32_t capacity, uint32_t max_tries);
 void push_finish(void);
+
+/* All of a flush: runs when something is due until nothing more can come of it. */
+void push_flush(bool is_awaited, uint32_t ms);
 
 /* The next answer. */
 void push_status(int code);

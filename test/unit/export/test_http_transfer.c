@@ -42,7 +42,7 @@ Test(http_transfer, nobody_waits_for_a_transfer, .timeout = 20)
 
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	start(NULL, 200);
-	while (!sp_http_poll(http, 0, &slot, &reply))
+	while (!sp_http_poll(http, &slot, &reply))
 		polls++;
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	pthread_join(thread, NULL);
@@ -57,7 +57,7 @@ Test(http_transfer, stops_at_once_when_asked_to, .timeout = 20)
 {
 	start(NULL, 60000);
 	while (request_len == 0)
-		cr_assert_not(sp_http_poll(http, 10, &slot, &reply));
+		cr_assert_not(go_on(&slot));
 	sp_http_stop(http, SLOT, &reply);
 	pthread_join(thread, NULL);
 
@@ -73,9 +73,9 @@ Test(http_transfer, an_answer_that_came_in_time_is_one_however_late_it_is_looked
 	answer_ms = 100;
 	start(ok, 250);
 	while (request_len == 0)
-		cr_assert_not(sp_http_poll(http, 10, &slot, &reply));
+		cr_assert_not(go_on(&slot));
 	nanosleep(&late, NULL);
-	while (!sp_http_poll(http, 0, &slot, &reply))
+	while (!sp_http_poll(http, &slot, &reply))
 		;
 	sp_http_free(http);
 	pthread_join(thread, NULL);
@@ -92,13 +92,13 @@ Test(http_transfer, transfers_go_side_by_side, .timeout = 20)
 	answer_ms = 100;
 	start(ok, 5000);
 	while (request_len == 0)
-		cr_assert_not(sp_http_poll(http, 10, &slot, &reply));
+		cr_assert_not(go_on(&slot));
 	sp_http_start(http, 0, &other, 300);
-	while (!sp_http_poll(http, 10, &slot, &reply))
+	while (!go_on(&slot))
 		;
 	cr_expect_eq(slot, SLOT);
 	cr_expect_eq(reply.status, 200);
-	while (!sp_http_poll(http, 10, &slot, &reply))
+	while (!go_on(&slot))
 		;
 	cr_expect_eq(slot, 0);
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
@@ -114,7 +114,7 @@ Test(http_transfer, knows_that_a_request_was_not_sent_whole, .timeout = 20)
 	const struct sp_message m = {.body = {body, sizeof(body)}};
 
 	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
-	sp_http_post(http, &m, 300, &reply);
+	send_message(&m, 300);
 
 	cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
 	cr_expect_not(reply.sent);

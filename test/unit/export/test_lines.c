@@ -235,7 +235,7 @@ Test(lines, of_a_debug_file_of_any_size_are_found_if_it_is_not_packed, .timeout 
 
 	start(&options);
 	load_stripped(300, false);
-	sp_symbolizer_spend(symbolizer, 0);
+	sp_symbolizer_hurry(symbolizer, true);
 	prepare(outer, outer + OUTER);
 
 	cr_expect_geq(deepest(), 2);
@@ -251,13 +251,13 @@ Test(lines, of_dear_debug_files_come_later_when_time_is_short, .timeout = 60)
 
 	start(&options);
 	load_stripped(32, true);
-	sp_symbolizer_spend(symbolizer, 100000000);
+	sp_symbolizer_hurry(symbolizer, true);
 	prepare(outer, outer + 3);
 
 	cr_expect_str_eq(frame(outer).line[0].file, "");
 	cr_expect_eq(losses().late, 3);
 
-	sp_symbolizer_spend(symbolizer, 1000000000);
+	sp_symbolizer_hurry(symbolizer, false);
 	prepare(outer, outer + 3);
 
 	cr_expect_eq(frame(outer).line[0].line, 4);
@@ -271,7 +271,7 @@ Test(lines, of_cheap_debug_files_are_read_at_any_time, .timeout = 60)
 
 	start(&options);
 	load_stripped(0, true);
-	sp_symbolizer_spend(symbolizer, 0);
+	sp_symbolizer_hurry(symbolizer, true);
 	prepare(outer, outer + 1);
 
 	cr_expect_eq(frame(outer).line[0].line, 4);
@@ -283,7 +283,7 @@ Test(lines, of_the_object_itself_are_read_at_any_time, .timeout = 20)
 {
 	start(&sp_symbolizer_options_default);
 	load("-g -gz");
-	sp_symbolizer_spend(symbolizer, 0);
+	sp_symbolizer_hurry(symbolizer, true);
 	prepare(outer, outer + 1);
 
 	cr_expect_eq(frame(outer).line[0].line, 4);

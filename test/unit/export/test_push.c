@@ -341,16 +341,14 @@ Test(push, nearly_an_hour_old_is_not_too_old, .timeout = 20)
 
 Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
 {
-	push_start(8, 5);
+	push_start(SP_TRANSFERS + 2, 5);
 	push_status(200);
-	u.post_takes_ns = 800 * SP_NS_PER_MS;
-	for (char name = 'a'; name <= 'd'; name++)
-		push_put(name, 10);
-	core.flush_left = 1500;
-	core.pending = true;
-	sp_push_flush(u.push, true);
+	u.answer_ns = 800 * SP_NS_PER_MS;
+	for (unsigned i = 0; i < SP_TRANSFERS + 2; i++)
+		push_put('a', 10);
+	push_flush(true, 1500);
 
-	cr_expect_str_eq(u.sent, "ab");
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], SP_TRANSFERS);
 	cr_expect_eq(sp_push_queued(u.push), 2);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
 	cr_expect(core_logged("before the server has taken the last profiles (samples: 20)"));
@@ -363,23 +361,16 @@ Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
 				   "samples\n");
 }
 
-static void flush(bool is_awaited, uint32_t ms)
-{
-	core.flush_left = ms;
-	core.pending = true;
-	sp_push_flush(u.push, is_awaited);
-}
-
 /* A job that takes a second cannot wait two for a server that is not there. */
-Test(push, a_flush_that_is_awaited_asks_a_dead_server_only_once, .timeout = 20)
+Test(push, a_flush_that_is_awaited_asks_a_dead_server_only_once_for_each, .timeout = 20)
 {
 	push_start(8, 0);
 	push_unreachable();
 	push_put('a', 1);
 	push_put('b', 1);
-	flush(true, 2000);
+	push_flush(true, 2000);
 
-	cr_expect_eq(u.posts, 1);
+	cr_expect_str_eq(u.sent, "ab");
 	cr_expect_eq(core.flush_left, 2000, "the process waited");
 	cr_expect_eq(sp_push_queued(u.push), 2);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
@@ -395,12 +386,12 @@ Test(push, a_flush_that_is_awaited_asks_once_who_does_not_know_us, .timeout = 20
 		u.answers = u.posts = 0;
 		push_status(status[i]);
 		push_put('a', 1);
-		flush(true, 2000);
+		push_flush(true, 2000);
 		cr_expect_eq(core.flush_left, 2000, "%d", status[i]);
 		cr_expect_eq(sp_push_queued(u.push), 1);
 		push_status(200);
 		u.posts = 1;
-		flush(false, 10000);
+		push_flush(false, 10000);
 		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1);
 		push_finish();
 	}
@@ -422,7 +413,7 @@ Test(push, one_failed_try_at_the_end_is_no_loss, .timeout = 20)
 		sp_push_run(u.push);
 		cr_assert_eq(sp_push_due_ms(u.push), 2000);
 		u.dice = 499;
-		flush(is_awaited, 1500);
+		push_flush(is_awaited, 1500);
 
 		cr_expect_str_eq(u.sent, "aaab");
 		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 7);
@@ -441,9 +432,9 @@ Test(push, a_flush_for_which_nobody_waits_tries_as_long_as_it_may, .timeout = 20
 	u.dice = UINT64_MAX;
 	push_put('a', 3);
 	push_put('b', 4);
-	flush(false, 10000);
+	push_flush(false, 10000);
 
-	cr_expect_str_eq(u.sent, "aaaaab");
+	cr_expect_str_eq(u.sent, "abaaab");
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 7);
 	cr_expect_str_eq(core.log, "push failed, will try again: refused\n");
 }
@@ -455,7 +446,7 @@ Test(push, a_flush_does_not_press_a_server_that_refuses_for_now, .timeout = 20)
 	push_put('a', 3);
 	push_put('b', 4);
 	u.dice_step = UINT64_C(0x9e3779b97f4a7c15);
-	flush(false, 10000);
+	push_flush(false, 10000);
 	cr_expect_leq(u.posts, 30, "%u", u.posts);
 	cr_expect_geq(u.posts, 5, "%u", u.posts);
 	cr_expect_leq(core.flush_left, 500);
@@ -471,7 +462,7 @@ Test(push, a_flush_has_no_time_for_what_the_server_puts_off, .timeout = 20)
 	push_status(503);
 	u.answer[0].retry_after_s = 30;
 	push_put('a', 3);
-	flush(true, 2000);
+	push_flush(true, 2000);
 
 	cr_expect_eq(u.posts, 1, "earlier than the server said");
 	cr_expect_eq(core.flush_left, 2000, "waited for nothing");

@@ -254,9 +254,7 @@ Test(push_halve, the_end_sends_the_small_ones_and_what_can_be_halved, .timeout =
 	push_put_records('A', 400);
 	push_put_records('b', 10);
 	push_put_records('c', 10);
-	core.flush_left = 2000;
-	core.pending = true;
-	sp_push_flush(u.push, true);
+	push_flush(true, 2000);
 
 	cr_expect_eq(taken, 420, "%s", u.sent);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 0);
@@ -268,10 +266,8 @@ Test(push_halve, the_end_does_not_insist, .timeout = 20)
 	start(0, 429, "");
 	push_put_records('a', 1000);
 	push_put_records('b', 1000);
-	core.flush_left = 2000;
-	core.pending = true;
 	u.dice_step = UINT64_C(0x9e3779b97f4a7c15);
-	sp_push_flush(u.push, true);
+	push_flush(true, 2000);
 	cr_expect_leq(u.posts, 2 + 32 + 16, "%u", u.posts);
 	sp_push_abandon(u.push);
 

@@ -50,7 +50,7 @@ static unsigned items, under_way;
 static uint64_t put[2], sent[2], lost[2]; /* CPU, waits */
 static uint64_t wait_until_ns;            /* what the server asked for */
 static bool is_alone;                     /* the last answer was a failure */
-static bool is_flushing;
+static bool is_flushing, is_over;         /* nothing is begun any more in this flush */
 static bool is_barred[PROCESSES];
 
 static void settle(struct item *i, uint64_t *where, uint32_t to)
@@ -77,14 +77,6 @@ static unsigned waiting(void)
 	return n;
 }
 
-static bool is_busy(unsigned process)
-{
-	for (unsigned i = 0; i < items; i++)
-		if (item[i].under_way && item[i].process == process)
-			return true;
-	return false;
-}
-
 /* The oldest of those that were told most seldom that there is no room. */
 static struct item *next(void)
 {
@@ -92,7 +84,6 @@ static struct item *next(void)
 
 	for (unsigned i = 0; i < items; i++)
 		if (item[i].is_queued && !item[i].under_way &&
-		    !(is_flushing && is_busy(item[i].process)) &&
 		    (best == NULL || item[i].limited < best->limited))
 			best = &item[i];
 	return best;
@@ -193,8 +184,6 @@ static void start(void *arg, unsigned slot, const struct sp_message *m, uint32_t
 	CHECK(slot < SP_TRANSFERS && body[slot] == NULL);
 	CHECK(i == next());
 	CHECK(now - i->born_ns <= TOO_OLD_NS && !is_barred[i->process]);
-	if (is_flushing && begun == 0)
-		wait_until_ns = now;
 	CHECK(now >= wait_until_ns);
 	CHECK(!is_alone || under_way == 0);
 	/* Nothing is left out, and nothing is sent a second time that is settled. */
@@ -241,13 +230,11 @@ static void answer(struct item *i, struct sp_reply *r)
 	answered(i, r);
 }
 
-static bool poll(void *arg, uint32_t wait_ms, unsigned *slot, struct sp_reply *r)
+static bool poll(void *arg, unsigned *slot, struct sp_reply *r)
 {
 	unsigned first = roll(ITEMS);
 
 	(void)arg;
-	now += wait_ms * SP_NS_PER_MS;
-	core.flush_left -= core.flush_left < wait_ms ? core.flush_left : wait_ms;
 	CHECK(under_way != 0);
 	if (is_silent || roll(4) == 0)
 		return false;
@@ -271,14 +258,6 @@ static void stop(void *arg, unsigned slot, struct sp_reply *r)
 	for (unsigned i = 0; i < items; i++)
 		if (item[i].under_way && item[i].slot == slot)
 			answered(&item[i], r);
-}
-
-static bool idle(void *arg, uint32_t wait_ms)
-{
-	(void)arg;
-	now += wait_ms * SP_NS_PER_MS;
-	core.flush_left -= core.flush_left < wait_ms ? core.flush_left : wait_ms;
-	return roll(200) != 0;
 }
 
 static uint64_t get_now(void *arg)
@@ -363,32 +342,39 @@ static void put_one(void)
 
 static void run_once(void)
 {
-	bool may = !core.pending && sp_push_due_ms(push) == 0 && sp_push_queued(push) != 0;
+	bool may = !is_flushing && sp_push_due_ms(push) == 0 && sp_push_queued(push) != 0;
 
 	begun = 0;
 	forget_old();
 	may = may && under_way == 0 && next() != NULL && !is_barred[next()->process];
 	sp_push_run(push);
 	forget_old();
-	CHECK(!core.pending || begun == 0);
+	CHECK(!is_over || begun == 0);
 	CHECK(!may || begun != 0);
 }
 
+/* New profiles come meanwhile, and whoever waits for it may give up. */
 static void flush(void)
 {
-	core.pending = true;
 	core.flush_left = roll(2000);
-	begun = 0;
-	forget_old();
-	is_flushing = true;
 	sp_push_flush(push, roll(2) != 0);
-	is_flushing = false;
+	is_flushing = true;
 	/* Whatever the server had asked for before does not bind the last tries, nor what follows them. */
-	if (begun == 0)
-		wait_until_ns = 0;
+	wait_until_ns = now;
+	for (uint32_t ms; !(is_over = sp_push_flushed(push)) && roll(200) != 0;) {
+		ms = roll(sp_push_due_ms(push) + 2);
+		now += ms * SP_NS_PER_MS;
+		core.flush_left -= core.flush_left < ms ? core.flush_left : ms;
+		if (roll(8) == 0)
+			put_one();
+		run_once();
+		compare();
+	}
 	/* It begins nothing, but what has become too old meanwhile goes. */
-	run_once();
-	core.pending = false;
+	if (is_over)
+		run_once();
+	is_flushing = is_over = false;
+	sp_push_resume(push);
 }
 
 static void begin(void)
@@ -396,7 +382,6 @@ static void begin(void)
 	static const struct sp_push_env env = {.start = start,
 					       .poll = poll,
 					       .stop = stop,
-					       .idle = idle,
 					       .encode = encode,
 					       .now_ns = get_now,
 					       .random = get_random};

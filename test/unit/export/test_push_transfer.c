@@ -19,13 +19,6 @@ static void begin(int status)
 	cr_assert(sp_push_under_way(u.push));
 }
 
-static void flush(uint32_t ms)
-{
-	core.flush_left = ms;
-	core.pending = true;
-	sp_push_flush(u.push, true);
-}
-
 static uint64_t lost(void)
 {
 	return core.counter[SP_COUNT_SAMPLES_UNSENT];
@@ -74,11 +67,10 @@ Test(push_transfer, a_server_that_hangs_costs_one_profile_for_each_wait, .timeou
 Test(push_transfer, a_flush_waits_for_it_and_begins_it_not_again, .timeout = 20)
 {
 	begin(200);
-	flush(1500);
+	push_flush(true, 1500);
 
 	cr_expect_str_eq(u.sent, "a");
 	cr_expect_eq(core.flush_left, 0, "the time was not used");
-	cr_expect_gt(u.idles, 100, "nobody drained meanwhile");
 	cr_expect(sp_push_under_way(u.push));
 	cr_expect_eq(lost(), 0);
 	cr_expect(core_logged("has taken the last profile (samples: 3)"), "%s", core.log);
@@ -88,19 +80,52 @@ Test(push_transfer, a_flush_waits_for_it_and_begins_it_not_again, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
 }
 
-Test(push_transfer, a_flush_leaves_half_of_its_time_to_the_others, .timeout = 20)
+Test(push_transfer, a_flush_sends_the_others_beside_it, .timeout = 20)
 {
 	begin(200);
 	u.all_sent = true;
 	push_put('b', 5);
-	flush(1000);
+	push_flush(true, 1000);
 
 	cr_expect_str_eq(u.sent, "ab");
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 1);
-	cr_expect_eq(lost(), 3);
+	cr_expect_eq(u.under_way, 2);
+	cr_expect_eq(core.flush_left, 0, "the time was not used");
+	cr_expect_eq(lost(), 0);
 	sp_push_abandon(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 2, "b was sent as well");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 2);
 	cr_expect_eq(lost(), 8);
+}
+
+/* So that whoever sleeps until then sees it in time. */
+Test(push_transfer, it_is_due_when_its_time_or_that_of_a_flush_is_up, .timeout = 20)
+{
+	begin(200);
+	cr_expect_eq(sp_push_due_ms(u.push), 500);
+	u.now += 9700 * SP_NS_PER_MS;
+	cr_expect_eq(sp_push_due_ms(u.push), 300);
+	core.flush_left = 80;
+	core.pending = true;
+	sp_push_flush(u.push, true);
+	cr_expect_eq(sp_push_due_ms(u.push), 80);
+	sp_push_resume(u.push);
+	cr_expect_eq(sp_push_due_ms(u.push), 300);
+}
+
+Test(push_transfer, nothing_is_begun_after_a_flush_until_it_is_said_that_it_goes_on, .timeout = 20)
+{
+	begin(200);
+	push_flush(true, 100);
+	push_put('b', 5);
+	sp_push_run(u.push);
+	cr_expect_str_eq(u.sent, "a");
+	cr_expect_gt(sp_push_due_ms(u.push), 0, "who waits for it does not rest");
+	u.hangs = false;
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
+	cr_expect_str_eq(u.sent, "a");
+	sp_push_resume(u.push);
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 8);
 }
 
 Test(push_transfer, the_end_counts_what_is_under_way, .timeout = 20)
