@@ -63,13 +63,14 @@ static inline size_t sp_text_unescape(char *out, const char *text, size_t len)
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		bool is_escape = text[i] == '%' && i + 2 < len && sp_text_digit(text[i + 1]) >= 0 &&
-				 sp_text_digit(text[i + 2]) >= 0;
+		char c = text[i];
 
-		out[n++] = is_escape ? (char)(sp_text_digit(text[i + 1]) << 4 |
-					      sp_text_digit(text[i + 2]))
-				     : text[i];
-		i += is_escape ? 2 : 0;
+		if (c == '%' && i + 2 < len && sp_text_digit(text[i + 1]) >= 0 &&
+		    sp_text_digit(text[i + 2]) >= 0) {
+			c = (char)(sp_text_digit(text[i + 1]) << 4 | sp_text_digit(text[i + 2]));
+			i += 2;
+		}
+		out[n++] = c;
 	}
 	return n;
 }
