@@ -30,9 +30,9 @@ struct sp_host {
 	uint32_t pid;
 	bool joined;
 	bool ended; /* before we were there: the rest is -1 or 0 */
-	int pidfd; /* -1 = the kernel has none (before 5.3) */
-	int proc;  /* its folder in /proc, -1 = not to be seen */
-	int maps;  /* its memory map, of the image that it had at first; -1 = may not be read */
+	int pidfd;  /* -1 = the kernel has none (before 5.3) */
+	int proc;   /* its folder in /proc, -1 = not to be seen */
+	int maps;   /* its memory map, of the image that it had at first; -1 = may not be read */
 	uint64_t start_time;
 	uint64_t mapped_at;
 	ino_t inode;
