@@ -226,6 +226,8 @@ static int add_entry(struct run *r, const struct sp_stack_map *map,
 	char trace_id[2 * sizeof(l->trace_id) + 1];
 	uint8_t bytes[sizeof(l->span_id)];
 
+	if (r->writer->is_nothing != NULL && r->writer->is_nothing(r->profile, &s))
+		return 0;
 	if (locate(r, map, stack, id, &s.locations) != 0)
 		return -ENOMEM;
 	if (l->span_id != 0) {

@@ -363,6 +363,18 @@ static int64_t value_of(struct sp_otlp *p, const struct sp_pprof_sample *s)
 	return ns / p->times.period_ns;
 }
 
+/* CPU time between samples that is rounded to no period at all is added to what comes next. */
+static bool otlp_is_nothing(void *profile, const struct sp_pprof_sample *s)
+{
+	struct sp_otlp *p = profile;
+
+	if (p->times.type != SP_PROFILE_CPU || s->count != 0 ||
+	    s->ns >= p->times.period_ns - p->rest_ns)
+		return false;
+	p->rest_ns += s->ns;
+	return true;
+}
+
 static int otlp_sample(void *profile, const struct sp_pprof_sample *s)
 {
 	struct sp_otlp *p = profile;
@@ -428,11 +440,9 @@ static int pack_profile(struct sp_otlp *p, struct sp_packed *out)
 	head.sample_type = &p->type;
 	head.time_unix_nano = (uint64_t)p->times.time_ns;
 	head.duration_nano = (uint64_t)p->times.duration_ns;
-	/* Where nothing is sampled by a period there is none. */
-	if (p->times.period_ns != 0) {
-		head.period_type = &p->period_type;
-		head.period = p->times.period_ns;
-	}
+	/* Where nothing is sampled by a period it is empty; Pyroscope needs the message all the same. */
+	head.period_type = &p->period_type;
+	head.period = p->times.period_ns;
 	head.n_attribute_indices = p->attribute != 0;
 	head.attribute_indices = &p->attribute;
 	size = spanprof__otlp__profile__get_packed_size(&head);
@@ -523,6 +533,7 @@ const struct sp_profile_writer sp_otlp_writer = {
 	.rewind = otlp_rewind,
 	.samples = otlp_samples,
 	.pack = otlp_pack,
+	.is_nothing = otlp_is_nothing,
 };
 
 int sp_otlp_resource(const struct sp_label *attributes, size_t n, struct sp_bytes *out)

@@ -166,11 +166,12 @@ struct resource {
 };
 
 /* The text clean and NUL-terminated, decoded first if it is encoded. NULL without memory. */
-static char *copy_text(struct resource *r, const char *text, size_t len, bool is_encoded)
+static char *copy_text(struct resource *r, const char *text, size_t len, bool is_encoded,
+		       size_t limit)
 {
 	char *raw = sp_pool_get(&r->text, len + 1);
 	/* What is no character becomes one of three bytes. */
-	size_t most = 3 * len < SP_LABEL_VALUE_MAX ? 3 * len : SP_LABEL_VALUE_MAX;
+	size_t most = 3 * len < limit ? 3 * len : limit;
 	char *clean = sp_pool_get(&r->text, most + 1);
 
 	if (raw == NULL || clean == NULL)
@@ -183,20 +184,38 @@ static char *copy_text(struct resource *r, const char *text, size_t len, bool is
 	return clean;
 }
 
+/* A server may not tell dots from underscores, and then refuses two values of one name. */
+static bool is_same_key(const char *a, const char *b)
+{
+	while (*a != '\0' && (*a == *b || (*a == '.' && *b == '_') || (*a == '_' && *b == '.'))) {
+		a++;
+		b++;
+	}
+	return *a == '\0' && *b == '\0';
+}
+
+static bool is_reserved(const char *key)
+{
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (is_same_key(key, reserved[i]))
+			return true;
+	return strncmp(key, "__", 2) == 0;
+}
+
 /* Of two with the same key the later one counts. */
 static int put_pair(struct resource *r, const struct sp_text_pair *p, bool is_encoded)
 {
-	char *key = copy_text(r, p->key, p->key_len, is_encoded);
-	char *value = copy_text(r, p->value, p->value_len, is_encoded);
+	char *key = copy_text(r, p->key, p->key_len, is_encoded, SP_LABEL_NAME_MAX);
+	char *value = copy_text(r, p->value, p->value_len, is_encoded, SP_LABEL_VALUE_MAX);
 	size_t i = 0;
 
 	if (key == NULL || value == NULL)
 		return -ENOMEM;
 	if (key[0] == '\0' || value[0] == '\0')
 		return 0;
-	while (i < r->n && strcmp(r->attribute[i].name, key) != 0)
+	while (i < r->n && !is_same_key(r->attribute[i].name, key))
 		i++;
-	if (i < r->fixed)
+	if (i < r->fixed || (r->fixed != 0 && is_reserved(key)))
 		return 0;
 	if (i == r->n && !SP_GROW(r->attribute, r->cap, ++r->n, SIZE_MAX))
 		return -ENOMEM;

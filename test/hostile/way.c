@@ -76,6 +76,8 @@ void way_end(struct way *w)
 {
 	pd_double_fini(&w->server);
 	sp_stack_map_free(w->map);
+	sp_stack_map_free(w->waits);
+	free(w->last.data);
 	sp_bounded_names_free(names);
 }
 
@@ -124,36 +126,45 @@ static json_t *decode_query(const char *query)
 
 static void post(struct way *w, const struct sp_message *m, const char *what)
 {
-	bool push = w->config.protocol == SP_PROTOCOL_PUSH;
+	static const char *const path[] = {
+		[SP_PROTOCOL_PUSH] = "/push.v1.PusherService/Push",
+		[SP_PROTOCOL_INGEST] = "/ingest",
+		[SP_PROTOCOL_OTLP] = "/v1development/profiles",
+	};
 	struct pd_response r = {0};
 	struct pd_request in = {
 		.method = "POST",
-		.path = push ? "/push.v1.PusherService/Push" : "/ingest",
+		.path = path[w->config.protocol],
 		.headers = json_object(),
 		.query = decode_query(m->query),
 		.body = {m->body.data, m->body.len},
 	};
 
-	if (push) {
-		json_object_set_new(in.headers, "content-type", json_string("application/proto"));
+	if (w->config.protocol != SP_PROTOCOL_INGEST) {
+		json_object_set_new(in.headers, "content-type",
+				    json_string(w->config.protocol == SP_PROTOCOL_PUSH
+							? "application/proto"
+							: "application/x-protobuf"));
 		json_object_set_new(in.headers, "content-encoding", json_string("gzip"));
 	}
 	for (size_t i = 0; i < m->body.len; i++)
 		w->digest = (w->digest ^ m->body.data[i]) * UINT64_C(0x100000001b3);
 	pd_route(&w->server, &in, &r);
 	pd_text_adds(&r.body, "");
-	cr_expect_eq(r.status, 200, "%s: %u %s", what, r.status, r.body.at);
+	cr_expect_eq(r.status, 200, "%s: %u %s: %s", what, r.status, r.note, r.body.at);
 	pd_response_fini(&r);
 	json_decref(in.headers);
 	json_decref(in.query);
 }
 
 static void send_profile(struct way *w, const struct sp_series *series,
-			 const struct sp_encoded *encoded, const char *what)
+			 const struct sp_encoded *encoded, enum sp_profile_type type,
+			 const char *what)
 {
 	const struct sp_request request = {
 		.protocol = w->config.protocol,
 		.series = series,
+		.type = type,
 		.id = "an-id",
 		.from_ns = WAY_NOW - INT64_C(15000000000),
 		.until_ns = WAY_NOW,
@@ -178,29 +189,46 @@ static void label_refused(void *arg, const char *name, size_t len, const char *r
 	w->refused++;
 }
 
+static void send_type(struct way *w, struct sp_interval *interval, enum sp_profile_type type,
+		      const struct sp_series *series, const struct sp_bytes *resource,
+		      const char *what)
+{
+	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
+	struct sp_encode_range range = sp_encode_all(interval, type);
+	struct sp_encoded encoded;
+
+	range.resource = w->config.protocol == SP_PROTOCOL_OTLP ? resource : NULL;
+	while (range.from < range.end && sp_encode(&range, &limits, &encoded) == 0) {
+		send_profile(w, series, &encoded, type, what);
+		free(w->last.data);
+		w->last = encoded.bytes;
+		range.from = encoded.end;
+	}
+}
+
 void way_send(struct way *w, const char *what)
 {
 	struct sp_series series;
-	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
 	struct sp_interval *interval = sp_interval_new(
 		&(struct sp_interval_parts){.ops = &w->ops,
 					    .map = w->map,
+					    .waits = w->waits,
 					    .threads = w->config.thread_name ? names : NULL,
 					    .time_ns = WAY_NOW - INT64_C(15000000000),
 					    .duration_ns = INT64_C(15000000000)});
-	struct sp_encode_range range;
-	struct sp_encoded encoded;
+	struct sp_bytes resource;
 
 	cr_assert_not_null(interval);
 	cr_assert(sp_interval_name(interval, symbolizer));
 	w->map = sp_stack_map_new(&sp_stack_limits_default);
 	cr_assert_eq(sp_series_init(&series, &w->config, w->ops.pid, label_refused, w), 0);
-	range = sp_encode_all(interval, SP_PROFILE_CPU);
-	while (range.from < range.end && sp_encode(&range, &limits, &encoded) == 0) {
-		send_profile(w, &series, &encoded, what);
-		free(encoded.bytes.data);
-		range.from = encoded.end;
-	}
+	cr_assert_eq(sp_resource_make(&w->config, w->ops.pid, w->ops.version, &resource), 0);
+	for (int type = 0; type < SP_PROFILE_TYPES; type++)
+		if (type == SP_PROFILE_CPU || w->waits != NULL)
+			send_type(w, interval, (enum sp_profile_type)type, &series, &resource,
+				  what);
+	w->waits = NULL;
+	free(resource.data);
 	sp_interval_release(interval);
 	sp_series_fini(&series);
 }
@@ -222,8 +250,10 @@ void way_expect_all(struct way *w, const char *what)
 	cr_expect_eq(w->server.stats.profiles, w->profiles, "%s", what);
 	cr_expect_eq(w->sent, w->put, "%s: %zu of %zu encoded", what, (size_t)w->sent,
 		     (size_t)w->put);
-	cr_expect_eq((uint64_t)arrived, w->put, "%s: %zu of %zu arrived", what, (size_t)arrived,
-		     (size_t)w->put);
+	/* In OTLP there is no number of samples beside their time. */
+	if (w->config.protocol != SP_PROTOCOL_OTLP)
+		cr_expect_eq((uint64_t)arrived, w->put, "%s: %zu of %zu arrived", what,
+			     (size_t)arrived, (size_t)w->put);
 	json_decref(spans);
 }
 

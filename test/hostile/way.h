@@ -13,13 +13,15 @@ struct way {
 	struct sp_core_ops ops;
 	struct sp_config config;
 	struct sp_stack_map *map;
+	struct sp_stack_map *waits; /* NULL = none are sent */
 	struct pd_double server;
-	uint64_t put;      /* samples */
-	uint64_t sent;     /* samples, as the encoder says */
-	unsigned profiles; /* sent */
-	unsigned refused;  /* labels of the configuration */
-	uint64_t digest;   /* of all requests */
-	unsigned names;    /* name ids 1..names are texts of name_text */
+	uint64_t put;         /* samples */
+	uint64_t sent;        /* samples, as the encoder says */
+	unsigned profiles;    /* sent */
+	unsigned refused;     /* labels of the configuration */
+	uint64_t digest;      /* of all requests */
+	struct sp_bytes last; /* the last profile, as it was encoded */
+	unsigned names;       /* name ids 1..names are texts of name_text */
 	const char *(*name_text)(uint32_t id, size_t *len);
 	uint64_t counter[SP_COUNTER_N];
 };

@@ -63,6 +63,10 @@ struct pd_delivery {
 	struct pd_bytes id;
 	struct pd_bytes raw; /* pprof, gzipped or plain */
 	json_t *headers;
+	/* Made of another format already: what is in it comes from this arena, which the store takes over. */
+	struct pd_arena *made;
+	struct pd_profile profile;
+	size_t bytes; /* of it as pprof */
 };
 
 /* From bytes to store, the server's way. 0 or -1; both are counted. */

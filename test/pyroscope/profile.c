@@ -233,14 +233,19 @@ static struct pd_index *make_index(struct pd_arena *a, const void *items, size_t
 	return index;
 }
 
+void pd_profile_index(struct pd_arena *a, struct pd_profile *p)
+{
+	p->mapping_index = make_index(a, p->mapping, sizeof(*p->mapping), p->mappings);
+	p->location_index = make_index(a, p->location, sizeof(*p->location), p->locations);
+	p->function_index = make_index(a, p->function, sizeof(*p->function), p->functions);
+}
+
 int pd_profile_decode(struct pd_arena *a, struct pd_bytes in, struct pd_profile *p)
 {
 	*p = (struct pd_profile){0};
 	if (decode_numbers(in, p) != 0 || decode_lists(a, in, p) != 0)
 		return -EBADMSG;
-	p->mapping_index = make_index(a, p->mapping, sizeof(*p->mapping), p->mappings);
-	p->location_index = make_index(a, p->location, sizeof(*p->location), p->locations);
-	p->function_index = make_index(a, p->function, sizeof(*p->function), p->functions);
+	pd_profile_index(a, p);
 	return 0;
 }
 

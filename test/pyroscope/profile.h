@@ -93,6 +93,9 @@ struct pd_profile {
 /* All memory comes from the arena; strings point into in. 0 or -EBADMSG. */
 int pd_profile_decode(struct pd_arena *a, struct pd_bytes in, struct pd_profile *p);
 
+/* Once mappings, locations and functions are filled in: what the three functions below search in. */
+void pd_profile_index(struct pd_arena *a, struct pd_profile *p);
+
 /* NULL when there is none with this id. */
 const struct pd_mapping *pd_profile_mapping(const struct pd_profile *p, uint64_t id);
 const struct pd_location *pd_profile_location(const struct pd_profile *p, uint64_t id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The way of one profile: unpack, burst, the server's checks, ours, split, store. Called by
- * envelope.c for Push and by ingest.c for /ingest.
+ * envelope.c for Push, by ingest.c for /ingest and by otlp_route.c.
  */
 #include <string.h>
 
@@ -19,9 +19,9 @@ static void add_size(struct pd_text *out, size_t bytes)
 		pd_text_addf(out, "%.1f MiB", (double)bytes / (1024 * 1024));
 }
 
-static int check_rate(const struct pd_double *d, const struct pd_record *r, struct pd_error *e)
+static int check_rate(const struct pd_double *d, const struct pd_record *r, size_t bytes,
+		      struct pd_error *e)
 {
-	size_t bytes = r->raw.len;
 	struct pd_text message = {0};
 
 	for (size_t i = 0; i < r->labels.len; i++)
@@ -97,15 +97,23 @@ static int accept_record(struct pd_double *d, const struct pd_delivery *in, stru
 {
 	struct pd_candidate c = {.profile = &r->profile, .losses = &r->losses};
 
-	if (unpack(d, in->raw, r, e) != 0)
+	if (in->made == NULL && unpack(d, in->raw, r, e) != 0)
 		return -1;
+	if (in->made != NULL) {
+		r->profile = in->profile;
+		r->raw = in->raw;
+		r->arena = *in->made;
+		*in->made = (struct pd_arena){0};
+	}
+	r->tenant = pd_arena_string(&r->arena, pd_bytes_of(in->tenant));
+	r->id = pd_arena_string(&r->arena, in->id);
 	take_labels(in, r);
-	c.bytes = r->raw.len;
+	c.bytes = in->made != NULL ? in->bytes : r->raw.len;
 	c.series = r->labels;
-	if (check_rate(d, r, e) != 0 ||
+	if (check_rate(d, r, c.bytes, e) != 0 ||
 	    pd_validate_profile(&d->limits, &c, pd_double_now(d), e) != 0)
 		return -1;
-	if (!d->options.lenient && pd_validate_strict(&r->profile, e) != 0)
+	if (!d->options.lenient && in->made == NULL && pd_validate_strict(&r->profile, e) != 0)
 		return -1;
 	return pd_record_split(&d->limits, r, e);
 }
@@ -114,8 +122,6 @@ int pd_push(struct pd_double *d, const struct pd_delivery *in, struct pd_error *
 {
 	struct pd_record *r = pd_record_new();
 
-	r->tenant = pd_arena_string(&r->arena, pd_bytes_of(in->tenant));
-	r->id = pd_arena_string(&r->arena, in->id);
 	r->headers = json_incref(in->headers);
 	if (accept_record(d, in, r, e) != 0 || (r->rows > 0 && pd_store_add(d, r, e) != 0)) {
 		pd_stats_reject(&d->stats, e);

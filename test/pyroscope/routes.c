@@ -150,6 +150,7 @@ static const struct route {
 	{"/push.v1.PusherService/Push", "POST", false, pd_route_push},
 	{"/ingest", "POST", false, pd_route_ingest},
 	{"/pyroscope/ingest", "POST", false, pd_route_ingest},
+	{"/v1development/profiles", "POST", false, pd_route_otlp},
 	{"/querier.v1.QuerierService/", "POST", false, pd_route_query},
 	{"/ready", "GET, HEAD", true, route_ready},
 	{"/double/stats", "GET", true, route_stats},

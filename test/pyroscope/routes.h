@@ -44,6 +44,7 @@ const char *pd_request_tenant(const struct pd_double *d, const struct pd_request
 /* Handlers, one file each. */
 void pd_route_push(struct pd_double *d, const struct pd_request *in, struct pd_response *out);
 void pd_route_ingest(struct pd_double *d, const struct pd_request *in, struct pd_response *out);
+void pd_route_otlp(struct pd_double *d, const struct pd_request *in, struct pd_response *out);
 void pd_route_query(struct pd_double *d, const struct pd_request *in, struct pd_response *out);
 json_t *pd_spans_json(const struct pd_double *d); /* new reference */
 
