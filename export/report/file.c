@@ -99,7 +99,7 @@ int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ER
 
 static bool is_profile(const char *path)
 {
-	static const char *const suffix[] = {".pb.gz", ".pb", ".pprof"};
+	static const char *const suffix[] = {".pb.gz", ".pb", ".pprof", ".otlp.gz", ".otlp"};
 	size_t len = strlen(path);
 
 	for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++) {

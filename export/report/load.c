@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/report/otlp.h"
 #include "export/util/containers.h"
 #include "export/util/log.h"
 #include "profile.pb-c.h"
@@ -570,9 +571,9 @@ static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 }
 
 /* why is written through the reader. */
-int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
-		   const struct sp_report_sink *sink,
-		   char why[SP_REPORT_ERROR]) // NOLINT(readability-non-const-parameter)
+static int load_pprof(const struct sp_bytes *profile, size_t memory_max,
+		      const struct sp_report_sink *sink,
+		      char *why) // NOLINT(readability-non-const-parameter)
 {
 	struct budget budget = {.left = memory_max};
 	ProtobufCAllocator counted = {budget_alloc, budget_free, &budget};
@@ -597,6 +598,35 @@ int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 	id_index_fini(&r.mapping);
 	spanprof__pprof__profile__free_unpacked(p, &counted);
 	return err;
+}
+
+struct load {
+	size_t memory_max;
+	const struct sp_report_sink *sink;
+	char *why;
+};
+
+static int load_each(void *arg, const struct sp_bytes *pprof)
+{
+	const struct load *l = arg;
+
+	return load_pprof(pprof, l->memory_max, l->sink, l->why);
+}
+
+int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
+		   const struct sp_report_sink *sink, char why[SP_REPORT_ERROR])
+{
+	struct budget budget = {.left = memory_max};
+	ProtobufCAllocator counted = {budget_alloc, budget_free, &budget};
+	struct load l = {memory_max, sink, why};
+	struct reader r = {.budget = &budget, .why = why};
+	int err;
+
+	if (!sp_report_otlp_is(profile))
+		return load_pprof(profile, memory_max, sink, why);
+	why[0] = '\0';
+	err = sp_report_otlp(profile, &counted, load_each, &l, why);
+	return err != 0 && why[0] == '\0' ? refuse_memory(&r) : err;
 }
 
 size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1])

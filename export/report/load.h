@@ -97,7 +97,7 @@ struct sp_report_sink {
 #define SP_REPORT_MEMORY_MAX ((size_t)512 << 20)
 
 /*
- * Reads a profile as protobuf, with at most that much memory at a time, and calls the sink for each
+ * Reads a profile in pprof, or profiles in OTLP (otlp.h), with at most that much memory at a time, and calls the sink for each
  * sample. 0, or -1 with a reason in why. A damaged profile gives no samples at all.
  */
 int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
