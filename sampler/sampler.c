@@ -22,6 +22,7 @@
 #include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
+#include "sampler/span/span_values.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "sampler/unwind/object_sig.h"
@@ -125,7 +126,8 @@ static int prepare(const struct sp_config *cfg)
 
 	if (sp_names_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
 	    sp_span_table_init() != 0 ||
-	    ((cfg->span_cpu_time || cfg->span_times) && sp_span_times_init(cfg->span_times) != 0))
+	    ((cfg->span_cpu_time || cfg->span_times) && sp_span_times_init(cfg->span_times) != 0) ||
+	    sp_span_values_init(cfg->span_labels) != 0)
 		return -ENOMEM;
 	/* Without the cache every rule is decoded anew, which is correct and slow. */
 	(void)sp_rule_cache_init();
@@ -136,14 +138,16 @@ static int prepare(const struct sp_config *cfg)
 		.id = cfg->span_id_scope,
 		.name = cfg->span_name_scope,
 		.trace_id = cfg->trace_id,
+		.root = sp_span_values_on(),
 	};
 	sp_shown_label_notes_waits =
-		cfg->attributes != SP_ATTRIBUTES_NEVER && (cfg->off_cpu || cfg->wall);
+		(cfg->attributes != SP_ATTRIBUTES_NEVER || sp_span_values_on()) &&
+		sp_config_wants_waits(cfg);
 	h->thread_name = cfg->thread_name;
 	sp_thread_account_init(cfg->thread_name);
 	/* For whether a span has a profile, and of which type. */
-	h->note_samples =
-		cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES || sp_shown_label_notes_waits;
+	h->note_samples = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES ||
+			  sp_shown_label_notes_waits || sp_span_values_on();
 	/* a forked child has the handler from its parent */
 	if (h->cookie == 0) {
 		err = sp_signals_install(cfg->signal_number, sp_handler);

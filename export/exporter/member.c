@@ -197,7 +197,9 @@ static void count_and_put(const struct sp_record *record, void *arg)
 {
 	struct receiver *r = arg;
 
-	if (record->kind != SP_RECORD_MODULE_EVENT)
+	if (record->kind == SP_RECORD_SPAN_VALUES)
+		counter_add(r->m, SP_COUNT_SPAN_VALUES_DRAINED, 1);
+	else if (record->kind != SP_RECORD_MODULE_EVENT)
 		counter_add(r->m, SP_COUNT_SAMPLES_DRAINED, 1);
 	if (record->kind == SP_RECORD_CPU_TIME)
 		counter_add(r->m, SP_COUNT_UNSAMPLED_DRAINED, 1);

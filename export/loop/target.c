@@ -12,6 +12,7 @@
 #include "export/objects/unwind_snapshot.h"
 #include "export/profile/bounded_names.h"
 #include "export/profile/interval.h"
+#include "export/profile/root_values.h"
 #include "export/profile/stack_map.h"
 #include "export/util/clock.h"
 
@@ -36,6 +37,7 @@ struct sp_target_data {
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
 	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
+	struct sp_root_values *values;     /* NULL = no attributes are labels */
 	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
 	struct sp_off_cpu_news waits_news; /* of the last look */
 	struct sp_status *status;
@@ -94,6 +96,9 @@ static void put_record(const struct sp_record *record, void *arg)
 	case SP_RECORD_MODULE_EVENT:
 		sp_modules_take_event(p->d->modules, &record->module_event);
 		p->epoch = sp_modules_epoch(p->d->modules);
+		break;
+	case SP_RECORD_SPAN_VALUES:
+		sp_root_values_take(p->d->values, &record->span_values);
 		break;
 	default:
 		break;
@@ -207,6 +212,7 @@ static void begin_profile(struct sp_target *t, struct moment at)
 	d->begun = at;
 	sp_stack_map_clear(d->map);
 	sp_waits_clear(d->waits);
+	sp_root_values_age(d->values);
 }
 
 static bool has_collected(const struct sp_target_data *d)
@@ -238,6 +244,7 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 		.map = d->map,
 		.threads = d->threads,
 		.wait_names = sp_waits_names(d->waits),
+		.values = d->values,
 		.begun_ns = d->begun.mono_ns,
 		.time_ns = d->begun.real_ns,
 		.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns),
@@ -393,11 +400,14 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
 	if (ops->config->thread_name)
 		d->threads = sp_thread_names_new(ops);
+	if (ops->config->span_labels != NULL)
+		d->values = sp_root_values_new(ops);
 	if (sp_config_wants_waits(ops->config) && d->unwinder != NULL)
 		d->waits = sp_waits_new(
 			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
 	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
 			       (ops->config->thread_name && d->threads == NULL) ||
+			       (ops->config->span_labels != NULL && d->values == NULL) ||
 			       (sp_config_wants_waits(ops->config) && d->waits == NULL)
 		       ? -ENOMEM
 		       : 0;
@@ -440,11 +450,13 @@ void sp_target_retire(struct sp_target *t)
 	sp_modules_free(d->modules);
 	sp_stack_map_free(d->map);
 	sp_bounded_names_free(d->threads);
+	sp_root_values_free(d->values);
 	d->waits = NULL;
 	d->unwinder = NULL;
 	d->modules = NULL;
 	d->map = NULL;
 	d->threads = NULL;
+	d->values = NULL;
 }
 
 void sp_target_fini(struct sp_target *t)

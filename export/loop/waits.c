@@ -32,7 +32,7 @@ static uint32_t thread_of(const struct sp_waits *w, uint32_t tid)
 /* A host may write any number there. */
 static uint32_t name_of(const struct sp_thread_label *label)
 {
-	return label->name_id < SP_STACK_OWNER_UNNAMED ? (uint32_t)label->name_id : 0;
+	return label->name_id < SP_STACK_OWNER_UNNAMED ? label->name_id : 0;
 }
 
 /* The function in which a thread waits: not the C library's, but the one that called into it. */
@@ -71,6 +71,7 @@ static void put(void *arg, const struct sp_wait *wait)
 	struct sp_waits *w = arg;
 	struct sp_stack_labels labels = {
 		.span_id = wait->label->span_id,
+		.root_id = wait->label->root_id,
 		.name_id = name_of(wait->label),
 		.thread = thread_of(w, wait->tid),
 	};

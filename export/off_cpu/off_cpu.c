@@ -215,8 +215,9 @@ static void put(struct sp_off_cpu *o, const struct sp_wait *w, struct sp_thread_
 {
 	o->put_ns += w->ns;
 	o->hooks.put(o->hooks.arg, w);
-	if (w->label->span_id != 0)
-		sp_thread_labels_note_wait(labels, w->label->span_id);
+	if (w->label->span_id != 0 || w->label->root_id != 0)
+		sp_thread_labels_note_wait(labels, w->label->span_id != 0 ? w->label->span_id
+									  : w->label->root_id);
 }
 
 static void take_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at)

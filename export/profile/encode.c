@@ -201,53 +201,26 @@ static int64_t ns_of(const struct sp_stack_entry *entry, int64_t period_ns)
 	return ns;
 }
 
-/* NULL = it is not known. */
-static const char *label_of(const struct sp_interval *i, uint64_t id, uint32_t kind)
+/* Record n of the interval, with that stack. -E2BIG: does not fit any more. */
+static int add_entry(struct run *r, uint32_t n, uint32_t stack)
 {
-	const struct sp_named *n = sp_interval_find(i, id, kind);
-
-	return n != NULL ? sp_interval_text(i, n->place) : NULL;
-}
-
-/* -E2BIG: does not fit any more. */
-static int add_entry(struct run *r, const struct sp_stack_map *map,
-		     const struct sp_stack_entry *entry, uint32_t stack)
-{
-	static const uint8_t no_trace[16];
-	const struct sp_stack_labels *l = &entry->labels;
+	const struct sp_stack_map *map;
+	const struct sp_stack_entry *entry = sp_interval_record(r->interval, n, &map);
 	uint64_t id[SP_ENCODE_FRAMES];
+	struct sp_record_labels labels;
 	struct sp_pprof_sample s = {
 		.location = id,
 		.count = (int64_t)entry->count,
 		.ns = ns_of(entry, r->times.period_ns),
+		.label = labels.label,
 	};
-	char span_id[2 * sizeof(l->span_id) + 1];
-	char blocked_by[sizeof(span_id)];
-	char trace_id[2 * sizeof(l->trace_id) + 1];
-	uint8_t bytes[sizeof(l->span_id)];
 
 	if (r->writer->is_nothing != NULL && r->writer->is_nothing(r->profile, &s))
 		return 0;
 	if (locate(r, map, stack, id, &s.locations) != 0)
 		return -ENOMEM;
-	if (l->span_id != 0) {
-		memcpy(bytes, &l->span_id, sizeof(bytes));
-		sp_text_hex(span_id, bytes, sizeof(bytes));
-		s.span_id = span_id;
-	}
-	if (l->blocked_by_span_id != 0) {
-		memcpy(bytes, &l->blocked_by_span_id, sizeof(bytes));
-		sp_text_hex(blocked_by, bytes, sizeof(bytes));
-		s.blocked_by_span_id = blocked_by;
-	}
-	if (memcmp(l->trace_id, no_trace, sizeof(no_trace)) != 0) {
-		sp_text_hex(trace_id, l->trace_id, sizeof(l->trace_id));
-		s.trace_id = trace_id;
-	}
-	if (l->name_id != 0)
-		s.span_name = label_of(r->interval, l->name_id, SP_NAMED_SPAN);
-	if (r->interval->names_threads)
-		s.thread_name = label_of(r->interval, l->thread, SP_NAMED_THREAD);
+	sp_interval_labels(r->interval, n, &labels);
+	s.labels = labels.n;
 	return r->writer->sample(r->profile, &s);
 }
 
@@ -309,15 +282,14 @@ static int open_profile(struct run *r)
 }
 
 /* Instead of all that the profile holds, the stack without its frames, however much that is. */
-static int add_other(struct run *r, const struct sp_stack_map *map,
-		     const struct sp_stack_entry *entry)
+static int add_other(struct run *r, uint32_t n)
 {
 	int err;
 
 	close_profile(r);
 	err = open_profile(r);
 	if (err == 0)
-		err = add_entry(r, map, entry, SP_STACK_OTHER);
+		err = add_entry(r, n, SP_STACK_OTHER);
 	return err == -E2BIG ? 0 : err;
 }
 
@@ -351,7 +323,7 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 		if (entry->count == 0 && entry->unsampled_ns == 0)
 			continue;
 		r->writer->mark(r->profile, &mark);
-		err = add_entry(r, map, entry, entry->stack);
+		err = add_entry(r, out->end, entry->stack);
 		if (err == -E2BIG && mark.samples != 0) {
 			r->writer->rewind(r->profile, &mark);
 			return 0;
@@ -359,7 +331,7 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 		/* A single stack that is too large for a profile keeps its time and loses its frames. */
 		if (err == -E2BIG) {
 			out->others += entry->count;
-			err = add_other(r, map, entry);
+			err = add_other(r, out->end);
 		}
 		if (counts(range, out->end))
 			out->samples += entry->count;

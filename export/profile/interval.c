@@ -6,6 +6,9 @@
 #include "export/profile/interval.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "sampler/base/text.h"
 
 static void free_tables(struct sp_interval *i)
 {
@@ -16,6 +19,7 @@ static void free_tables(struct sp_interval *i)
 	free(i->named);
 	free(i->line);
 	free(i->place);
+	free(i->value);
 	i->map = NULL;
 	i->waits = NULL;
 }
@@ -40,7 +44,8 @@ void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store)
 	i->bytes = sp_stack_map_seal(i->map) + sp_stack_map_seal(i->waits) +
 		   sp_hash_index_bytes(&i->by_number) + sp_strtab_bytes(&i->text) +
 		   i->named_cap * sizeof(*i->named) + i->line_cap * sizeof(*i->line) +
-		   i->place_cap * sizeof(*i->place);
+		   i->place_cap * sizeof(*i->place) +
+		   (i->value != NULL ? i->records * i->attributes * sizeof(*i->value) : 0);
 	i->store = store;
 	i->next = NULL;
 	while (*at != NULL)
@@ -102,6 +107,51 @@ const char *sp_interval_text(const struct sp_interval *i, uint32_t id)
 uint64_t sp_interval_owner(const struct sp_stack *s)
 {
 	return (uint64_t)s->owner << 32 | (s->has_owner_pc ? s->pc[0] : UINT32_MAX);
+}
+
+static void add_label(struct sp_record_labels *out, const char *name, const char *value)
+{
+	if (value != NULL && value[0] != '\0')
+		out->label[out->n++] = (struct sp_label){name, value};
+}
+
+static void add_id(struct sp_record_labels *out, const char *name, uint64_t id, char text[17])
+{
+	uint8_t bytes[sizeof(id)];
+
+	memcpy(bytes, &id, sizeof(id));
+	sp_text_hex(text, bytes, sizeof(bytes));
+	if (id != 0)
+		add_label(out, name, text);
+}
+
+/* NULL = it is not known. */
+static const char *label_of(const struct sp_interval *i, uint64_t id, uint32_t kind)
+{
+	const struct sp_named *n = sp_interval_find(i, id, kind);
+
+	return n != NULL ? sp_interval_text(i, n->place) : NULL;
+}
+
+void sp_interval_labels(const struct sp_interval *i, uint32_t n, struct sp_record_labels *out)
+{
+	static const uint8_t no_trace[16];
+	const struct sp_stack_map *map;
+	const struct sp_stack_labels *l = &sp_interval_record(i, n, &map)->labels;
+
+	out->n = 0;
+	add_id(out, "span_id", l->span_id, out->span_id);
+	if (l->name_id != 0)
+		add_label(out, "span_name", label_of(i, l->name_id, SP_NAMED_SPAN));
+	sp_text_hex(out->trace_id, l->trace_id, sizeof(l->trace_id));
+	if (memcmp(l->trace_id, no_trace, sizeof(no_trace)) != 0)
+		add_label(out, "trace_id", out->trace_id);
+	if (i->names_threads)
+		add_label(out, "thread_name", label_of(i, l->thread, SP_NAMED_THREAD));
+	add_id(out, "blocked_by_span_id", l->blocked_by_span_id, out->blocked_by);
+	for (unsigned k = 0; k < i->attributes; k++)
+		add_label(out, sp_interval_text(i, i->attribute[k]),
+			  sp_interval_text(i, i->value[n * i->attributes + k]));
 }
 
 const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,

@@ -16,6 +16,8 @@
 
 #include "export/export.h"
 #include "export/profile/bounded_names.h"
+#include "export/profile/pprof.h"
+#include "export/profile/root_values.h"
 #include "export/profile/stack_map.h"
 #include "export/symbols/symbolize.h"
 #include "export/util/containers.h"
@@ -30,6 +32,11 @@
 #define SP_NAMED_THREAD (UINT32_MAX - 1)
 #define SP_NAMED_SPAN (UINT32_MAX - 2)
 #define SP_NAMED_OWNER (UINT32_MAX - 3) /* sp_interval_owner() */
+/* Texts that are values of an attribute, of the first one and so on. */
+#define SP_NAMED_VALUE (UINT32_MAX - 4 - SP_SPAN_VALUES_MAX)
+
+/* Different values of one attribute; what is one of more becomes "(other)". */
+#define SP_INTERVAL_VALUES_MAX 1000U
 
 /* One function of a frame: numbers of texts. */
 struct sp_named_line {
@@ -66,6 +73,10 @@ struct sp_interval {
 	int64_t time_ns;            /* the same, since the epoch */
 	int64_t duration_ns;
 	bool names_threads;
+	/* Attributes that are labels: their names, texts; and their values by record, in the order of the names. */
+	uint32_t attribute[SP_SPAN_VALUES_MAX];
+	unsigned attributes;
+	uint32_t *value;  /* texts, 0 = none; NULL where there are no attributes */
 	bool is_given_up; /* only who holds it is known */
 	struct sp_named *named;
 	size_t named_n, named_cap;
@@ -98,13 +109,15 @@ struct sp_interval_parts {
 	struct sp_stack_map *waits;
 	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
 	const struct sp_bounded_names *wait_names;
+	const struct sp_root_values *values; /* NULL = no attributes are labels */
 	uint64_t begun_ns;
 	int64_t time_ns;
 	int64_t duration_ns;
 };
 
 /*
- * Names what only the process and its tables know: threads, spans, what is waited for. Held once by the caller.
+ * Names what only the process and its tables know: threads, spans, what is waited for, values of attributes. Held
+ * once by the caller.
  * NULL when out of memory.
  */
 struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts);
@@ -134,6 +147,17 @@ const char *sp_interval_text(const struct sp_interval *i, uint32_t id);
 
 /* The number of the frame that tells who holds the lock that a stack waits for, once its addresses are places. */
 uint64_t sp_interval_owner(const struct sp_stack *s);
+
+/*
+ * All labels of a record, for whoever writes profiles of any form: ids are hexadecimal, and no value is empty. Names
+ * and values are valid as long as the interval, the ids as long as *out.
+ */
+struct sp_record_labels {
+	struct sp_label label[SP_SAMPLE_LABELS_MAX];
+	size_t n;
+	char span_id[17], blocked_by[17], trace_id[33];
+};
+void sp_interval_labels(const struct sp_interval *i, uint32_t n, struct sp_record_labels *out);
 
 /* A record and the map that its stack is in. */
 const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,

@@ -166,6 +166,61 @@ static int name_tables(struct sp_interval *i, const struct sp_interval_parts *pa
 	return err;
 }
 
+/* The text of a value, if there is room for one more that is different. */
+static int put_value(struct sp_interval *i, unsigned attribute, const char *text, size_t len,
+		     uint32_t *different, uint32_t *id)
+{
+	const uint32_t kind = SP_NAMED_VALUE + attribute;
+	uint32_t at;
+	int err = sp_strtab_find(&i->text, text, len, &at) ? 0 : -ENOENT;
+
+	if (err == 0 && sp_interval_find(i, at, kind) != NULL) {
+		*id = at;
+		return 0;
+	}
+	if (*different == SP_INTERVAL_VALUES_MAX)
+		return -E2BIG;
+	++*different;
+	err = sp_strtab_put(&i->text, text, len, id);
+	return err == 0 ? put_number(i, *id, kind) : err;
+}
+
+/*
+ * Values of attributes, by the root of each record. The entries of the maps differ by their roots, so many records
+ * may have the same labels.
+ */
+static int name_values(struct sp_interval *i, const struct sp_root_values *values)
+{
+	uint32_t different[SP_SPAN_VALUES_MAX] = {0};
+	const struct sp_stack_map *map;
+	int err = 0;
+
+	i->attributes = sp_root_values_attributes(values);
+	i->value = calloc((size_t)i->records * i->attributes + 1, sizeof(*i->value));
+	if (i->value == NULL)
+		return -ENOMEM;
+	for (unsigned k = 0; err == 0 && k < i->attributes; k++)
+		err = sp_strtab_put(&i->text, sp_root_values_name(values, k),
+				    strlen(sp_root_values_name(values, k)), &i->attribute[k]);
+	for (uint32_t n = 0; err == 0 && n < i->records; n++) {
+		const struct sp_stack_entry *e = sp_interval_record(i, n, &map);
+
+		for (unsigned k = 0; err == 0 && k < i->attributes; k++) {
+			uint32_t *id = &i->value[n * i->attributes + k];
+			size_t len;
+			const char *text = sp_root_values_get(values, e->labels.root_id, k, &len);
+
+			if (text != NULL)
+				err = put_value(i, k, text, len, &different[k], id);
+			if (err != -E2BIG)
+				continue;
+			i->ops->counter_add(i->ops->arg, SP_COUNT_SPAN_VALUES_OTHER, e->count);
+			err = sp_strtab_put(&i->text, "(other)", strlen("(other)"), id);
+		}
+	}
+	return err;
+}
+
 struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 {
 	struct sp_interval *i = calloc(1, sizeof(*i));
@@ -188,7 +243,8 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 	};
 	i->records = i->samples + (i->waits != NULL ? sp_stack_map_entries(i->waits) : 0);
 	if (sp_strtab_init(&i->text) == 0 && name_tables(i, parts, i->map) == 0 &&
-	    name_tables(i, parts, i->waits) == 0)
+	    name_tables(i, parts, i->waits) == 0 &&
+	    (parts->values == NULL || name_values(i, parts->values) == 0))
 		return i;
 	sp_interval_release(i);
 	return NULL;

@@ -27,8 +27,7 @@
 #define COMMENTS_MAX 64U
 #define SAMPLE_FIELD 2U
 #define VALUE_BYTES 12U /* of the field of a value: tag, length and the longest number */
-#define ONE_(name) +1
-#define LABELS (0 SP_FOR_EACH_SAMPLE_LABEL(ONE_))
+#define LABELS SP_SAMPLE_LABELS_MAX
 #define TRACE_ID 16U
 #define SPAN_ID 8U
 
@@ -311,13 +310,23 @@ static bool read_id(const char *hex, uint8_t *out, size_t size)
 	return true;
 }
 
+/* NULL = the sample has no such label. */
+static const char *label_of(const struct sp_pprof_sample *s, const char *name)
+{
+	for (size_t i = 0; i < s->labels; i++)
+		if (strcmp(s->label[i].name, name) == 0)
+			return s->label[i].value;
+	return NULL;
+}
+
 /* A link needs both ids. Without one of them the other one is an attribute. */
 static int put_link(struct sp_otlp *p, const struct sp_pprof_sample *s, int32_t *index)
 {
 	uint8_t trace_id[TRACE_ID], span_id[SPAN_ID];
 	Spanprof__Otlp__Link pb = SPANPROF__OTLP__LINK__INIT;
 
-	if (!read_id(s->trace_id, trace_id, TRACE_ID) || !read_id(s->span_id, span_id, SPAN_ID))
+	if (!read_id(label_of(s, "trace_id"), trace_id, TRACE_ID) ||
+	    !read_id(label_of(s, "span_id"), span_id, SPAN_ID))
 		return 0;
 	pb.trace_id = (ProtobufCBinaryData){TRACE_ID, trace_id};
 	pb.span_id = (ProtobufCBinaryData){SPAN_ID, span_id};
@@ -333,19 +342,16 @@ static const char *attribute_key(const char *label)
 static int put_labels(struct sp_otlp *p, const struct sp_pprof_sample *s,
 		      Spanprof__Otlp__Sample *pb)
 {
-	const struct sp_label label[] = {
-#define SP_LABEL_(name) {#name, s->name},
-		SP_FOR_EACH_SAMPLE_LABEL(SP_LABEL_)
-#undef SP_LABEL_
-	};
 	int err = put_link(p, s, &pb->link_index);
 
-	for (size_t i = 0; err == 0 && i < SP_ARRAY_LEN(label); i++) {
-		bool is_linked = pb->link_index != 0 &&
-				 (label[i].value == s->span_id || label[i].value == s->trace_id);
+	for (size_t i = 0; err == 0 && i < s->labels && i < LABELS; i++) {
+		const struct sp_label *label = &s->label[i];
+		bool is_linked =
+			pb->link_index != 0 && (strcmp(label->name, "span_id") == 0 ||
+						strcmp(label->name, "trace_id") == 0);
 
-		if (label[i].value != NULL && !is_linked)
-			err = put_label(p, attribute_key(label[i].name), label[i].value,
+		if (label->value != NULL && !is_linked)
+			err = put_label(p, attribute_key(label->name), label->value,
 					pb->attribute_indices, &pb->n_attribute_indices);
 	}
 	return err;

@@ -24,12 +24,44 @@
 #define SP_VARINT_MAX 10U /* bytes of the longest number */
 #define SP_SAMPLE_FIELD 2U
 
-static const char *const label_key[] = {
+#define SP_PPROF_LABELS SP_SAMPLE_LABELS_MAX
+
+/* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
+static const char *const reserved[] = {
 #define SP_NAME_(name) #name,
 	SP_FOR_EACH_SAMPLE_LABEL(SP_NAME_)
 #undef SP_NAME_
+		"service_name",
+	"pyroscope_spy",
+	"profile_id",
 };
-#define SP_PPROF_LABELS SP_ARRAY_LEN(label_key)
+
+size_t sp_label_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n < SP_LABEL_NAME_MAX - 1; i++) {
+		char c = name[i];
+		bool digit = c >= '0' && c <= '9';
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+		if (n == 0 && digit)
+			out[n++] = '_';
+		out[n++] = letter || digit ? c : '_';
+	}
+	out[n] = '\0';
+	return n;
+}
+
+const char *sp_label_refusal(const char *name)
+{
+	if (strncmp(name, "__", 2) == 0)
+		return "names that begin with __ belong to the server";
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (strcmp(name, reserved[i]) == 0)
+			return "this name has a fixed meaning";
+	return NULL;
+}
 
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
@@ -58,8 +90,11 @@ struct sp_pprof {
 	struct sp_hash_index by_function; /* names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
-	pb_value_type type[3];        /* samples/count, time/nanoseconds, and the period's */
-	int64_t key[SP_PPROF_LABELS]; /* of labels */
+	pb_value_type type[3]; /* samples/count, time/nanoseconds, and the period's */
+	struct {
+		const char *name;
+		int64_t id;
+	} key[SP_PPROF_LABELS]; /* of labels that were met */
 	size_t bytes;
 };
 
@@ -146,17 +181,20 @@ static int put_types(struct sp_pprof *p)
 	return put_part(&p->out, &part);
 }
 
-/*
- * The label keys are added first: each may be in the table only once, even if some function has the
- * same name.
- */
-static int put_keys(struct sp_pprof *p)
+/* Of each kind of label there is one name, which is looked up once for all samples. */
+static int put_key(struct sp_pprof *p, const char *name, int64_t *id)
 {
-	int err = 0;
+	size_t i = 0;
 
-	for (size_t i = 0; err == 0 && i < SP_PPROF_LABELS; i++)
-		err = put_text(p, label_key[i], &p->key[i]);
-	return err;
+	while (i < SP_PPROF_LABELS - 1 && p->key[i].name != NULL && p->key[i].name != name)
+		i++;
+	if (p->key[i].name != name) {
+		if (put_text(p, name, &p->key[i].id) != 0)
+			return -ENOMEM;
+		p->key[i].name = name;
+	}
+	*id = p->key[i].id;
+	return 0;
 }
 
 void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times)
@@ -173,7 +211,7 @@ void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_t
 	head.period = times->period_ns;
 	/* 2 for the empty string, 2 for the frame of the comments. */
 	p->bytes = spanprof__pprof__profile__get_packed_size(&head) + 2 + 2;
-	if (sp_strtab_init(&p->strings) != 0 || put_types(p) != 0 || put_keys(p) != 0) {
+	if (sp_strtab_init(&p->strings) != 0 || put_types(p) != 0) {
 		sp_pprof_free(p);
 		return NULL;
 	}
@@ -320,13 +358,12 @@ int sp_pprof_location(void *profile, uint64_t mapping, uint64_t address,
  * Adds a label to the sample, unless it has no text: without one it would be a label with the
  * number 0.
  */
-static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char *s)
+static int put_label(struct sp_pprof *p, pb_sample *pb, const struct sp_label *label)
 {
 	pb_label *l = pb->label[pb->n_label];
 
 	spanprof__pprof__label__init(l);
-	l->key = key;
-	if (put_text(p, s, &l->str) != 0)
+	if (put_key(p, label->name, &l->key) != 0 || put_text(p, label->value, &l->str) != 0)
 		return -ENOMEM;
 	pb->n_label += l->str != 0;
 	return 0;
@@ -334,16 +371,11 @@ static int put_label(struct sp_pprof *p, pb_sample *pb, int64_t key, const char 
 
 static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_sample *s)
 {
-	const char *const text[SP_PPROF_LABELS] = {
-#define SP_TEXT_(name) s->name,
-		SP_FOR_EACH_SAMPLE_LABEL(SP_TEXT_)
-#undef SP_TEXT_
-	};
 	int err = 0;
 
-	for (size_t i = 0; err == 0 && i < SP_PPROF_LABELS; i++)
-		if (text[i] != NULL)
-			err = put_label(p, pb, p->key[i], text[i]);
+	for (size_t i = 0; err == 0 && i < s->labels && i < SP_PPROF_LABELS; i++)
+		if (s->label[i].value != NULL)
+			err = put_label(p, pb, &s->label[i]);
 	return err;
 }
 

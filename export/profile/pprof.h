@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sampler/region/record.h"
+
 /* The types of profiles that are made: what a server calls them, and what they are summed in. */
 
 enum sp_profile_type {
@@ -84,15 +86,33 @@ struct sp_pprof_line {
 	X(blocked_by_span_id)
 // clang-format on
 
+struct sp_label {
+	const char *name;
+	const char *value;
+};
+
+/* Those of the list, and values of attributes. */
+#define SP_SAMPLE_LABELS_MAX (0 SP_FOR_EACH_SAMPLE_LABEL(SP_SAMPLE_LABEL_ONE_) + SP_SPAN_VALUES_MAX)
+#define SP_SAMPLE_LABEL_ONE_(name) +1
+
+/*
+ * The name of a label that is made of any other name. Older servers refuse everything but
+ * [a-zA-Z_][a-zA-Z0-9_]*; what is something else becomes an underscore. Returns its length, 0 for an empty name.
+ */
+#define SP_LABEL_NAME_MAX 1024U
+size_t sp_label_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len);
+
+/* Why no user may choose that name for a label; NULL = it is free. */
+const char *sp_label_refusal(const char *name);
+
 struct sp_pprof_sample {
 	uint64_t *location; /* ids, leaf first; not written to */
 	size_t locations;
 	int64_t count;
 	int64_t ns;
-	/* Its labels; ids are hex; NULL = none */
-#define SP_MEMBER_(name) const char *name;
-	SP_FOR_EACH_SAMPLE_LABEL(SP_MEMBER_)
-#undef SP_MEMBER_
+	/* A value of NULL = none. The name of a label is at the same address in all samples. */
+	const struct sp_label *label;
+	size_t labels; /* at most SP_SAMPLE_LABELS_MAX */
 };
 
 #define SP_PROFILE_TABLES 7U
@@ -156,11 +176,6 @@ uint32_t sp_pprof_samples(const void *profile);
 /* The profile as protobuf, once: afterwards it may only be freed. Equal calls give equal bytes. 0 or
  * -ENOMEM. */
 int sp_pprof_pack(void *profile, struct sp_bytes *out);
-
-struct sp_label {
-	const char *name;
-	const char *value;
-};
 
 /* A push request with one series and one profile. 0 or -ENOMEM. */
 int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,

@@ -60,7 +60,7 @@ static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
 	memcpy(trace, l->trace_id, sizeof(trace));
 	h = sp_hash_add(sp_hash_add(l->span_id, trace[0]), trace[1]);
 	h = sp_hash_add(h, (uint64_t)l->name_id << 32 | l->thread);
-	h = sp_hash_add(h, l->blocked_by_span_id);
+	h = sp_hash_add(sp_hash_add(h, l->blocked_by_span_id), l->root_id);
 	return (uint32_t)sp_hash_add(h, stack);
 }
 
@@ -147,7 +147,11 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 			  uint32_t thread)
 {
 	struct sp_stack_labels labels = {
-		.span_id = s->span_id, .name_id = s->name_id, .thread = thread};
+		.span_id = s->span_id,
+		.name_id = s->name_id,
+		.thread = thread,
+		.root_id = s->root_id,
+	};
 	const struct sp_stack stack = {
 		.pc = s->pc,
 		.epoch = epoch,
@@ -168,7 +172,11 @@ unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_t
 				   uint32_t epoch, uint32_t thread)
 {
 	struct sp_stack_labels labels = {
-		.span_id = t->span_id, .name_id = t->name_id, .thread = thread};
+		.span_id = t->span_id,
+		.name_id = t->name_id,
+		.thread = thread,
+		.root_id = t->root_id,
+	};
 	const struct sp_stack stack = {
 		.pc = &t->start,
 		.epoch = epoch,

@@ -33,9 +33,11 @@ struct sp_stack_labels {
 	uint32_t thread; /* bounded_names.h; 0 = unknown, or not asked for */
 	uint64_t
 		blocked_by_span_id; /* whose thread holds the lock that is waited for; 0 = not known */
+	uint64_t
+		root_id; /* the local root, whose attributes are labels (root_values.h); 0 = none */
 };
 
-_Static_assert(sizeof(struct sp_stack_labels) == 40, "no padding");
+_Static_assert(sizeof(struct sp_stack_labels) == 48, "no padding");
 
 struct sp_stack_entry {
 	struct sp_stack_labels labels;

@@ -16,40 +16,12 @@
 
 #include "export/profile/gzip.h"
 #include "export/profile/otlp.h"
+#include "export/profile/root_values.h"
 #include "export/util/containers.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 
-#define SP_LABEL_NAME_MAX 1024U
 #define SP_LABEL_VALUE_MAX 2048U
-
-/* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
-static const char *const reserved[] = {
-#define SP_NAME_(name) #name,
-	SP_FOR_EACH_SAMPLE_LABEL(SP_NAME_)
-#undef SP_NAME_
-		"service_name",
-	"pyroscope_spy",
-	"profile_id",
-};
-
-/* Older servers refuse everything but [a-zA-Z_][a-zA-Z0-9_]*. */
-static size_t clean_name(char *out, const char *name, size_t len)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < len && n < SP_LABEL_NAME_MAX - 1; i++) {
-		char c = name[i];
-		bool digit = c >= '0' && c <= '9';
-		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-
-		if (n == 0 && digit)
-			out[n++] = '_';
-		out[n++] = letter || digit ? c : '_';
-	}
-	out[n] = '\0';
-	return n;
-}
 
 static int add(struct sp_series *s, const char *name, const char *value, size_t len)
 {
@@ -70,11 +42,10 @@ static int add(struct sp_series *s, const char *name, const char *value, size_t 
 
 static const char *refusal(const struct sp_series *s, const char *name)
 {
-	if (strncmp(name, "__", 2) == 0)
-		return "names that begin with __ belong to the server";
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (strcmp(name, reserved[i]) == 0)
-			return "this name has a fixed meaning";
+	const char *reason = sp_label_refusal(name);
+
+	if (reason != NULL)
+		return reason;
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->label[i].name, name) == 0)
 			return "the name is already taken";
@@ -87,7 +58,7 @@ static void add_pair(struct sp_series *s, const struct sp_text_pair *p, sp_serie
 	char name[SP_LABEL_NAME_MAX];
 	const char *reason;
 
-	if (clean_name(name, p->key, p->key_len) == 0)
+	if (sp_label_name(name, p->key, p->key_len) == 0)
 		reason = "it has no name";
 	else if (p->value_len == 0)
 		reason = "it has no value";
@@ -105,7 +76,7 @@ static void add_spare(struct sp_series *s, const char *key, const char *value,
 {
 	char name[SP_LABEL_NAME_MAX];
 
-	if (clean_name(name, key, strlen(key)) == 0 || value == NULL || value[0] == '\0')
+	if (sp_label_name(name, key, strlen(key)) == 0 || value == NULL || value[0] == '\0')
 		return;
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->label[i].name, name) == 0)
@@ -121,6 +92,23 @@ static void add_host(struct sp_series *s, sp_series_refused refused, void *arg)
 	/* A name that was cut may have no terminator. */
 	if (gethostname(host, sizeof(host) - 1) == 0)
 		add_spare(s, "hostname", host, refused, arg);
+}
+
+/* Samples have these. A server shows a label of the series instead of one of a sample with the same name. */
+static void look_at_span_labels(const struct sp_series *s, const char *keys,
+				sp_series_refused refused, void *arg)
+{
+	char name[SP_SPAN_VALUES_MAX][SP_SPAN_KEY_BYTES + 2];
+	const char *key;
+	size_t len;
+
+	if (keys == NULL)
+		return;
+	(void)sp_root_labels(keys, name, NULL, NULL);
+	for (unsigned k = 0; k < SP_SPAN_VALUES_MAX && sp_text_next_item(&keys, &key, &len); k++)
+		for (size_t i = 0; i < s->n; i++)
+			if (strcmp(s->label[i].name, name[k]) == 0)
+				refused(arg, key, len, "a label of the series has this name");
 }
 
 int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t pid,
@@ -154,6 +142,7 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 	for (size_t i = 0; i < SP_RESOURCE_LABELS_MAX && config->resource_label[i].key != NULL; i++)
 		add_spare(s, config->resource_label[i].key, config->resource_label[i].value,
 			  refused, arg);
+	look_at_span_labels(s, config->span_labels, refused, arg);
 	return 0;
 }
 

@@ -26,6 +26,11 @@ const struct sp_loss_words sp_loss_words[] = {
 	{SP_COUNT_DROP_UNTOLD,
 	 "of these samples was in an object for whose name the ring buffer had no room",
 	 "of these samples were in an object for whose name the ring buffer had no room", NULL},
+	{SP_COUNT_DROP_SPAN_VALUES,
+	 "span has no label by its attributes: the ring buffer was full, the machine is very busy",
+	 "spans have no labels by their attributes: the ring buffer was full, the machine is very "
+	 "busy",
+	 NULL},
 	{SP_COUNT_DROP_REENTERED, "sample interrupted the signal handler itself",
 	 "samples interrupted the signal handler itself", NULL},
 	{SP_COUNT_DROP_STACK, "sample was not taken: the stack had too little room",
@@ -47,6 +52,15 @@ const struct sp_loss_words sp_loss_words[] = {
 	 "samples are of threads called (other): too many different names", NULL},
 	{SP_COUNT_WAIT_NAMES_OTHER, "wait is for (other): too many different files and addresses",
 	 "waits are for (other): too many different files and addresses", NULL},
+	{SP_COUNT_SPAN_VALUES_OTHER,
+	 "sample has (other) for the value of an attribute: too many different values in one "
+	 "interval",
+	 "samples have (other) for the value of an attribute: too many different values in one "
+	 "interval",
+	 "name attributes with few values in SPANPROF_SPAN_LABELS"},
+	{SP_COUNT_SPAN_VALUES_NO_ROOM,
+	 "span has no label by its attributes: too many spans in one interval",
+	 "spans have no labels by their attributes: too many spans in one interval", NULL},
 	{SP_COUNT_UNARMED_LIMIT, "thread had no timer: half of RLIMIT_SIGPENDING is in use",
 	 "threads had no timer: half of RLIMIT_SIGPENDING is in use", "raise that limit"},
 	{SP_COUNT_UNARMED_REFUSED, "thread had no timer: the kernel refused it",

@@ -21,6 +21,9 @@
 	X(otel_span_context_destroy) \
 	X(otel_span_set_string_attribute) \
 	X(otel_span_set_int64_attribute) \
+	X(otel_span_set_bool_attribute) \
+	X(otel_span_set_double_attribute) \
+	X(otel_span_set_attribute) \
 	X(otel_context_attach) \
 	X(otel_context_scope_detach) \
 	X(otel_context_current) \

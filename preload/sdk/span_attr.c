@@ -13,6 +13,7 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
+#include "sampler/span/span_values.h"
 
 /* The attributes: first the kinds of URLs, then the others. */
 enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_TIMES, KEY_N };
@@ -59,8 +60,11 @@ enum sp_span_attr_when sp_span_attr_when(void)
 
 	if (cfg->span_cpu_time || cfg->span_times)
 		return SP_SPAN_ATTR_EACH;
+	/* Where samples have another id than their root's, no note tells which roots have one. */
+	if (sp_span_values_on() && cfg->span_id_scope != SP_SCOPE_ROOT)
+		return SP_SPAN_ATTR_EACH;
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || cfg->span_id_scope == SP_SCOPE_NONE)
-		return SP_SPAN_ATTR_NONE;
+		return sp_span_values_on() ? SP_SPAN_ATTR_NOTED : SP_SPAN_ATTR_NONE;
 	return cfg->attributes == SP_ATTRIBUTES_ALWAYS ? SP_SPAN_ATTR_EACH : SP_SPAN_ATTR_NOTED;
 }
 

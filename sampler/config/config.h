@@ -125,6 +125,7 @@ struct sp_config {
 	const char *status_file; /* absolute; %p is the process id */
 
 	const char *labels;              /* k=v,k=v; an item without = is k:v */
+	const char *span_labels;         /* key,key: of attributes; NULL = none */
 	const char *resource_attributes; /* OTEL_RESOURCE_ATTRIBUTES and the SDK's, still encoded */
 	const char *resource_labels;     /* attribute,attribute: which of them are labels */
 	struct sp_config_attribute resource_label[SP_RESOURCE_LABELS_MAX]; /* those; up to a NULL */

@@ -228,6 +228,29 @@ const char *sp_config_resource_read(const char *text, const char *wanted, char *
 	return why;
 }
 
+/* Keys that differ only in what is no letter of a label's name are told apart by the exporter. */
+static const char *check_attributes(const char *list)
+{
+	const char *key[SP_SPAN_VALUES_MAX];
+	size_t len[SP_SPAN_VALUES_MAX];
+	const char *item;
+	size_t item_len;
+	unsigned n = 0;
+
+	while (sp_text_next_item(&list, &item, &item_len)) {
+		if (n == SP_SPAN_VALUES_MAX)
+			return "names more than 4 attributes";
+		if (item_len > SP_SPAN_KEY_BYTES)
+			return "names an attribute of more than 255 bytes";
+		for (unsigned i = 0; i < n; i++)
+			if (len[i] == item_len && memcmp(key[i], item, item_len) == 0)
+				return "names an attribute twice";
+		key[n] = item;
+		len[n++] = item_len;
+	}
+	return n == 0 ? "names no attribute" : NULL;
+}
+
 static const char *check_text(enum sp_config_type type, const char *text)
 {
 	if (type == SP_TYPE_PATH || type == SP_TYPE_SECRET_FILE)
@@ -238,6 +261,8 @@ static const char *check_text(enum sp_config_type type, const char *text)
 		return check_pairs(text);
 	if (type == SP_TYPE_HEADERS)
 		return check_headers(text);
+	if (type == SP_TYPE_ATTRIBUTES && check_plain(text) == NULL)
+		return check_attributes(text);
 	return check_plain(text);
 }
 
@@ -593,6 +618,7 @@ int sp_config_parse_value(const struct sp_config_var *var, enum sp_config_form f
 	case SP_TYPE_TEXT:
 	case SP_TYPE_PAIRS:
 	case SP_TYPE_RESOURCE:
+	case SP_TYPE_ATTRIBUTES:
 	case SP_TYPE_SECRET:
 	case SP_TYPE_HEADERS:
 		break;

@@ -131,6 +131,7 @@ static const char *type_in_words(const struct sp_config_var *var, char *out)
 		[SP_TYPE_TEXT] = "string",
 		[SP_TYPE_PAIRS] = "list: k=v,k=v",
 		[SP_TYPE_RESOURCE] = "list: k=v,k=v, percent-encoded",
+		[SP_TYPE_ATTRIBUTES] = "list: key,key",
 		[SP_TYPE_SECRET] = "secret",
 		[SP_TYPE_HEADERS] = "secret: JSON object of strings",
 	};

@@ -28,6 +28,7 @@ enum sp_config_type {
 	SP_TYPE_TEXT,        /* UTF-8 without control characters */
 	SP_TYPE_PAIRS,       /* k=v,k=v or k:v,k:v */
 	SP_TYPE_RESOURCE,    /* k=v,k=v, percent-encoded as OTel defines it */
+	SP_TYPE_ATTRIBUTES,  /* key,key: at most SP_SPAN_VALUES_MAX keys of attributes */
 	SP_TYPE_SECRET,      /* as SP_TYPE_TEXT; never shown */
 	SP_TYPE_HEADERS,     /* JSON object; never shown */
 };
@@ -185,6 +186,13 @@ struct sp_config_var {
 	  .help = "Label samples with thread_name, the thread's name in the kernel at " \
 		  "that moment. Costs a system call per sample. After 256 different " \
 		  "names, new ones become `(other)`.") \
+	X(SPAN_LABELS, ATTRIBUTES, span_labels, \
+	  .source = {{"SPANPROF_SPAN_LABELS", SP_FORM_OWN}}, \
+	  .help = "Up to four attributes of local roots, such as `http.route`, whose values become " \
+		  "labels of their samples, with underscores instead of dots. A value is a string, a " \
+		  "number or a boolean; it is known when the span ends, and cut at 256 bytes. After " \
+		  "1,000 different values of one attribute in a profile, others become `(other)`. " \
+		  "Each distinct value makes a series of its own.") \
 	X(MAX_SPAN_NAMES, INTEGER, max_span_names, \
 	  .source = {{"SPANPROF_MAX_SPAN_NAMES", SP_FORM_OWN}}, \
 	  .min = 1, .max = SP_NAMES_MAX, .fallback = "1000", \

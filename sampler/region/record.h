@@ -19,6 +19,7 @@ enum sp_record_kind {
 	SP_RECORD_SAMPLE,   /* struct sp_sample, as long as its depth says */
 	SP_RECORD_CPU_TIME, /* struct sp_cpu_time */
 	SP_RECORD_MODULE_EVENT, /* struct sp_module_event */
+	SP_RECORD_SPAN_VALUES,  /* struct sp_span_values, as long as its values are */
 	SP_RECORD_SNAPSHOT,     /* struct sp_snapshot, in a ring of its own */
 	SP_RECORD_NAME,         /* struct sp_name_record, in a ring of its own */
 };
@@ -39,6 +40,7 @@ struct sp_sample {
 	/* The 8 bytes of the label's span id as they lie in memory; 0 = no span was active. */
 	uint64_t span_id;
 	uint8_t trace_id[16]; /* W3C byte order; all zero = none */
+	uint64_t root_id;     /* the local root, if values of its attributes are labels; else 0 */
 	uint32_t name_id;     /* span name, see names.h; 0 = none */
 	uint32_t tid;         /* kernel thread id */
 	uint32_t weight;      /* sampling periods it stands for (1 + overruns) */
@@ -66,8 +68,9 @@ _Static_assert(sizeof(struct sp_sample) <= 4096, "a sample must fit one page");
 
 /* CPU time that no sample stands for (thread_account.h). */
 struct sp_cpu_time {
-	uint64_t span_id; /* this, trace_id and name_id as in a sample */
+	uint64_t span_id; /* this, and all up to name_id, as in a sample */
 	uint8_t trace_id[16];
+	uint64_t root_id;
 	uint32_t name_id;
 	uint32_t tid;                           /* kernel thread id; 0 = of no single thread */
 	char thread_name[SP_THREAD_NAME_BYTES]; /* all NUL = unknown, or not asked for */
@@ -94,6 +97,38 @@ struct sp_module_event {
 	} load[SP_MODULE_EVENT_LOADS];
 	char path[SP_MODULE_EVENT_PATH_MAX]; /* as the loader has it */
 };
+
+/*
+ * Values of the attributes in SPANPROF_SPAN_LABELS, by their order there, of a local root that has ended. Texts are
+ * valid UTF-8; a number, or a boolean, is a word. The values lie one after the other, each padded to whole words.
+ */
+#define SP_SPAN_VALUES_MAX 4U
+#define SP_SPAN_VALUE_BYTES 256U
+#define SP_SPAN_KEY_BYTES 255U
+
+enum sp_span_value_type {
+	SP_SPAN_VALUE_NONE,
+	SP_SPAN_VALUE_TEXT,
+	SP_SPAN_VALUE_INT64,
+	SP_SPAN_VALUE_UINT64,
+	SP_SPAN_VALUE_DOUBLE,
+	SP_SPAN_VALUE_BOOL,
+	SP_SPAN_VALUE_TYPES
+};
+
+struct sp_span_values {
+	uint64_t root_id;
+	struct {
+		uint16_t type;  /* enum sp_span_value_type */
+		uint16_t bytes; /* without the padding; 0 for none */
+	} value[SP_SPAN_VALUES_MAX];
+	uint8_t bytes[SP_SPAN_VALUES_MAX * SP_SPAN_VALUE_BYTES];
+};
+
+#define SP_SPAN_VALUES_HEAD_BYTES offsetof(struct sp_span_values, bytes)
+#define SP_SPAN_VALUE_PADDED(bytes) (((uint32_t)(bytes) + 7U) & ~7U)
+_Static_assert(SP_SPAN_VALUES_HEAD_BYTES % 8 == 0 && SP_SPAN_VALUE_BYTES % 8 == 0,
+	       "records are whole words");
 
 /* A span name (names.h): its id and length, then the text, padded to whole words. */
 #define SP_NAME_MAX 2048U
@@ -126,11 +161,13 @@ struct sp_snapshot {
 
 /* One of those that share a ring. */
 struct sp_record {
-	uint32_t kind; /* enum sp_record_kind: a sample, CPU time, or a module event */
+	uint32_t
+		kind; /* enum sp_record_kind: a sample, CPU time, a module event, or values of a span */
 	union {
 		struct sp_sample sample;
 		struct sp_cpu_time cpu_time;
 		struct sp_module_event module_event;
+		struct sp_span_values span_values;
 	};
 };
 

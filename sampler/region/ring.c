@@ -197,6 +197,25 @@ static bool check_sample(struct sp_sample *s, uint64_t len)
 	return true;
 }
 
+static bool check_span_values(const struct sp_span_values *v, uint64_t len)
+{
+	uint64_t bytes = SP_SPAN_VALUES_HEAD_BYTES;
+
+	if (len < bytes)
+		return false;
+	for (unsigned i = 0; i < SP_SPAN_VALUES_MAX; i++) {
+		uint32_t type = v->value[i].type;
+		uint32_t n = v->value[i].bytes;
+
+		if (type >= SP_SPAN_VALUE_TYPES || n > SP_SPAN_VALUE_BYTES ||
+		    (n == 0) != (type == SP_SPAN_VALUE_NONE) ||
+		    (type > SP_SPAN_VALUE_TEXT && n != sizeof(uint64_t)))
+			return false;
+		bytes += SP_SPAN_VALUE_PADDED(n);
+	}
+	return len == bytes;
+}
+
 static bool check(struct sp_record *record, uint64_t len)
 {
 	switch (record->kind) {
@@ -207,6 +226,8 @@ static bool check(struct sp_record *record, uint64_t len)
 		return len == sizeof(record->cpu_time);
 	case SP_RECORD_MODULE_EVENT:
 		return len == sizeof(record->module_event);
+	case SP_RECORD_SPAN_VALUES:
+		return check_span_values(&record->span_values, len);
 	default:
 		return false;
 	}

@@ -41,6 +41,8 @@ static void read_words(const struct sp_thread_labels *t, struct sp_thread_label 
 
 	for (unsigned w = 0; w < WORDS; w++)
 		word[w] = atomic_load_explicit(&t->word[w], memory_order_relaxed);
+	*out = (struct sp_thread_label){
+		.name_id = atomic_load_explicit(&t->name_id, memory_order_relaxed)};
 	memcpy(out, word, sizeof(word));
 }
 
@@ -51,6 +53,7 @@ static void write_words(struct sp_thread_labels *t, const struct sp_thread_label
 	memcpy(word, l, sizeof(word));
 	for (unsigned w = 0; w < WORDS; w++)
 		atomic_store_explicit(&t->word[w], word[w], memory_order_relaxed);
+	atomic_store_explicit(&t->name_id, l->name_id, memory_order_relaxed);
 }
 
 static void show(struct sp_thread_labels_part *p, uint32_t block)

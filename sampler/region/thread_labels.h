@@ -18,6 +18,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
@@ -26,17 +27,20 @@
 struct sp_thread_label {
 	uint64_t span_id;
 	uint64_t trace[2];
-	uint64_t name_id;
+	uint64_t root_id;
+	uint32_t name_id;
+	uint32_t unused; /* 0: labels are compared as bytes */
 };
 
-#define SP_THREAD_LABEL_WORDS (sizeof(struct sp_thread_label) / sizeof(uint64_t))
+/* All of it but the name. */
+#define SP_THREAD_LABEL_WORDS (offsetof(struct sp_thread_label, name_id) / sizeof(uint64_t))
 
 struct sp_thread_labels {
 	_Atomic uint32_t tid; /* whose label this is; 0 = the thread has ended */
 	_Atomic uint32_t n;   /* changes with each label; odd while one is written */
 	_Atomic uint32_t
 		struck; /* the label of that number is none: another thread has ended its span */
-	uint32_t unused;
+	_Atomic uint32_t name_id; /* this and the words: the label */
 	/* At the thread's first label: CLOCK_MONOTONIC less the thread's CPU clock, as it was at some time before. */
 	_Atomic uint64_t off_ns;
 	_Atomic uint64_t

@@ -31,6 +31,7 @@
 #include "sampler/region/ring.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
+#include "sampler/span/span_values.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "sampler/unwind/stack_bounds_sig.h"
@@ -180,6 +181,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	s->span_id = label.span_id;
 	s->name_id = label.name_id;
 	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
+	s->root_id = label.root_id;
 	if (label.span_id == 0 && label.name_id == 0 && sp_span_stack_is_beyond(&t->spans))
 		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
@@ -197,6 +199,8 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	/* Only now: if all samples of a span were lost, it has no profile to show. */
 	if (sp_handler_setup.note_samples && s->span_id != 0)
 		sp_span_table_note_sample(label.ref, s->span_id);
+	if (s->root_id != 0)
+		sp_span_values_note(label.root_ref, s->root_id);
 }
 
 /*

@@ -166,6 +166,8 @@ static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *re
 	record->span_id = label.span_id;
 	record->name_id = label.name_id;
 	memcpy(record->trace_id, label.trace_id, sizeof(record->trace_id));
+	/* It may have ended, and what it has had is known by its id. */
+	record->root_id = sp_active_span_label_scopes.root ? root->id : 0;
 }
 
 /*

@@ -22,6 +22,7 @@
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
 #include "sampler/span/span_times.h"
+#include "sampler/span/span_values.h"
 #include "sampler/thread/thread.h"
 
 bool sp_shown_label_notes_waits;
@@ -32,8 +33,10 @@ static void note_wait(uint32_t block)
 	uint64_t id = sp_thread_labels_take_note(block);
 	struct sp_span_record r;
 
-	if (id != 0 && sp_span_table_by_id(id, &r))
-		sp_span_table_note_wait(r.ref, id);
+	if (id == 0 || !sp_span_table_by_id(id, &r))
+		return;
+	sp_span_table_note_wait(r.ref, id);
+	sp_span_values_note(r.root_ref, r.root_id);
 }
 
 void sp_shown_label_put(struct sp_thread *t)
@@ -52,6 +55,7 @@ void sp_shown_label_put(struct sp_thread *t)
 	sp_active_span_label(&t->spans, &label);
 	shown.span_id = label.span_id;
 	memcpy(shown.trace, label.trace_id, sizeof(shown.trace));
+	shown.root_id = label.root_id;
 	shown.name_id = label.name_id;
 	/* A trace alone is no label. */
 	if (label.span_id == 0 && label.name_id == 0)

@@ -43,6 +43,9 @@ struct sp_span_label {
 	uint8_t trace_id[16];
 	uint32_t name_id;
 	uint32_t ref; /* the span table's reference to the span whose id that is; 0 = it has none */
+	uint32_t
+		root_ref; /* of the local root, where samples carry that (span_values.h); else both are 0 */
+	uint64_t root_id;
 	enum sp_span_active what;
 };
 
@@ -51,6 +54,7 @@ struct sp_active_span_label_scopes {
 	enum sp_label_scope id;
 	enum sp_label_scope name;
 	bool trace_id;
+	bool root; /* samples carry their local root, which is no label */
 };
 extern struct sp_active_span_label_scopes sp_active_span_label_scopes;
 

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "sampler/context/foreign_context.h"
+#include "sampler/span/span_values.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 struct sp_active_span_label_scopes sp_active_span_label_scopes;
+_Atomic uint64_t *_Atomic sp_span_values_noted;
 
 SP_SIGSAFE void sp_active_span_label_of(enum sp_span_active what, const struct sp_span_record *r,
 					struct sp_span_label *out)
@@ -31,6 +33,11 @@ SP_SIGSAFE void sp_active_span_label_of(enum sp_span_active what, const struct s
 	if (scopes->trace_id)
 		memcpy(out->trace_id, r->trace, sizeof(out->trace_id));
 	out->ref = root ? r->root_ref : r->ref;
+	/* A manual label has no reference. */
+	if (scopes->root && r->root_ref != 0) {
+		out->root_ref = r->root_ref;
+		out->root_id = r->root_id;
+	}
 }
 
 SP_SIGSAFE void sp_active_span_label(const struct sp_span_stack *s, struct sp_span_label *out)

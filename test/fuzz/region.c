@@ -67,12 +67,25 @@ static void fill(const uint8_t *data, size_t size)
 	}
 }
 
+static void check_values(const struct sp_span_values *v)
+{
+	uint32_t bytes = 0;
+
+	for (unsigned i = 0; i < SP_SPAN_VALUES_MAX; i++) {
+		FUZZ_CHECK(v->value[i].type < SP_SPAN_VALUE_TYPES);
+		bytes += SP_SPAN_VALUE_PADDED(v->value[i].bytes);
+	}
+	FUZZ_CHECK(bytes <= sizeof(v->bytes));
+}
+
 static void put(const struct sp_record *record, void *arg)
 {
 	const struct sp_sample *s = &record->sample;
 
 	(void)arg;
-	FUZZ_CHECK(record->kind >= SP_RECORD_SAMPLE && record->kind <= SP_RECORD_MODULE_EVENT);
+	FUZZ_CHECK(record->kind >= SP_RECORD_SAMPLE && record->kind <= SP_RECORD_SPAN_VALUES);
+	if (record->kind == SP_RECORD_SPAN_VALUES)
+		check_values(&record->span_values);
 	if (record->kind == SP_RECORD_SAMPLE)
 		FUZZ_CHECK(s->depth <= SP_FRAMES_MAX &&
 			   s->thread_name[SP_THREAD_NAME_BYTES - 1] == '\0');

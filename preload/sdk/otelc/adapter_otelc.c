@@ -27,6 +27,7 @@
 #include "sampler/base/log.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/span/span.h"
+#include "sampler/span/span_values.h"
 
 /*
  * The part of otap-labs/opentelemetry-c's binary interface that the adapter knows: the structs that
@@ -50,6 +51,19 @@ struct sp_otelc_options {
 	const void *parent; /* a span, or NULL */
 };
 
+/* An attribute by value, and its types. */
+enum { SP_OTELC_TEXT, SP_OTELC_BOOL, SP_OTELC_INT64, SP_OTELC_DOUBLE };
+struct sp_otelc_attribute {
+	struct sp_otelc_view key;
+	uint32_t type;
+	union {
+		struct sp_otelc_view text;
+		uint32_t is;
+		int64_t integer;
+		double real;
+	} value;
+};
+
 struct sp_otelc_options_ex {
 	size_t struct_size; /* what the caller knew of this struct */
 	uint32_t kind;
@@ -57,7 +71,8 @@ struct sp_otelc_options_ex {
 	const void *parent;         /* a span, or NULL */
 	const void *parent_context; /* a span context, or NULL */
 	uint64_t start_time;
-	const void *attributes; /* the SDK accepts callers whose struct ends before this one */
+	const struct sp_otelc_attribute
+		*attributes; /* the SDK accepts callers whose struct ends before this one */
 	size_t attribute_count;
 	const void *links;
 	size_t link_count;
@@ -81,6 +96,8 @@ _Static_assert(sizeof(struct sp_otelc_options_ex) == 80, "otel_span_start_option
 _Static_assert(offsetof(struct sp_otelc_options_ex, parent) == 16, "otel_span_start_options_ex_t");
 _Static_assert(offsetof(struct sp_otelc_options_ex, attributes) == 40, "its first release");
 _Static_assert(offsetof(struct sp_otelc_options_ex, parent_mode) == 72, "its second release");
+_Static_assert(sizeof(struct sp_otelc_attribute) == 40, "otel_key_value_t");
+_Static_assert(offsetof(struct sp_otelc_attribute, value) == 24, "otel_key_value_t");
 _Static_assert(sizeof(struct sp_otelc_scope) == 40, "otel_context_scope_t");
 _Static_assert(offsetof(struct sp_otelc_scope, generation) == 16, "otel_context_scope_t");
 
@@ -96,7 +113,6 @@ void otel_span_context_destroy(void *context);
 void *otel_context_current(void);
 void *otel_context_span_context(const void *context);
 void otel_context_destroy(void *context);
-uint32_t otel_span_set_int64_attribute(void *span, struct sp_otelc_view key, int64_t value);
 struct sp_otelc_view otel_last_error_message(void);
 void otel_api_set_last_error(const char *text, size_t len);
 void otel_api_clear_last_error(void);
@@ -401,6 +417,8 @@ hooked otel_tracer_start_span_with_context;
 hooked otel_tracer_start_span_ex;
 hooked otel_span_update_name;
 hooked otel_span_set_string_attribute; /* span, key, its length, value, its length */
+hooked otel_span_set_int64_attribute;  /* span, key, its length, value */
+hooked otel_span_set_bool_attribute;   /* the same */
 hooked otel_span_end;
 hooked otel_span_destroy;
 hooked otel_context_attach;
@@ -458,6 +476,39 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 		ambient_span(id);
 }
 
+/* Of an attribute of an open span, which is to be a label. */
+static void keep_value(const struct sp_span_record *r, const struct sp_otelc_attribute *a)
+{
+	static const enum sp_span_value_type types[] = {SP_SPAN_VALUE_TEXT, SP_SPAN_VALUE_BOOL,
+							SP_SPAN_VALUE_INT64, SP_SPAN_VALUE_DOUBLE};
+	unsigned key =
+		a->key.ptr != NULL ? sp_span_values_key(a->key.ptr, a->key.len) : SP_SPAN_KEY_NONE;
+	uint64_t word = a->value.is != 0;
+
+	if (key == SP_SPAN_KEY_NONE || a->type >= SP_ARRAY_LEN(types))
+		return;
+	if (types[a->type] == SP_SPAN_VALUE_TEXT)
+		sp_span_values_set(r, key, SP_SPAN_VALUE_TEXT, a->value.text.ptr,
+				   a->value.text.ptr != NULL ? a->value.text.len : 0);
+	else
+		sp_span_values_set(r, key, types[a->type],
+				   types[a->type] == SP_SPAN_VALUE_BOOL ? (const void *)&word
+									: &a->value,
+				   sizeof(word));
+}
+
+/* The attributes that one of the starts takes. */
+static void keep_given(const void *span, parent_fn *how, const uintptr_t *word)
+{
+	const struct sp_otelc_options_ex *o = (const struct sp_otelc_options_ex *)word[3];
+	struct sp_span_record r;
+
+	if (how != parent_in_options_ex || o->attributes == NULL || !sp_span_of(span, &r))
+		return;
+	for (size_t i = 0; i < o->attribute_count; i++)
+		keep_value(&r, &o->attributes[i]);
+}
+
 /* Set when scopes pile up, and so do not tell what a thread works for. */
 static _Atomic bool scopes_pile_up;
 
@@ -484,7 +535,8 @@ static void started(parent_fn *parent, const void *span, const uintptr_t *word)
 	 */
 	s.has_parent = true;
 	parent(word, s.parent_id);
-	(void)sp_span_started(&s);
+	if (sp_span_started(&s) && sp_span_values_on())
+		keep_given(span, parent, word);
 }
 
 static void set_string(void *span, const char *key, const char *value)
@@ -496,10 +548,9 @@ static void set_string(void *span, const char *key, const char *value)
 static void set_integer(void *span, const char *key, int64_t value)
 {
 	__typeof__(&otel_span_set_int64_attribute) set = REAL(otel_span_set_int64_attribute);
-	struct sp_otelc_view k = {.ptr = key, .len = strlen(key)};
 
 	if (set != NULL)
-		(void)set(span, k, value);
+		(void)set((uintptr_t)span, (uintptr_t)key, strlen(key), (uintptr_t)value, 0, 0);
 }
 
 static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
@@ -515,6 +566,7 @@ static void ending(void *span)
 	if (!sp_lifecycle_active() || !sp_span_of(span, &r) || !sp_span_close(&r))
 		return;
 	sp_span_attr_apply(&r, &attributes, span);
+	sp_span_values_end(&r);
 	sp_span_table_release(&r);
 }
 
@@ -649,13 +701,109 @@ static void attribute_set(const uintptr_t *word)
 	uint8_t key = sp_span_attr_key((const char *)word[1], word[2]);
 	struct sp_span_record r;
 
-	if (key != 0 && sp_span_of((const void *)word[0], &r))
+	if ((key == 0 && !sp_span_values_on()) || !sp_span_of((const void *)word[0], &r))
+		return;
+	if (key != 0)
 		sp_span_keys_add(&r, key);
+	keep_value(&r, &(struct sp_otelc_attribute){
+			       .key = {(const char *)word[1], word[2]},
+			       .type = SP_OTELC_TEXT,
+			       .value.text = {(const char *)word[3], word[4]},
+		       });
 }
 
 SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 {
 	HAND_ON(hook_done, otel_span_set_string_attribute, attribute_set);
+}
+
+/* The others matter only where they may become labels. */
+static void labelled_set(uintptr_t span, const struct sp_otelc_attribute *a)
+{
+	struct sp_span_record r;
+
+	if (sp_span_of((const void *)span, &r))
+		keep_value(&r, a);
+}
+
+static void int64_set(const uintptr_t *word)
+{
+	if (sp_span_values_on())
+		labelled_set(word[0], &(struct sp_otelc_attribute){
+					      .key = {(const char *)word[1], word[2]},
+					      .type = SP_OTELC_INT64,
+					      .value.integer = (int64_t)word[3],
+				      });
+}
+
+SP_EXPORT uintptr_t otel_span_set_int64_attribute(WORDS)
+{
+	HAND_ON(hook_done, otel_span_set_int64_attribute, int64_set);
+}
+
+static void bool_set(const uintptr_t *word)
+{
+	if (sp_span_values_on())
+		labelled_set(word[0], &(struct sp_otelc_attribute){
+					      .key = {(const char *)word[1], word[2]},
+					      .type = SP_OTELC_BOOL,
+					      .value.is = (uint32_t)word[3],
+				      });
+}
+
+SP_EXPORT uintptr_t otel_span_set_bool_attribute(WORDS)
+{
+	HAND_ON(hook_done, otel_span_set_bool_attribute, bool_set);
+}
+
+/*
+ * These two have more than words: a double in a vector register; and an attribute by value, which is memory on the
+ * stack of x86-64, and in aarch64 memory whose address is the second word. All of it is handed on.
+ */
+#ifdef __x86_64__
+#define MEMORY , struct sp_otelc_attribute memory
+#define HAND_ON_MEMORY , memory
+#define IN_MEMORY (&memory)
+#else
+#define MEMORY
+#define HAND_ON_MEMORY
+#define IN_MEMORY ((const struct sp_otelc_attribute *)b)
+#endif
+typedef uintptr_t hooked_double(WORDS, double x);
+typedef uintptr_t hooked_memory(WORDS, double x MEMORY);
+hooked_double otel_span_set_double_attribute; /* span, key, its length, x */
+hooked_memory otel_span_set_attribute;        /* span, memory */
+
+/* The body of these, as hook_done(). */
+#define HAND_ON_MORE(sym, more, attribute)                                                         \
+	bool labelled;                                                                             \
+	__typeof__(&(sym)) next = (__typeof__(&(sym)))next_of(                                     \
+		SP_NEXT_##sym, __builtin_return_address(0), &labelled);                            \
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();                                \
+	uintptr_t status =                                                                         \
+		next != NULL ? next(a, b, c, d, e, f, x more) : SP_OTELC_INTERNAL_ERROR;           \
+                                                                                                   \
+	if (g.outermost && labelled && sp_span_values_on() && succeeded(status) &&                 \
+	    sp_lifecycle_active()) {                                                               \
+		int saved = errno;                                                                 \
+                                                                                                   \
+		labelled_set(a, attribute);                                                        \
+		errno = saved;                                                                     \
+	}                                                                                          \
+	sp_reentrancy_guard_leave(g);                                                              \
+	return status
+
+SP_EXPORT uintptr_t otel_span_set_double_attribute(WORDS, double x)
+{
+	HAND_ON_MORE(otel_span_set_double_attribute, ,
+		     (&(struct sp_otelc_attribute){.key = {(const char *)b, c},
+						   .type = SP_OTELC_DOUBLE,
+						   .value.real = x}));
+}
+
+SP_EXPORT uintptr_t otel_span_set_attribute(WORDS, double x MEMORY)
+{
+	HAND_ON_MORE(otel_span_set_attribute, HAND_ON_MEMORY, IN_MEMORY);
 }
 
 static void attached(const uintptr_t *word)

@@ -16,6 +16,7 @@
 #include "sampler/base/compiler.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/span/span.h"
+#include "sampler/span/span_values.h"
 
 #define PARAMETERS                                                                                 \
 	void *result, void *tracer, size_t len, const char *name, const void *attributes,          \
@@ -97,6 +98,81 @@ static void hook_set_attribute(SET_PARAMETERS)
 		real_of(sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span))(span, len, key, value);
 }
 
+/* Of an attribute that is to be a label. */
+static void keep_value(const struct sp_span_record *r, unsigned key,
+		       const struct sp_otelcpp_attribute *a)
+{
+	enum sp_span_value_type type = SP_SPAN_VALUE_INT64;
+	const void *value = &a->value;
+	size_t bytes = sizeof(uint64_t);
+	uint64_t word;
+
+	switch ((uint8_t)a->index) {
+	case SP_OTELCPP_ATTRIBUTE_IS_BOOL:
+		type = SP_SPAN_VALUE_BOOL;
+		word = a->value.is;
+		value = &word;
+		break;
+	case SP_OTELCPP_ATTRIBUTE_IS_INT32:
+		word = (uint64_t)a->value.integer_32;
+		value = &word;
+		break;
+	case SP_OTELCPP_ATTRIBUTE_IS_INT64:
+		break;
+	case SP_OTELCPP_ATTRIBUTE_IS_UINT32:
+		word = a->value.natural_32;
+		value = &word;
+		break;
+	case SP_OTELCPP_ATTRIBUTE_IS_DOUBLE:
+		type = SP_SPAN_VALUE_DOUBLE;
+		break;
+	case SP_OTELCPP_ATTRIBUTE_IS_UINT64:
+		type = SP_SPAN_VALUE_UINT64;
+		break;
+	case SP_OTELCPP_ATTRIBUTE_IS_STRING:
+		type = SP_SPAN_VALUE_TEXT;
+		value = a->value.string;
+		bytes = value != NULL ? strlen(value) : 0;
+		break;
+	case SP_OTELCPP_ATTRIBUTE_IS_VIEW:
+		type = SP_SPAN_VALUE_TEXT;
+		value = a->view;
+		bytes = value != NULL ? a->value.length : 0;
+		break;
+	default:
+		type = SP_SPAN_VALUE_NONE;
+		sp_span_values_refuse(key);
+		break;
+	}
+	sp_span_values_set(r, key, type, value, bytes);
+}
+
+/* noinline: most attributes are none of these. */
+__attribute__((noinline)) static void set_labelled(void *span, unsigned key, const void *value)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
+	int saved = errno;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+	struct sp_otelcpp_attribute a;
+	struct sp_span_record r;
+
+	memcpy(&a, value, sizeof(a));
+	if (sp_lifecycle_active() && record_of(sdk, span, &r))
+		keep_value(&r, key, &a);
+	sp_reentrancy_guard_leave(g);
+	errno = saved;
+}
+
+/* Instead of the other one where attributes are to be labels. */
+static void hook_set_labels(SET_PARAMETERS)
+{
+	unsigned labelled = sp_span_values_key(key, len);
+
+	if (labelled != SP_SPAN_KEY_NONE)
+		set_labelled(span, labelled, value);
+	hook_set_attribute(span, len, key, value);
+}
+
 static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
 {
 	/* not through the slot, where our replacement would take it for a call of the program */
@@ -131,39 +207,49 @@ static __attribute__((noinline, cold)) int decide_attributes(struct sp_otelcpp *
 	if (!sp_try_lock_once(&patching))
 		return (int)when;
 	if (when != SP_SPAN_ATTR_NONE && attributes_of(sdk) == SP_SPAN_ATTR_UNTRIED)
-		(void)sp_otelcpp_vtable_replace((const void *const *)sdk->span_vptr +
-							SP_OTELCPP_SLOT_SET_ATTRIBUTE,
-						(const void *)hook_set_attribute);
+		(void)sp_otelcpp_vtable_replace(
+			(const void *const *)sdk->span_vptr + SP_OTELCPP_SLOT_SET_ATTRIBUTE,
+			sp_span_values_on() ? (const void *)hook_set_labels
+					    : (const void *)hook_set_attribute);
 	atomic_store_explicit(&sdk->attributes, (int)when, memory_order_relaxed);
 	sp_unlock(&patching);
 	return (int)when;
 }
 
-/*
- * What a function_ref<bool(string_view, AttributeValue)> calls. The value, which is not read, is the
- * caller's: in its memory, or in a register with its address.
- */
-static bool look_at(void *callable, size_t len, const char *key)
-{
-	uint8_t *keys = callable;
+/* The attributes of a start. */
+struct given {
+	const struct sp_span_record *r;
+	uint8_t keys; /* of ours */
+};
+typedef bool given_fn(void *callable, size_t len, const char *key,
+		      struct sp_otelcpp_attribute value);
 
-	*keys |= sp_span_attr_key(key, len);
+/* What a function_ref<bool(string_view, AttributeValue)> calls. */
+static bool look_at(void *callable, size_t len, const char *key, struct sp_otelcpp_attribute value)
+{
+	struct given *g = callable;
+	unsigned labelled = sp_span_values_key(key, len);
+
+	g->keys |= sp_span_attr_key(key, len);
+	if (labelled != SP_SPAN_KEY_NONE)
+		keep_value(g->r, labelled, &value);
 	return true;
 }
 
-/* Keeps the keys of ours among the attributes of a start, a KeyValueIterable. */
+/* Keeps what concerns us among the attributes of a start, a KeyValueIterable. */
 static __attribute__((noinline)) void keep_given(struct sp_otelcpp *sdk, const void *attributes,
 						 void *span)
 {
-	bool (*for_each)(const void *, void *, bool (*)(void *, size_t, const char *)) =
-		sp_otelcpp_member(sp_otelcpp_member(attributes, 0),
-				  SP_OTELCPP_SLOT_FOR_EACH * sizeof(void *));
+	bool (*for_each)(const void *, void *, given_fn *) = sp_otelcpp_member(
+		sp_otelcpp_member(attributes, 0), SP_OTELCPP_SLOT_FOR_EACH * sizeof(void *));
 	struct sp_span_record r;
-	uint8_t keys = 0;
+	struct given given = {.r = &r};
 
-	(void)for_each(attributes, &keys, look_at);
-	if (keys != 0 && record_of(sdk, span, &r))
-		sp_span_keys_add(&r, keys);
+	if (!record_of(sdk, span, &r))
+		return;
+	(void)for_each(attributes, &given, look_at);
+	if (given.keys != 0)
+		sp_span_keys_add(&r, given.keys);
 }
 
 /*
@@ -222,7 +308,7 @@ static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk
 		watch_attributes(sdk, attributes, span);
 }
 
-/* noinline: hardly any span gets attributes. Its record is its ender's until it is released. */
+/* noinline: hardly any span gets attributes, or has one that is a label. Its record is its ender's until it is released. */
 static __attribute__((noinline)) void give_attributes(struct sp_otelcpp *sdk, void *span,
 						      uint32_t ref)
 {
@@ -235,6 +321,7 @@ static __attribute__((noinline)) void give_attributes(struct sp_otelcpp *sdk, vo
 	wanted = sp_span_attr_wanted(&r);
 	if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
 		sp_span_attr_give(&r, wanted, &ours, span);
+	sp_span_values_end(&r);
 	errno = saved;
 	sp_reentrancy_guard_leave(g);
 }

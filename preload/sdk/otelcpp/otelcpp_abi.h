@@ -10,6 +10,8 @@
 #define SP_OTELCPP_ABI_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Mangled names; V is 1 or 2 as a string literal. */
@@ -121,17 +123,31 @@
 #define SP_OTELCPP_KEY_IS_ROOT "is_root_span"
 
 /*
- * common::AttributeValue: alternative 2 is int64_t, 5 is const char *. Little-endian: the index may
- * be a byte.
+ * common::AttributeValue, by the numbers of its alternatives; all others are arrays. Little-endian: the index may be
+ * a byte. It is trivially copyable, so a function gets one by value as C hands on such a struct.
  */
-#define SP_OTELCPP_ATTRIBUTE_IS_INT64 2U
-#define SP_OTELCPP_ATTRIBUTE_IS_STRING 5U
+enum sp_otelcpp_attribute_is {
+	SP_OTELCPP_ATTRIBUTE_IS_BOOL = 0,
+	SP_OTELCPP_ATTRIBUTE_IS_INT32 = 1,
+	SP_OTELCPP_ATTRIBUTE_IS_INT64 = 2,
+	SP_OTELCPP_ATTRIBUTE_IS_UINT32 = 3,
+	SP_OTELCPP_ATTRIBUTE_IS_DOUBLE = 4,
+	SP_OTELCPP_ATTRIBUTE_IS_STRING = 5, /* const char * */
+	SP_OTELCPP_ATTRIBUTE_IS_VIEW = 6,   /* of a string: its length, then the text */
+	SP_OTELCPP_ATTRIBUTE_IS_UINT64 = 13,
+};
 struct sp_otelcpp_attribute {
 	union {
 		const char *string;
 		int64_t integer;
+		uint64_t natural;
+		int32_t integer_32;
+		uint32_t natural_32;
+		double real;
+		bool is;
+		size_t length;
 	} value;
-	void *rest;
+	const char *view;
 	unsigned long index;
 };
 

@@ -68,16 +68,20 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 	static const struct sp_pprof_mapping m = {0x1000, 0x2000, 0, "/bin/x", "", true, true};
 	static const struct sp_pprof_mapping markers = {0, 0, 0, "[spanprof]", "", true, false};
 	static uint64_t id[FRAMES_MAX];
+	const struct sp_label label[] = {
+		{"span_id", stack->span_id},
+		{"span_name", stack->span_name},
+		{"trace_id", stack->trace_id},
+		{"thread_name", stack->thread_name},
+		{"blocked_by_span_id", stack->blocked_by_span_id},
+	};
 	struct sp_pprof_sample s = {
 		.location = id,
 		.locations = stack->frames,
 		.count = stack->samples,
 		.ns = stack->ns != 0 ? stack->ns : stack->samples * 10000000,
-		.span_id = stack->span_id,
-		.span_name = stack->span_name,
-		.trace_id = stack->trace_id,
-		.thread_name = stack->thread_name,
-		.blocked_by_span_id = stack->blocked_by_span_id,
+		.label = label,
+		.labels = sizeof(label) / sizeof(label[0]),
 	};
 	bool waits = type != SP_PROFILE_CPU && strchr(stack->frame[0], '@') == NULL;
 	uint64_t mapping;

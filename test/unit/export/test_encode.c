@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ static struct sp_pprof_limits limits;
 static struct sp_stack_map *map; /* NULL = it is in the interval */
 static struct sp_interval *interval;
 static struct sp_bounded_names *threads;
+static struct sp_root_values *values;
 
 /* What came out. */
 static profile *out[4096];
@@ -61,6 +63,7 @@ static void collect(void)
 	interval = sp_interval_new(&(struct sp_interval_parts){.ops = &core.ops,
 							       .map = map,
 							       .threads = threads,
+							       .values = values,
 							       .time_ns = 1700000000000000000,
 							       .duration_ns = 15000000000});
 	cr_assert_not_null(interval);
@@ -168,6 +171,91 @@ Test(encode, knows_each_label_of_a_sample_by_its_name, .timeout = 20)
 		cr_expect_not_null(profile_label(out[0], out[0]->sample[0], names[i]), "%s",
 				   names[i]);
 	sp_bounded_names_free(threads);
+}
+
+static void root_has(uint64_t root_id, const char *text)
+{
+	struct sp_span_values r = {.root_id = root_id,
+				   .value[1] = {SP_SPAN_VALUE_TEXT, (uint16_t)strlen(text)}};
+
+	memcpy(r.bytes, text, strlen(text));
+	sp_root_values_take(values, &r);
+}
+
+static void sample_of(uint64_t span_id, uint64_t root_id)
+{
+	core_sample(span_id, 0, (void *)core_reset, NULL)->root_id = root_id;
+	(void)sp_stack_map_put(map, &core.record[0].sample, 0, 0);
+	core.records = 0;
+}
+
+static void begin_values(void)
+{
+	core.config.span_labels = "http.route,db.statement";
+	values = sp_root_values_new(&core.ops);
+}
+
+/* Told after the sample was taken; of a root that is still open nothing is known, nor of a sample without one. */
+Test(encode, joins_values_of_attributes_by_the_root, .timeout = 20)
+{
+	begin_values();
+	sample_of(10, 1);
+	sample_of(2, 2);
+	sample_of(3, 0);
+	root_has(1, "SELECT ?");
+	collect();
+	encode_all();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 3);
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[0], "db_statement"), "SELECT ?");
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[0], "span_id"), "0a00000000000000");
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(out[0]->sample[i]->n_label, i == 0 ? 2 : 1);
+	sp_root_values_free(values);
+}
+
+/* Waits, too. */
+Test(encode, joins_values_to_waits, .timeout = 20)
+{
+	struct sp_stack_labels labels = {.span_id = 1, .root_id = 1};
+	const uint64_t pc = (uintptr_t)core_reset;
+	const struct sp_stack_wait wait = {.labels = &labels, .stack = {.pc = &pc, .depth = 1}};
+
+	begin_values();
+	root_has(1, "SELECT ?");
+	cr_assert_eq(sp_stack_map_put_wait(map, &wait), 0);
+	collect();
+	encode_all();
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[0], "db_statement"), "SELECT ?");
+	sp_root_values_free(values);
+}
+
+Test(encode, keeps_a_thousand_values_of_an_attribute_apart, .timeout = 60)
+{
+	char text[16];
+	unsigned others = 0;
+
+	begin_values();
+	for (uint64_t id = 1; id <= 2 * (SP_INTERVAL_VALUES_MAX + 7); id++) {
+		sample_of(id, id);
+		(void)snprintf(text, sizeof(text), "v%u", (unsigned)(id / 2));
+		root_has(id, text);
+	}
+	collect();
+	encode_all();
+
+	cr_assert_eq(outs, 1);
+	for (size_t i = 0; i < out[0]->n_sample; i++) {
+		const char *value = profile_label(out[0], out[0]->sample[i], "db_statement");
+
+		cr_assert_not_null(value);
+		others += strcmp(value, "(other)") == 0;
+	}
+	/* v0 has one span, the others have two. */
+	cr_expect_eq(others, 2 * (SP_INTERVAL_VALUES_MAX + 7) - (2 * SP_INTERVAL_VALUES_MAX - 1));
+	cr_expect_eq(core.counter[SP_COUNT_SPAN_VALUES_OTHER], others);
+	sp_root_values_free(values);
 }
 
 Test(encode, begins_with_the_program_and_shares_locations, .timeout = 20)

@@ -31,13 +31,14 @@ static uint64_t location(struct sp_pprof *p, const char *function)
 static int sample(struct sp_pprof *p, const char *function, const char *span_name)
 {
 	uint64_t id = location(p, function);
+	const struct sp_label label[] = {{"span_id", "00000000000000ff"}, {"span_name", span_name}};
 	const struct sp_pprof_sample s = {
 		.location = &id,
 		.locations = 1,
 		.count = 2,
 		.ns = 20000000,
-		.span_id = "00000000000000ff",
-		.span_name = span_name,
+		.label = label,
+		.labels = 2,
 	};
 
 	return sp_pprof_sample(p, &s);

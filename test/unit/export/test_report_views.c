@@ -349,14 +349,17 @@ Test(report_views, reads_each_label_of_a_sample, .timeout = 20)
 	struct sp_bytes b;
 	uint64_t mapping;
 	uint64_t id;
+	static const struct sp_label label[] = {
+#define VALUE_(name) {#name, "value of " #name},
+		SP_FOR_EACH_SAMPLE_LABEL(VALUE_)
+#undef VALUE_
+	};
 	const struct sp_pprof_sample s = {.location = &id,
 					  .locations = 1,
 					  .count = 1,
 					  .ns = 1,
-#define VALUE_(name) .name = "value of " #name,
-					  SP_FOR_EACH_SAMPLE_LABEL(VALUE_)
-#undef VALUE_
-	};
+					  .label = label,
+					  .labels = sizeof(label) / sizeof(label[0])};
 
 	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
 	cr_assert_eq(sp_pprof_function(p, "work", "work", "", &line.function), 0);

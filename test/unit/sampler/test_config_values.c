@@ -78,20 +78,32 @@ static const char *const bad_resource[] = {"k",
 					   "%20=v,%=x",
 					   "service.name=x,broken",
 					   NULL};
+#define KEY_64 "k123456789abcdefk123456789abcdefk123456789abcdefk123456789abcdef"
+static const char *const bad_attributes[] = {
+	"a,b,c,d,e", " , ,", "a,b, a", "a\n", HUSH "\xff", "a," KEY_64 KEY_64 KEY_64 KEY_64, NULL};
 static const char *const bad_headers[] = {"{\x01}", "{\"a\":\"" HUSH "\x7f\"}", "{\"\xff\":\"\"}",
 					  NULL};
 
 static const char *const *bad_values(const struct sp_config_var *var, enum sp_config_form form)
 {
 	static const char *const *const by_type[] = {
-		[SP_TYPE_SWITCH] = bad_bool,       [SP_TYPE_BOOL] = bad_bool,
-		[SP_TYPE_ENUM] = bad_enum,         [SP_TYPE_INTEGER] = bad_integer,
-		[SP_TYPE_DURATION] = bad_duration, [SP_TYPE_SIGNAL] = bad_signal,
-		[SP_TYPE_PATH] = bad_path,         [SP_TYPE_SECRET_FILE] = bad_path,
-		[SP_TYPE_ADDRESS] = bad_address,   [SP_TYPE_BASE_URL] = bad_base_url,
-		[SP_TYPE_LINK] = bad_base_url,     [SP_TYPE_TEXT] = bad_text,
-		[SP_TYPE_PAIRS] = bad_pairs,       [SP_TYPE_RESOURCE] = bad_resource,
-		[SP_TYPE_SECRET] = bad_text,       [SP_TYPE_HEADERS] = bad_headers,
+		[SP_TYPE_SWITCH] = bad_bool,
+		[SP_TYPE_BOOL] = bad_bool,
+		[SP_TYPE_ENUM] = bad_enum,
+		[SP_TYPE_INTEGER] = bad_integer,
+		[SP_TYPE_DURATION] = bad_duration,
+		[SP_TYPE_SIGNAL] = bad_signal,
+		[SP_TYPE_PATH] = bad_path,
+		[SP_TYPE_SECRET_FILE] = bad_path,
+		[SP_TYPE_ADDRESS] = bad_address,
+		[SP_TYPE_BASE_URL] = bad_base_url,
+		[SP_TYPE_LINK] = bad_base_url,
+		[SP_TYPE_TEXT] = bad_text,
+		[SP_TYPE_PAIRS] = bad_pairs,
+		[SP_TYPE_RESOURCE] = bad_resource,
+		[SP_TYPE_SECRET] = bad_text,
+		[SP_TYPE_HEADERS] = bad_headers,
+		[SP_TYPE_ATTRIBUTES] = bad_attributes,
 	};
 
 	static const char *const bad_ms[] = {"1s", "-1", "99", "600001", "1.5", "ten", NULL};
@@ -117,7 +129,7 @@ static bool is_otlp(const char *name)
 static void expect_refused(const struct sp_config_var *var, const char *name, const char *value,
 			   const struct sp_config *defaults)
 {
-	char entry[256];
+	char entry[512];
 	char start[128];
 
 	(void)snprintf(entry, sizeof(entry), "%s=%s", name, value);
@@ -178,6 +190,8 @@ Test(config_values, says_what_is_wrong_and_what_applies, .timeout = 20)
 		{"SPANPROF_SERVER_ADDRESS=ftp://server", "; ignored, the default applies\n"},
 		{"SPANPROF_AUTH_TOKEN=a\nb",
 		 "SPANPROF_AUTH_TOKEN: contains a control character; ignored\n"},
+		{"SPANPROF_SPAN_LABELS=a,b,c,d,e",
+		 "SPANPROF_SPAN_LABELS: names more than 4 attributes; ignored\n"},
 		{"OTEL_RESOURCE_ATTRIBUTES=a", "has an item that is not key=value; ignored\n"},
 		{"SPANPROF_PROFILE_URL=grafana",
 		 "SPANPROF_PROFILE_URL: is not one of "
@@ -341,6 +355,7 @@ Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 		TEXT("PYROSCOPE_TENANT_ID", tenant_id, "team-b"),
 		TEXT("SPANPROF_TENANT_ID_FILE", tenant_id_file, "/run/s/i"),
 		TEXT("SPANPROF_RESOURCE_LABELS", resource_labels, "a.b, c"),
+		TEXT("SPANPROF_SPAN_LABELS", span_labels, "mysql.digest_text, http.route ,c,d,"),
 		TEXT("SPANPROF_HTTP_HEADERS", http_headers, "{\"X-A\":\"b}\\\"{\"}"),
 		TEXT("PYROSCOPE_HTTP_HEADERS", http_headers, "\n{\n\t\"X\": \"y\"\n}\n"),
 		TEXT("SPANPROF_HTTP_HEADERS_FILE", http_headers_file, "/run/s/h"),

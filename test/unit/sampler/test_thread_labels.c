@@ -32,7 +32,11 @@ static void put(uint32_t block, uint32_t tid, uint64_t span_id)
 {
 	const struct sp_thread_labels_owner who = {.block = block, .tid = tid, .cpu_ns = tid * 10};
 	struct sp_thread_label label = {
-		.span_id = span_id, .trace = {span_id, span_id}, .name_id = span_id};
+		.span_id = span_id,
+		.trace = {span_id, span_id},
+		.root_id = span_id,
+		.name_id = (uint32_t)span_id,
+	};
 
 	sp_thread_labels_put(&who, &label);
 }
@@ -179,6 +183,7 @@ Test(thread_labels, are_never_half_of_one)
 		whole++;
 		cr_assert_eq(copy.label.trace[0], copy.label.span_id);
 		cr_assert_eq(copy.label.trace[1], copy.label.span_id);
+		cr_assert_eq(copy.label.root_id, copy.label.span_id);
 		cr_assert_eq(copy.label.name_id, copy.label.span_id);
 	}
 	stop = true;

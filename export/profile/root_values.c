@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps what local roots have told, for two profiles (root_values.h). Context: the exporter. */
+#include "export/profile/root_values.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/profile/pprof.h"
+#include "export/util/containers.h"
+#include "export/util/log.h"
+#include "sampler/base/text.h"
+
+struct root {
+	uint64_t id;
+	uint32_t value[SP_SPAN_VALUES_MAX]; /* texts, by the order of the keys; 0 = none */
+};
+
+/* What came for one profile. */
+struct generation {
+	struct sp_hash_index by_id;
+	struct root *root;
+	size_t n, cap;
+	struct sp_strtab text;
+};
+
+struct sp_root_values {
+	const struct sp_core_ops *ops;
+	char name[SP_SPAN_VALUES_MAX][SP_SPAN_KEY_BYTES + 2];
+	unsigned key[SP_SPAN_VALUES_MAX]; /* of those that are labels */
+	unsigned attributes;
+	struct generation now, before;
+};
+
+unsigned sp_root_labels(const char *keys, char name[SP_SPAN_VALUES_MAX][SP_SPAN_KEY_BYTES + 2],
+			sp_root_label_refused refused, void *arg)
+{
+	char whole[SP_LABEL_NAME_MAX];
+	const char *reason;
+	const char *key;
+	unsigned n = 0;
+	size_t len;
+
+	/* The configuration has checked their number and lengths; a digit in front costs one byte more. */
+	for (; n < SP_SPAN_VALUES_MAX && sp_text_next_item(&keys, &key, &len); n++) {
+		if (len > SP_SPAN_KEY_BYTES)
+			len = SP_SPAN_KEY_BYTES;
+		(void)sp_label_name(whole, key, len);
+		reason = sp_label_refusal(whole);
+		for (unsigned i = 0; reason == NULL && i < n; i++)
+			if (strcmp(name[i], whole) == 0)
+				reason = "the name is already taken";
+		(void)snprintf(name[n], sizeof(name[n]), "%.*s", (int)sizeof(name[n]) - 1,
+			       reason == NULL ? whole : "");
+		if (reason != NULL && refused != NULL)
+			refused(arg, key, len, reason);
+	}
+	return n;
+}
+
+static void free_generation(struct generation *g)
+{
+	sp_hash_index_fini(&g->by_id);
+	sp_strtab_fini(&g->text);
+	free(g->root);
+	memset(g, 0, sizeof(*g));
+}
+
+static bool make_generation(struct generation *g)
+{
+	memset(g, 0, sizeof(*g));
+	return sp_strtab_init(&g->text) == 0;
+}
+
+static void tell_refused(void *arg, const char *key, size_t len, const char *reason)
+{
+	const struct sp_root_values *v = arg;
+
+	sp_export_log(v->ops, SP_LOG_WARN, "SPANPROF_SPAN_LABELS: %.*s makes no label: %s",
+		      (int)len, key, reason);
+}
+
+struct sp_root_values *sp_root_values_new(const struct sp_core_ops *ops)
+{
+	static bool told;
+	struct sp_root_values *v = calloc(1, sizeof(*v));
+	unsigned n;
+
+	if (v == NULL)
+		return NULL;
+	v->ops = ops;
+	/* All processes of an exporter have one configuration. */
+	n = sp_root_labels(ops->config->span_labels, v->name, told ? NULL : tell_refused, v);
+	told = true;
+	for (unsigned i = 0; i < n; i++)
+		if (v->name[i][0] != '\0')
+			v->key[v->attributes++] = i;
+	if (make_generation(&v->now) && make_generation(&v->before))
+		return v;
+	sp_root_values_free(v);
+	return NULL;
+}
+
+void sp_root_values_free(struct sp_root_values *v)
+{
+	if (v == NULL)
+		return;
+	free_generation(&v->now);
+	free_generation(&v->before);
+	free(v);
+}
+
+static uint32_t hash_of(uint64_t id)
+{
+	return (uint32_t)sp_hash_add(0, id);
+}
+
+static struct root *find(const struct generation *g, uint64_t id)
+{
+	uint32_t i;
+
+	for (uint32_t step = 0; sp_hash_index_next(&g->by_id, hash_of(id), &step, &i);)
+		if (g->root[i].id == id)
+			return &g->root[i];
+	return NULL;
+}
+
+/* A program's own generator of ids may repeat them: the last one counts. */
+static struct root *add(struct generation *g, uint64_t id)
+{
+	struct root *root = find(g, id);
+
+	if (root == NULL) {
+		if (g->n == SP_ROOT_VALUES_MAX ||
+		    !SP_GROW(g->root, g->cap, g->n + 1, SP_ROOT_VALUES_MAX) ||
+		    !sp_hash_index_put(&g->by_id, hash_of(id), (uint32_t)g->n))
+			return NULL;
+		root = &g->root[g->n++];
+	}
+	*root = (struct root){.id = id};
+	return root;
+}
+
+/* The shortest of 15 to 17 digits that is read as the same number. */
+static int print_double(char *out, size_t size, double x)
+{
+	int len = 0;
+
+	for (int digits = 15; digits <= 17; digits++) {
+		len = snprintf(out, size, "%.*g", digits, x);
+		if (strtod(out, NULL) == x)
+			break;
+	}
+	return len;
+}
+
+static size_t print_value(char out[SP_SPAN_VALUE_BYTES], uint32_t type, const uint8_t *bytes,
+			  size_t len)
+{
+	uint64_t word = 0;
+	double x;
+
+	if (type == SP_SPAN_VALUE_TEXT)
+		return sp_text_clean(out, SP_SPAN_VALUE_BYTES, (const char *)bytes, len);
+	memcpy(&word, bytes, sizeof(word));
+	switch (type) {
+	case SP_SPAN_VALUE_INT64:
+		return (size_t)snprintf(out, SP_SPAN_VALUE_BYTES, "%" PRId64, (int64_t)word);
+	case SP_SPAN_VALUE_UINT64:
+		return (size_t)snprintf(out, SP_SPAN_VALUE_BYTES, "%" PRIu64, word);
+	case SP_SPAN_VALUE_DOUBLE:
+		memcpy(&x, &word, sizeof(x));
+		return (size_t)print_double(out, SP_SPAN_VALUE_BYTES, x);
+	case SP_SPAN_VALUE_BOOL:
+		return (size_t)snprintf(out, SP_SPAN_VALUE_BYTES, "%s",
+					word != 0 ? "true" : "false");
+	default:
+		return 0;
+	}
+}
+
+void sp_root_values_take(struct sp_root_values *v, const struct sp_span_values *record)
+{
+	const uint8_t *at = record->bytes;
+	char text[SP_SPAN_VALUE_BYTES];
+	struct root *root;
+	bool fits;
+
+	if (v == NULL || record->root_id == 0)
+		return;
+	root = add(&v->now, record->root_id);
+	fits = root != NULL;
+	for (unsigned i = 0; fits && i < SP_SPAN_VALUES_MAX; i++) {
+		size_t len = print_value(text, record->value[i].type, at, record->value[i].bytes);
+
+		at += SP_SPAN_VALUE_PADDED(record->value[i].bytes);
+		if (len != 0)
+			fits = sp_strtab_find(&v->now.text, text, len, &root->value[i]) ||
+			       (v->now.text.used + len < SP_ROOT_VALUES_TEXTS &&
+				sp_strtab_put(&v->now.text, text, len, &root->value[i]) == 0);
+	}
+	if (!fits)
+		v->ops->counter_add(v->ops->arg, SP_COUNT_SPAN_VALUES_NO_ROOM, 1);
+}
+
+void sp_root_values_age(struct sp_root_values *v)
+{
+	struct generation fresh;
+
+	/* Without memory for a fresh one the old ones stay, and are bounded. */
+	if (v == NULL || v->now.n + v->before.n == 0 || !make_generation(&fresh))
+		return;
+	free_generation(&v->before);
+	v->before = v->now;
+	v->now = fresh;
+}
+
+unsigned sp_root_values_attributes(const struct sp_root_values *v)
+{
+	return v->attributes;
+}
+
+const char *sp_root_values_name(const struct sp_root_values *v, unsigned attribute)
+{
+	return v->name[v->key[attribute]];
+}
+
+const char *sp_root_values_get(const struct sp_root_values *v, uint64_t root_id, unsigned attribute,
+			       size_t *len)
+{
+	const struct generation *g = &v->now;
+	const struct root *root = root_id != 0 ? find(g, root_id) : NULL;
+
+	if (root == NULL && root_id != 0) {
+		g = &v->before;
+		root = find(g, root_id);
+	}
+	if (root == NULL || root->value[v->key[attribute]] == 0)
+		return NULL;
+	return sp_strtab_get(&g->text, root->value[v->key[attribute]], len);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values of attributes, by the entry of their span and by key (span_values.h). Context: APP.
+ *
+ * A value belongs to a span id. So nothing has to be cleared when a span starts, and what a slow caller writes after
+ * its span has ended is not the next span's. While a value is copied its place is taken, without a lock: whoever
+ * finds it taken sets the same attribute of the same span at the same moment, and either value may be the last one.
+ */
+#include "sampler/span/span_values.h"
+
+#include <errno.h>
+
+#include "sampler/base/arena.h"
+#include "sampler/base/counters.h"
+#include "sampler/base/log.h"
+#include "sampler/base/text.h"
+#include "sampler/region/ring.h"
+
+#define TAKEN UINT64_MAX
+
+struct value {
+	_Atomic uint64_t span_id; /* whose it is; TAKEN; 0 = there is none */
+	uint16_t type;
+	uint16_t bytes;
+	uint8_t value[SP_SPAN_VALUE_BYTES];
+};
+
+struct sp_span_keys sp_span_keys_wanted;
+static struct value *values; /* SP_SPANS_MAX for each key */
+
+int sp_span_values_init(const char *keys)
+{
+	struct sp_span_keys wanted = {0};
+	_Atomic uint64_t *noted;
+	const char *key;
+	size_t len;
+
+	if (keys == NULL || sp_span_values_on())
+		return 0;
+	while (wanted.n < SP_SPAN_VALUES_MAX && sp_text_next_item(&keys, &key, &len)) {
+		wanted.key[wanted.n].text = key;
+		wanted.key[wanted.n++].len = len;
+		wanted.lengths |= UINT64_C(1) << (len < 63 ? len : 63);
+	}
+	values = sp_arena_map(wanted.n * SP_SPANS_MAX * sizeof(*values));
+	noted = sp_arena_map(SP_SPANS_MAX * sizeof(*noted));
+	if (values == NULL || noted == NULL)
+		return -ENOMEM;
+	atomic_store_explicit(&sp_span_values_noted, noted, memory_order_release);
+	sp_span_keys_wanted = wanted;
+	return 0;
+}
+
+static struct value *value_of(uint32_t ref, unsigned key)
+{
+	uint32_t n = (ref & SP_SPAN_NUMBER_MASK) - 1;
+
+	return n < SP_SPANS_MAX ? &values[key * SP_SPANS_MAX + n] : NULL;
+}
+
+static bool take(struct value *v, uint64_t was)
+{
+	/* pairs with the release in leave(): what was written before is there */
+	return was != TAKEN &&
+	       atomic_compare_exchange_strong_explicit(&v->span_id, &was, TAKEN,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+static void leave(struct value *v, uint64_t span_id)
+{
+	atomic_store_explicit(&v->span_id, span_id, memory_order_release);
+}
+
+void sp_span_values_set(const struct sp_span_record *r, unsigned key, enum sp_span_value_type type,
+			const void *value, size_t bytes)
+{
+	struct value *v = value_of(r->ref, key);
+
+	if (r->span_id != r->root_id || v == NULL ||
+	    !take(v, atomic_load_explicit(&v->span_id, memory_order_relaxed)))
+		return;
+	if (type == SP_SPAN_VALUE_TEXT)
+		v->bytes =
+			(uint16_t)sp_text_clean((char *)v->value, sizeof(v->value), value, bytes);
+	else if (type != SP_SPAN_VALUE_NONE && bytes == sizeof(uint64_t))
+		memcpy(v->value, value, v->bytes = sizeof(uint64_t));
+	else
+		v->bytes = 0;
+	v->type = (uint16_t)type;
+	leave(v, v->bytes != 0 ? r->span_id : 0);
+}
+
+void sp_span_values_refuse(unsigned key)
+{
+	static _Atomic bool told;
+	const struct sp_span_keys *k = &sp_span_keys_wanted;
+
+	if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		sp_log(SP_LOG_WARN, "SPANPROF_SPAN_LABELS: %.*s is an array, which makes no label",
+		       (int)k->key[key].len, k->key[key].text);
+}
+
+/* Adds the value to the record, of which so many bytes are used. Returns how many are then. */
+static uint32_t add(struct sp_span_values *out, uint32_t used, unsigned key,
+		    const struct sp_span_record *r)
+{
+	struct value *v = value_of(r->ref, key);
+	uint32_t padded;
+
+	if (v == NULL || !take(v, r->span_id))
+		return used;
+	padded = SP_SPAN_VALUE_PADDED(v->bytes);
+	out->value[key].type = v->type;
+	out->value[key].bytes = v->bytes;
+	memcpy(out->bytes + used, v->value, v->bytes);
+	memset(out->bytes + used + v->bytes, 0, padded - v->bytes);
+	leave(v, 0);
+	return used + padded;
+}
+
+void sp_span_values_end(const struct sp_span_record *r)
+{
+	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_values_noted, memory_order_acquire);
+	uint32_t n = (r->ref & SP_SPAN_NUMBER_MASK) - 1;
+	struct sp_span_values out;
+	uint32_t used = 0;
+
+	if (noted == NULL || r->span_id != r->root_id || n >= SP_SPANS_MAX ||
+	    atomic_load_explicit(&noted[n], memory_order_relaxed) != r->span_id)
+		return;
+	memset(&out, 0, SP_SPAN_VALUES_HEAD_BYTES);
+	out.root_id = r->span_id;
+	for (unsigned key = 0; key < sp_span_keys_wanted.n; key++)
+		used = add(&out, used, key, r);
+	if (used == 0)
+		return;
+	sp_count(SP_COUNT_SPAN_VALUES);
+	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_SPAN_VALUES, &out,
+			SP_SPAN_VALUES_HEAD_BYTES + used) != 0)
+		sp_count(SP_COUNT_DROP_SPAN_VALUES);
+}

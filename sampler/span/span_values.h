@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values of attributes that become labels (SPANPROF_SPAN_LABELS). Programs set some of them just before a span
+ * ends, after its samples were taken. So a value waits here until its span, a local root, ends; then it goes to
+ * the exporter by the root's id, which each sample of the root carries, and only if there is such a sample or wait.
+ *
+ * Off unless the option is set: then adapters do not ask, and samples carry no root.
+ *
+ * Contexts: APP, inside the reentrancy guard; SIG (note).
+ */
+#ifndef SP_SPAN_VALUES_H
+#define SP_SPAN_VALUES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "sampler/base/compiler.h"
+#include "sampler/open_spans/span_table.h"
+#include "sampler/region/record.h"
+
+/* APP, at activation: the keys of that list, which stays valid. Idempotent. 0 or -ENOMEM. */
+int sp_span_values_init(const char *keys);
+
+/* The attributes that are asked for; none until they are known. Only read afterwards. */
+struct sp_span_keys {
+	unsigned n;
+	uint64_t lengths; /* a bit for each length, of those from 63 on the same */
+	struct {
+		const char *text;
+		size_t len;
+	} key[SP_SPAN_VALUES_MAX];
+};
+SP_HIDDEN struct sp_span_keys sp_span_keys_wanted;
+
+static inline bool sp_span_values_on(void)
+{
+	return sp_span_keys_wanted.n != 0;
+}
+
+#define SP_SPAN_KEY_NONE SP_SPAN_VALUES_MAX
+
+/* The number of that key, or SP_SPAN_KEY_NONE. Programs set attributes all the time: most are ruled out by length. */
+static inline unsigned sp_span_values_key(const char *key, size_t len)
+{
+	const struct sp_span_keys *k = &sp_span_keys_wanted;
+
+	if ((k->lengths >> (len < 63 ? len : 63) & 1) == 0)
+		return SP_SPAN_KEY_NONE;
+	for (unsigned i = 0; i < k->n; i++)
+		if (k->key[i].len == len && memcmp(k->key[i].text, key, len) == 0)
+			return i;
+	return SP_SPAN_KEY_NONE;
+}
+
+/*
+ * The attribute of that number of an open span has that value: a text of so many bytes, or a word. Nothing happens
+ * if the span is no local root. SP_SPAN_VALUE_NONE, or an empty text: it has no value any more.
+ */
+void sp_span_values_set(const struct sp_span_record *r, unsigned key, enum sp_span_value_type type,
+			const void *value, size_t bytes);
+
+/* An attribute of that number is an array, or of a type that is not known, which makes no label: told once. */
+void sp_span_values_refuse(unsigned key);
+
+/* The span is closed (sp_span_close()): its values go to the exporter. */
+void sp_span_values_end(const struct sp_span_record *r);
+
+/* By the number of a span's entry: the id of the last local root of that entry that has a sample or a wait. */
+SP_HIDDEN _Atomic uint64_t *_Atomic sp_span_values_noted;
+
+/* SIG. A sample, or a wait, carries that root. */
+static inline SP_SIGSAFE void sp_span_values_note(uint32_t root_ref, uint64_t root_id)
+{
+	/* pairs with the release in sp_span_values_init() */
+	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_values_noted, memory_order_acquire);
+	uint32_t n = (root_ref & SP_SPAN_NUMBER_MASK) - 1;
+
+	if (noted != NULL && n < SP_SPANS_MAX)
+		atomic_store_explicit(&noted[n], root_id, memory_order_relaxed);
+}
+
+#endif
