@@ -13,7 +13,8 @@
  *   away by one store: of the depth, or of the id where frames remain above it.
  * - Where starts stand in for scopes that an SDK does not have or the program does not use, two open
  *   spans of the same SDK with different local roots say that the thread works for one of them, but not
- *   for which. No span is active then. It is a rule of the reader, and ends with one of the two.
+ *   for which, unless the upper one links to the lower one. No span is active then. It is a rule of the
+ *   reader, and ends with one of the two.
  * - Beyond the last frame nothing is kept but how much there is, by hashes of the tokens, and whether all of
  *   it has one root. If that is also the root of what the frames show, the root is known and the span, which
  *   may have ended, is not; otherwise nothing is. That holds until all of it is detached or ended here, or no
@@ -39,11 +40,13 @@
 /*
  * A frame's token is that of the scope that attached it, or one of these for a span that is active by
  * being started. SP_SPAN_STARTED is a start that is a scope. The others stand in for scopes, and one
- * that yields counts only until the process attaches something.
+ * that yields counts only until the process attaches something. With them in one word is the root of
+ * an open span of the thread that the new one names in its links (sp_span_token_linked()), if there is
+ * one: as a child would, it was started in the course of that span.
  */
 #define SP_SPAN_STARTED UINT64_C(0)
-#define SP_SPAN_STANDS_IN (UINT64_MAX - 1)
-#define SP_SPAN_YIELDS UINT64_MAX
+#define SP_SPAN_STANDS_IN (UINT64_C(1) << 63)
+#define SP_SPAN_YIELDS (UINT64_C(3) << 62)
 
 /*
  * Tokens from here on are no scopes of an SDK: manual labels (sampler/span/span.h), which
@@ -77,6 +80,19 @@ static inline SP_SIGSAFE bool sp_span_token_stands_in(uint64_t token)
 	return token >= SP_SPAN_STANDS_IN;
 }
 
+/* Of the id of that root 62 bits are kept, enough to know it again. 0 = none. */
+static inline uint64_t sp_span_token_linked(uint64_t token, uint64_t root_id)
+{
+	return token | root_id % SP_SPAN_NO_SCOPE;
+}
+
+static inline SP_SIGSAFE bool sp_span_token_links_to(uint64_t token, uint64_t root_id)
+{
+	uint64_t linked = token % SP_SPAN_NO_SCOPE;
+
+	return linked != 0 && linked == root_id % SP_SPAN_NO_SCOPE;
+}
+
 static inline SP_SIGSAFE bool sp_span_token_attached(uint64_t token)
 {
 	return token != SP_SPAN_STARTED && !sp_span_token_stands_in(token);
@@ -105,7 +121,7 @@ static inline SP_SIGSAFE bool sp_span_token_silent(uint64_t token)
 static inline SP_SIGSAFE bool sp_span_token_ignored(uint64_t token)
 {
 	return sp_span_token_silent(token) ||
-	       (token == SP_SPAN_YIELDS &&
+	       (token >= SP_SPAN_YIELDS &&
 		atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed));
 }
 

@@ -34,14 +34,19 @@ static bool next_frame(struct at *at)
 	return false;
 }
 
-/* Some frame below stands in for a scope, of the same SDK or of any, and its span has another root. */
+/*
+ * Some frame below stands in for a scope, of the same SDK or of any, and its span has another root, to which
+ * that of the upper frame does not link.
+ */
 static bool interleaves(struct at at, const struct sp_span_record *top, bool any_sdk)
 {
+	uint64_t token = at.token;
 	struct sp_span_record r;
 
 	while (next_frame(&at)) {
 		if (sp_span_token_stands_in(at.token) && sp_span_table_by_id(at.id, &r) &&
-		    (any_sdk || r.sdk == top->sdk) && r.root_id != top->root_id)
+		    (any_sdk || r.sdk == top->sdk) && r.root_id != top->root_id &&
+		    !sp_span_token_links_to(token, r.root_id))
 			return true;
 	}
 	return false;

@@ -208,6 +208,15 @@ void sp_span_look_for_interleaving(const struct sp_thread *t)
 		       "(unless SPANPROF_ACTIVE_SPAN=start is set)");
 }
 
+uint64_t sp_active_span_linked_root(uint64_t span_id)
+{
+	const struct sp_thread *t = sp_thread_own;
+	struct sp_span_record r;
+
+	return t != NULL && sp_span_table_by_id(span_id, &r) && r.thread == t->index ? r.root_id
+										     : 0;
+}
+
 /* What the record says of the other spans and of the calling thread's stack, where the span goes next. */
 static void place(const struct sp_span_start *s, struct sp_thread *t, struct sp_span_record *r)
 {
@@ -262,7 +271,7 @@ bool sp_span_started_as(const struct sp_span_start *s, uint32_t name_id)
 	if (atomic_load_explicit(&sp_span_times_on, memory_order_relaxed))
 		sp_span_times_begin(&r);
 	if (r.thread != SP_SPAN_NO_THREAD)
-		sp_span_put(t, r.span_id, r.root_id, r.beyond, s->how);
+		sp_span_put(t, r.span_id, r.root_id, r.beyond, s->how, s->linked_root);
 	else if (t == NULL && sp_active_span_start_activates(s->how))
 		sp_thread_count_missing();
 	return true;

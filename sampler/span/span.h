@@ -166,12 +166,24 @@ static inline bool sp_active_span_start_activates(enum sp_activation how)
  * nothing yet, the frame yields to the first attach: main() may start its span before it attaches
  * it, and the frame must not label after the detach. Where the user asked for starts they are scopes.
  */
-static inline uint64_t sp_active_span_start_token(enum sp_activation how)
+static inline uint64_t sp_active_span_start_token(enum sp_activation how, uint64_t linked_root)
 {
 	if (how == SP_ACTIVATION_START || sp_active_span_source != SP_ACTIVE_AUTO)
 		return SP_SPAN_STARTED;
-	return how == SP_ACTIVATION_SCOPE ? SP_SPAN_YIELDS : SP_SPAN_STANDS_IN;
+	return sp_span_token_linked(how == SP_ACTIVATION_SCOPE ? SP_SPAN_YIELDS : SP_SPAN_STANDS_IN,
+				    linked_root);
 }
+
+/* The links of a root that is started now matter: there are spans on the calling thread's stack. */
+static inline bool sp_active_span_wants_links(void)
+{
+	const struct sp_thread *t = sp_thread_own;
+
+	return t != NULL && !sp_span_stack_empty(&t->spans);
+}
+
+/* The local root of that span, if the calling thread has started it, and it is open; 0 otherwise. */
+uint64_t sp_active_span_linked_root(uint64_t span_id);
 
 /*
  * Spans whose end never comes, because the host forgot it or ended the span in a way that no hook
@@ -271,6 +283,8 @@ struct sp_span_start {
 	uint8_t trace_id[16];
 	uint8_t span_id[8];
 	uint8_t parent_id[8]; /* with has_parent */
+	uint64_t
+		linked_root; /* sp_active_span_linked_root() of the first of its links for which that is not 0 */
 	enum sp_activation how;
 	bool has_parent; /* an explicit parent was given; otherwise the span that is active on this thread
 			    is the parent */
@@ -373,9 +387,10 @@ uint32_t sp_span_close_any(uint64_t span_id, const void *handle);
 /* That span was started on the calling thread, and is active there from now on unless it interleaves. */
 static inline __attribute__((always_inline)) void sp_span_put(struct sp_thread *t, uint64_t span_id,
 							      uint64_t root_id, uint8_t place,
-							      enum sp_activation how)
+							      enum sp_activation how,
+							      uint64_t linked_root)
 {
-	uint64_t token = sp_active_span_start_token(how);
+	uint64_t token = sp_active_span_start_token(how, linked_root);
 	bool first = sp_span_stack_empty(&t->spans);
 
 	sp_span_stack_put(&t->spans, span_id, token, place);
@@ -478,7 +493,7 @@ sp_span_started_by_id(const struct sp_span_start *s, uint32_t name_id)
 	if (atomic_load_explicit(&sp_span_times_on, memory_order_relaxed))
 		sp_span_begin_times(ref);
 	if (activates)
-		sp_span_put(t, id, root.id, 0, s->how);
+		sp_span_put(t, id, root.id, 0, s->how, s->linked_root);
 	return true;
 }
 

@@ -36,8 +36,8 @@ for story in $("${LAUNCH[@]}" "$STORIES"); do
 	python3 "$CHECK_STORY" spans "$WORK/$story.out" "$WORK/$story.spans" off
 done
 
-for story in single nested unattached ended_inside scopes_decide handed_over async remote parents out_of_order \
-	destroyed tokens own_storage renamed own_attributes many; do
+for story in single nested unattached linked ended_inside scopes_decide handed_over async remote parents \
+	out_of_order destroyed tokens own_storage renamed own_attributes many; do
 	tell "$story" all
 	diff <(grep '^span' "$WORK/$story.out" | sort) <(grep '^span' "$WORK/$story.all.out" | sort)
 done

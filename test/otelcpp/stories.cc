@@ -11,9 +11,12 @@
 #include <cstring>
 #include <ctime>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <pthread.h>
 
@@ -150,6 +153,29 @@ class Ending final : public common::KeyValueIterable
       private:
 	SpanPtr span;
 };
+
+/* Nothing is ever attached, but a root that links to another says that it goes on with its work, as in MySQL. */
+static void linked()
+{
+	auto session = start("session", "session");
+	trace::SpanContext other = remote_parent();
+
+	work("session", "session");
+	for (const char *name : {"statement", "another"}) {
+		std::map<std::string, std::string> none;
+		std::vector<std::pair<trace::SpanContext, std::map<std::string, std::string>>>
+			links{{other, none}, {session->GetContext(), none}};
+		std::printf("span %s %s\n", name, name);
+		auto statement =
+			tracer()->StartSpan(name, std::map<std::string, std::string>(), links);
+
+		work(name, name);
+		statement->End();
+		work("session", "session");
+	}
+	session->End();
+	work_alone();
+}
 
 static void ended_inside()
 {
@@ -630,6 +656,7 @@ static const Story stories[] = {
 	{"single", single, false},
 	{"nested", nested, true},
 	{"unattached", unattached, false},
+	{"linked", linked, false},
 	{"ended_inside", ended_inside, false},
 	{"scopes_decide", scopes_decide, true},
 	{"handed_over", handed_over, true},

@@ -268,11 +268,38 @@ static inline void watch_attributes(struct sp_otelcpp *sdk, const void *attribut
 		keep_given(sdk, attributes, span);
 }
 
+/*
+ * What a function_ref<bool(SpanContext, const KeyValueIterable &)> calls. The context, as it is an object with a
+ * destructor, is in the caller's memory.
+ */
+static bool look_at_link(void *callable, const struct sp_otelcpp_ids *context)
+{
+	uint64_t *root = callable;
+
+	*root = sp_active_span_linked_root(sp_otelcpp_word(context->span_id));
+	return *root == 0;
+}
+
+/*
+ * The root of an open span of this thread to which the start links: MySQL's statements have no parent and
+ * link to their session. Links are a SpanContextKeyValueIterable, with the slots of a KeyValueIterable.
+ */
+static __attribute__((noinline)) uint64_t linked_root(const void *links)
+{
+	bool (*for_each)(const void *, void *, bool (*)(void *, const struct sp_otelcpp_ids *)) =
+		sp_otelcpp_member(sp_otelcpp_member(links, 0),
+				  SP_OTELCPP_SLOT_FOR_EACH * sizeof(void *));
+	uint64_t root = 0;
+
+	(void)for_each(links, &root, look_at_link);
+	return root;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): of the SDK's own parameters those that say something */
 static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk,
 							  const void *result, const char *name,
 							  size_t len, const void *attributes,
-							  const void *options)
+							  const void *links, const void *options)
 {
 	const struct sp_otelcpp_ids *ids;
 	struct sp_otelcpp_parent parent;
@@ -302,6 +329,7 @@ static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk
 	memcpy(s.trace_id + 8, ids->trace_id + 8, 8);
 	memcpy(s.parent_id, &parent.id, sizeof(s.parent_id));
 	s.has_parent = parent.is_told;
+	s.linked_root = parent.id == 0 && sp_active_span_wants_links() ? linked_root(links) : 0;
 	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
 	if (sp_span_started_by_id(&s, name_id))
@@ -362,7 +390,7 @@ static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp 
 	if (g.outermost && (sp_lifecycle_active() || sp_lifecycle_wanted())) {
 		int saved = errno;
 
-		started(sdk, result, name, len, attributes, options);
+		started(sdk, result, name, len, attributes, links, options);
 		errno = saved;
 	}
 	sp_reentrancy_guard_leave(g);

@@ -63,7 +63,7 @@
 #define SP_OTELCPP_SPAN_SLOTS_V1 12U
 #define SP_OTELCPP_SPAN_SLOTS_V2 14U
 
-/* Slots of common::KeyValueIterable. */
+/* Slots of common::KeyValueIterable, and the first of trace::SpanContextKeyValueIterable. */
 #define SP_OTELCPP_SLOT_FOR_EACH 2U
 #define SP_OTELCPP_SLOT_SIZE 3U
 

@@ -265,6 +265,61 @@ Test(span, of_a_thread_where_starts_interleave_are_told_once)
 	cr_assert(stderr_has("SPANPROF_ACTIVE_SPAN"));
 }
 
+static void begin_linked(uint64_t id, uint64_t linked)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = SP_ACTIVATION_NONE;
+	s.has_parent = true;
+	s.linked_root = sp_active_span_linked_root(linked);
+	cr_assert(sp_span_started(&s));
+}
+
+static void *links_to_another_thread(void *arg)
+{
+	(void)arg;
+	begin_root(20);
+	begin_linked(21, 10);
+	cr_assert_eq(active(), 0);
+	return NULL;
+}
+
+/* As MySQL's statements to their session: roots without a parent, on the thread of the other one. */
+Test(span, of_a_root_that_links_to_the_open_one_is_active)
+{
+	stderr_begin();
+	begin_root(10);
+	begin_linked(11, 10);
+	cr_assert_eq(active(), 11);
+	cr_assert(begin_under(12, 11));
+	cr_assert_eq(active(), 12);
+	end(12);
+	end(11);
+	cr_assert_eq(active(), 10);
+	begin_linked(13, 10);
+	cr_assert_eq(active(), 13);
+	cr_assert_eq(stderr_end(), 0);
+}
+
+/* Two of them at once interleave, as does one that links elsewhere, or comes from another thread. */
+Test(span, of_linked_roots_that_interleave_are_not_guessed)
+{
+	begin_root(10);
+	begin_linked(11, 10);
+	begin_linked(12, 10);
+	cr_assert_eq(active(), 0);
+	end(12);
+	cr_assert_eq(active(), 11);
+	begin_linked(13, 99);
+	cr_assert_eq(active(), 0);
+	end(13);
+	begin_root(14);
+	cr_assert_eq(active(), 0);
+	end(14);
+	end(11);
+	run(links_to_another_thread);
+}
+
 /* What does not fit is no reason to give up as long as some of what is below goes. */
 Test(span, of_scopes_that_come_back_from_the_depth_are_believed)
 {

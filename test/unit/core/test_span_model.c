@@ -100,6 +100,8 @@ struct entry {
 	unsigned span;  /* 0 = none; a label's id */
 	unsigned token; /* key and storage; a label's level */
 	unsigned name;  /* a label's */
+	unsigned
+		linked; /* the root of a span that a start links to, if it was open on this thread; or 0 */
 };
 
 static struct thread {
@@ -167,7 +169,7 @@ static void root_ended(struct span *s)
 	s->root_open = false;
 }
 
-/* Another root is open below by a start that stands in for a scope, of the same SDK. */
+/* Another root is open below by a start that stands in for a scope, of the same SDK, and not linked to. */
 static bool interleaves(const struct thread *t, unsigned at)
 {
 	const struct span *top = &spans[t->list[at].span];
@@ -175,7 +177,8 @@ static bool interleaves(const struct thread *t, unsigned at)
 	for (unsigned i = 0; stands_in(&t->list[at]) && i < at; i++) {
 		unsigned n = stands_in(&t->list[i]) && counts(&t->list[i]) ? t->list[i].span : 0;
 
-		if (spans[n].open && spans[n].sdk == top->sdk && spans[n].root != top->root)
+		if (spans[n].open && spans[n].sdk == top->sdk && spans[n].root != top->root &&
+		    spans[n].root != t->list[at].linked)
 			return true;
 	}
 	return false;
@@ -341,6 +344,9 @@ static bool looks_at_scopes(void)
 static bool model_start(struct thread *t, const struct step *s)
 {
 	struct span *n = &spans[s->span];
+	const struct span *to = &spans[s->key];
+	unsigned linked =
+		s->key < n_spans && to->open && to->on == (unsigned)(t - threads) ? to->root : 0;
 	struct answer a;
 
 	t->has_block = true;
@@ -386,7 +392,8 @@ static bool model_start(struct thread *t, const struct step *s)
 						    ? STARTED
 					    : s->how == SP_ACTIVATION_SCOPE ? YIELDS
 									    : STANDS_IN,
-				      .span = s->span});
+				      .span = s->span,
+				      .linked = linked});
 		show(t);
 	}
 	return true;
@@ -584,6 +591,8 @@ static void do_start(struct thread *t, const struct step *s)
 				      .by_id = s->flag,
 				      .sdk = s->sdk};
 	struct sp_span_record r;
+
+	start.linked_root = s->key < SPANS ? sp_active_span_linked_root(s->key) : 0;
 
 	/* No SDK uses an id again. */
 	if (spans[id].was && !spans[id].open)
@@ -1062,7 +1071,7 @@ static const struct {
 	const char *name, *fields;
 	unsigned weight;
 } kinds[] = {
-	[START] = {"start", "nsophdtfx", 24},
+	[START] = {"start", "nsophdtfxk", 24},
 	[END] = {"end", "sx", 6},
 	[RENAME] = {"rename", "sn", 4},
 	[ATTACH] = {"attach", "skmx", 18},
@@ -1138,6 +1147,9 @@ static struct step any_step(unsigned thread)
 	if (s.parent != PARENT_UNSAID && one_of(2))
 		s.parent = recent(last_span, 6);
 	s.object = s.span;
+	if (s.kind == START)
+		s.key = s.key % 3 == 0 && last_span > s.key % 6 ? (uint16_t)(last_span - s.key % 6)
+								: 0;
 	if (s.kind == LABEL) {
 		s.span = (uint16_t)(LABEL_ID + below(20));
 		s.times = one_of(20) ? 40 : 1;
