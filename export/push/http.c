@@ -186,9 +186,6 @@ struct sp_http {
  * The library is loaded at run time, so it may know options that the headers do not, and the other way
  * round: it refuses those that it does not know.
  */
-#if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 65, 0)
-#define CURLOPT_MAXAGE_CONN ((CURLoption)(CURLOPTTYPE_LONG + 288))
-#endif
 #if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 77, 0)
 #define CURLOPT_CAINFO_BLOB ((CURLoption)(CURLOPTTYPE_BLOB + 309))
 #endif
