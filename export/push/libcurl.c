@@ -59,8 +59,7 @@
 	__asm__(".text\n"                                                                          \
 		".globl " #name "\n"                                                               \
 		".hidden " #name "\n"                                                              \
-		".type " #name ", %function\n"                                                     \
-		#name ":\n" JUMP(name)                                                             \
+		".type " #name ", %function\n" #name ":\n" JUMP(name)                              \
 		".size " #name ", . - " #name "\n");
 FOR_EACH(STAND_IN)
 // clang-format on
