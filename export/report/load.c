@@ -620,12 +620,15 @@ int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 	ProtobufCAllocator counted = {budget_alloc, budget_free, &budget};
 	struct load l = {memory_max, sink, why};
 	struct reader r = {.budget = &budget, .why = why};
+	const char *reason;
 	int err;
 
 	if (!sp_report_otlp_is(profile))
 		return load_pprof(profile, memory_max, sink, why);
 	why[0] = '\0';
-	err = sp_report_otlp(profile, &counted, load_each, &l, why);
+	err = sp_report_otlp(profile, &counted, load_each, &l, &reason);
+	if (reason != NULL)
+		(void)snprintf(why, SP_REPORT_ERROR, "%s", reason);
 	return err != 0 && why[0] == '\0' ? refuse_memory(&r) : err;
 }
 

@@ -394,7 +394,7 @@ static bool make(struct maker *m, const pb_otlp *p)
 }
 
 static int take(const pb_dictionary *d, const pb_otlp *p,
-		int (*each)(void *arg, const struct sp_bytes *pprof), void *arg, char *why)
+		int (*each)(void *arg, const struct sp_bytes *pprof), void *arg, const char **why)
 {
 	struct maker m = {.from = d};
 	int err = -1;
@@ -402,7 +402,7 @@ static int take(const pb_dictionary *d, const pb_otlp *p,
 	if (make(&m, p))
 		err = each(arg, &(struct sp_bytes){m.out.data, m.out.len});
 	else
-		(void)snprintf(why, SP_REPORT_ERROR, "%s", m.why != NULL ? m.why : "");
+		*why = m.why;
 	free(m.label);
 	free(m.labels);
 	free(m.location);
@@ -412,19 +412,14 @@ static int take(const pb_dictionary *d, const pb_otlp *p,
 }
 
 int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory,
-		   int (*each)(void *arg, const struct sp_bytes *pprof), void *arg,
-		   char why[SP_REPORT_ERROR])
+		   int (*each)(void *arg, const struct sp_bytes *pprof), void *arg, const char **why)
 {
 	Spanprof__Otlp__ExportProfilesServiceRequest *all =
 		spanprof__otlp__export_profiles_service_request__unpack(memory, bytes->len,
 									bytes->data);
-	int err = 0;
+	int err = all != NULL && all->dictionary != NULL ? 0 : -1;
 
-	if (all == NULL || all->dictionary == NULL) {
-		(void)snprintf(why, SP_REPORT_ERROR, "%s",
-			       all != NULL ? "not a profile in OTLP" : "");
-		err = -1;
-	}
+	*why = all != NULL && err != 0 ? "not a profile in OTLP" : NULL;
 	for (size_t i = 0; err == 0 && i < all->n_resource_profiles; i++) {
 		const Spanprof__Otlp__ResourceProfiles *r = all->resource_profiles[i];
 
