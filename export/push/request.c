@@ -185,10 +185,10 @@ static bool is_same_key(const char *a, const char *b)
 
 static bool is_reserved(const char *key)
 {
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (is_same_key(key, reserved[i]))
-			return true;
-	return strncmp(key, "__", 2) == 0;
+	char name[SP_LABEL_NAME_MAX];
+
+	(void)sp_label_name(name, key, strlen(key));
+	return sp_label_refusal(name) != NULL;
 }
 
 /* Of two with the same key the later one counts. */
