@@ -215,8 +215,6 @@ static int add_entry(struct run *r, uint32_t n, uint32_t stack)
 		.label = labels.label,
 	};
 
-	if (r->writer->is_nothing != NULL && r->writer->is_nothing(r->profile, &s))
-		return 0;
 	if (locate(r, map, stack, id, &s.locations) != 0)
 		return -ENOMEM;
 	sp_interval_labels(r->interval, n, &labels);

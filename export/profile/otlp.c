@@ -36,20 +36,29 @@ enum table { MAPPINGS, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS,
 
 _Static_assert((unsigned)TABLES == SP_PROFILE_TABLES, "a mark has room for them");
 
+/*
+ * Servers know CPU time as a number of samples with a period. CPU time between samples is no multiple of it, so it is
+ * in a profile of its own, whose period is a nanosecond.
+ */
+enum kind { SAMPLED, BETWEEN, KINDS };
+
+struct samples {
+	struct sp_strtab known; /* all of a sample but the value */
+	int64_t *value;
+	size_t value_cap;
+};
+
 typedef Spanprof__Otlp__AnyValue pb_value;
 
 struct sp_otlp {
 	struct sp_pprof_limits limits;
 	struct sp_pprof_times times;
 	struct sp_strtab table[TABLES];
-	struct sp_strtab sample; /* all of it but the value */
-	int64_t *value;          /* of each */
-	size_t value_cap;
+	struct samples of[KINDS];
 	struct sp_strtab comment;
 	bool has_attributes;
 	int32_t attribute; /* of the profile: its comments */
 	Spanprof__Otlp__ValueType type, period_type;
-	int64_t rest_ns;         /* of the CPU time that is in no value yet */
 	struct sp_packed packed; /* the element that is being interned */
 	int32_t *index;          /* of the locations of a stack */
 	size_t index_cap;
@@ -140,9 +149,11 @@ static void otlp_free(void *profile)
 		return;
 	for (unsigned i = 0; i < TABLES; i++)
 		sp_strtab_fini(&p->table[i]);
-	sp_strtab_fini(&p->sample);
+	for (unsigned i = 0; i < KINDS; i++) {
+		sp_strtab_fini(&p->of[i].known);
+		free(p->of[i].value);
+	}
 	sp_strtab_fini(&p->comment);
-	free(p->value);
 	free(p->index);
 	free(p->packed.data);
 	free(p);
@@ -159,14 +170,12 @@ static void *otlp_begin(const struct sp_pprof_limits *limits, const struct sp_pp
 		return NULL;
 	p->limits = *limits;
 	p->times = *times;
-	/* Half a period, so that what is rounded is as often too much as too little. */
-	p->rest_ns = times->period_ns / 2;
 	/* What is around the tables and the samples, and their zero values. */
 	p->bytes = times->resource->len + 256;
 	for (unsigned i = 0; err == 0 && i < TABLES; i++)
 		err = sp_strtab_init(&p->table[i]);
-	if (err == 0)
-		err = sp_strtab_init(&p->sample);
+	for (unsigned i = 0; err == 0 && i < KINDS; i++)
+		err = sp_strtab_init(&p->of[i].known);
 	if (err == 0)
 		err = sp_strtab_init(&p->comment);
 	if (err == 0)
@@ -357,66 +366,65 @@ static int put_labels(struct sp_otlp *p, const struct sp_pprof_sample *s,
 	return err;
 }
 
-static int64_t value_of(struct sp_otlp *p, const struct sp_pprof_sample *s)
+static int add_value(struct sp_otlp *p, enum kind kind, const struct sp_pprof_sample *s,
+		     int64_t value)
 {
-	int64_t ns;
+	struct samples *of = &p->of[kind];
+	uint32_t before = of->known.n;
+	uint32_t at;
 
-	if (p->times.type != SP_PROFILE_CPU || p->times.period_ns <= 0)
-		return s->ns;
-	if (__builtin_add_overflow(s->ns, p->rest_ns, &ns))
-		return s->ns / p->times.period_ns;
-	p->rest_ns = ns % p->times.period_ns;
-	return ns / p->times.period_ns;
+	if (sp_strtab_put(&of->known, (char *)p->packed.data, p->packed.len, &at) != 0 ||
+	    !SP_GROW(of->value, of->value_cap, of->known.n, SIZE_MAX))
+		return -ENOMEM;
+	if (at >= before) {
+		of->value[at] = value;
+		/*
+		 * A server may make pprof of it, where each sample has all of its stack, and judge the size of
+		 * that: so the stack counts for each of them.
+		 */
+		p->bytes += sp_packed_framed(p->packed.len + VALUE_BYTES) + 2 * s->locations;
+	} else if (__builtin_add_overflow(of->value[at], value, &of->value[at])) {
+		of->value[at] = INT64_MAX;
+	}
+	return 0;
 }
 
-/* CPU time between samples that is rounded to no period at all is added to what comes next. */
-static bool otlp_is_nothing(void *profile, const struct sp_pprof_sample *s)
+static uint32_t otlp_samples(const void *profile)
 {
-	struct sp_otlp *p = profile;
+	const struct sp_otlp *p = profile;
 
-	if (p->times.type != SP_PROFILE_CPU || s->count != 0 ||
-	    s->ns >= p->times.period_ns - p->rest_ns)
-		return false;
-	p->rest_ns += s->ns;
-	return true;
+	return p->of[SAMPLED].known.n + p->of[BETWEEN].known.n - 2;
 }
 
 static int otlp_sample(void *profile, const struct sp_pprof_sample *s)
 {
 	struct sp_otlp *p = profile;
 	Spanprof__Otlp__Sample pb = SPANPROF__OTLP__SAMPLE__INIT;
+	int64_t unit = p->times.type == SP_PROFILE_CPU ? p->times.period_ns : 1;
 	int32_t attribute[LABELS];
-	uint32_t before = p->sample.n;
-	uint32_t at;
+	int err = 0;
 
 	pb.attribute_indices = attribute;
 	if (put_stack(p, s, &pb.stack_index) != 0 || put_labels(p, s, &pb) != 0 ||
-	    !pack(p, &pb.base) ||
-	    sp_strtab_put(&p->sample, (char *)p->packed.data, p->packed.len, &at) != 0 ||
-	    !SP_GROW(p->value, p->value_cap, p->sample.n, SIZE_MAX))
+	    !pack(p, &pb.base))
 		return -ENOMEM;
-	if (at < before) {
-		if (__builtin_add_overflow(p->value[at], value_of(p, s), &p->value[at]))
-			p->value[at] = INT64_MAX;
-		return 0;
-	}
-	p->value[at] = value_of(p, s);
-	/*
-	 * A server may make pprof of it, where each sample has all of its stack, and judge the size of that: so the
-	 * stack counts for each of them.
-	 */
-	p->bytes += sp_packed_framed(p->packed.len + VALUE_BYTES) + 2 * s->locations;
-	return p->sample.n - 1 > p->limits.samples || p->bytes > p->limits.bytes ? -E2BIG : 0;
+	if (unit == 1 || s->count != 0)
+		err = add_value(p, SAMPLED, s, s->ns / unit);
+	if (err == 0 && unit != 1 && (s->count == 0 || s->ns % unit != 0))
+		err = add_value(p, BETWEEN, s, s->count == 0 ? s->ns : s->ns % unit);
+	if (err == 0 && (otlp_samples(p) > p->limits.samples || p->bytes > p->limits.bytes))
+		err = -E2BIG;
+	return err;
 }
 
 static void otlp_mark(const void *profile, struct sp_pprof_mark *mark)
 {
 	const struct sp_otlp *p = profile;
 
-	mark->samples = p->sample.n - 1;
+	mark->samples = otlp_samples(p);
 	for (unsigned i = 0; i < TABLES; i++)
 		mark->rows[i] = p->table[i].n;
-	mark->packed = 0;
+	mark->packed = p->of[BETWEEN].known.n;
 	mark->bytes = p->bytes;
 }
 
@@ -424,22 +432,17 @@ static void otlp_rewind(void *profile, const struct sp_pprof_mark *mark)
 {
 	struct sp_otlp *p = profile;
 
-	sp_strtab_cut(&p->sample, mark->samples + 1);
+	sp_strtab_cut(&p->of[BETWEEN].known, (uint32_t)mark->packed);
+	sp_strtab_cut(&p->of[SAMPLED].known, mark->samples + 2 - (uint32_t)mark->packed);
 	for (unsigned i = 0; i < TABLES; i++)
 		sp_strtab_cut(&p->table[i], mark->rows[i]);
 	p->bytes = mark->bytes;
 }
 
-static uint32_t otlp_samples(const void *profile)
-{
-	const struct sp_otlp *p = profile;
-
-	return p->sample.n - 1;
-}
-
 /* The profile, with its samples one by one. */
-static int pack_profile(struct sp_otlp *p, struct sp_packed *out)
+static int pack_profile(struct sp_otlp *p, enum kind kind, struct sp_packed *out)
 {
+	const struct sp_strtab *known = &p->of[kind].known;
 	Spanprof__Otlp__Profile head = SPANPROF__OTLP__PROFILE__INIT;
 	size_t size;
 
@@ -448,27 +451,26 @@ static int pack_profile(struct sp_otlp *p, struct sp_packed *out)
 	head.duration_nano = (uint64_t)p->times.duration_ns;
 	/* Where nothing is sampled by a period it is empty; Pyroscope needs the message all the same. */
 	head.period_type = &p->period_type;
-	head.period = p->times.period_ns;
+	head.period = kind == BETWEEN ? 1 : p->times.period_ns;
 	head.n_attribute_indices = p->attribute != 0;
 	head.attribute_indices = &p->attribute;
 	size = spanprof__otlp__profile__get_packed_size(&head);
-	for (uint32_t i = 1; i < p->sample.n; i++)
-		size += sp_packed_framed(p->sample.offset[i + 1] - p->sample.offset[i] +
-					 VALUE_BYTES);
+	for (uint32_t i = 1; i < known->n; i++)
+		size += sp_packed_framed(known->offset[i + 1] - known->offset[i] + VALUE_BYTES);
 	if (!sp_packed_reserve(out, size))
 		return -ENOMEM;
 	out->len += spanprof__otlp__profile__pack(&head, out->data);
-	for (uint32_t i = 1; i < p->sample.n; i++) {
+	for (uint32_t i = 1; i < known->n; i++) {
 		Spanprof__Otlp__Sample rest = SPANPROF__OTLP__SAMPLE__INIT;
 		uint8_t value[VALUE_BYTES];
 		size_t len, n;
-		const char *known = sp_strtab_get(&p->sample, i, &len);
+		const char *bytes = sp_strtab_get(known, i, &len);
 
 		rest.n_values = 1;
-		rest.values = &p->value[i];
+		rest.values = &p->of[kind].value[i];
 		n = spanprof__otlp__sample__pack(&rest, value);
 		sp_packed_head(out, SAMPLE_FIELD, len + n);
-		memcpy(out->data + out->len, known, len);
+		memcpy(out->data + out->len, bytes, len);
 		memcpy(out->data + out->len + len, value, n);
 		out->len += len + n;
 	}
@@ -495,34 +497,39 @@ static int otlp_pack(void *profile, struct sp_bytes *out)
 	struct sp_otlp *p = profile;
 	const struct sp_bytes *resource = p->times.resource;
 	size_t dictionary = dictionary_size(p);
-	struct sp_packed body = {0};
+	struct sp_packed body[KINDS] = {{0}};
 	struct sp_packed all = {0};
-	size_t scope_profiles, resource_profiles;
+	size_t scope_profiles = sp_packed_framed(sizeof(scope) - 1);
+	size_t resource_profiles;
+	int err = 0;
 
-	out->data = NULL;
-	if (pack_profile(p, &body) == 0) {
-		scope_profiles = sp_packed_framed(sizeof(scope) - 1) + sp_packed_framed(body.len);
-		resource_profiles =
-			sp_packed_framed(resource->len) + sp_packed_framed(scope_profiles);
-		if (sp_packed_reserve(&all, sp_packed_framed(resource_profiles) +
-						    sp_packed_framed(dictionary))) {
-			sp_packed_head(&all, 1, resource_profiles);
-			sp_packed_field(&all, 1, resource->data, resource->len);
-			sp_packed_head(&all, 2, scope_profiles);
-			sp_packed_field(&all, 1, scope, sizeof(scope) - 1);
-			sp_packed_field(&all, 2, body.data, body.len);
-			sp_packed_head(&all, 2, dictionary);
-			for (unsigned table = 0; table < TABLES; table++)
-				for (uint32_t i = 0; i < p->table[table].n; i++) {
-					size_t len;
-					const char *bytes =
-						sp_strtab_get(&p->table[table], i, &len);
-
-					sp_packed_field(&all, table + 1, bytes, len);
-				}
-		}
+	for (unsigned i = 0; err == 0 && i < KINDS; i++) {
+		if (p->of[i].known.n > 1)
+			err = pack_profile(p, (enum kind)i, &body[i]);
+		if (body[i].len != 0)
+			scope_profiles += sp_packed_framed(body[i].len);
 	}
-	free(body.data);
+	resource_profiles = sp_packed_framed(resource->len) + sp_packed_framed(scope_profiles);
+	if (err == 0 && sp_packed_reserve(&all, sp_packed_framed(resource_profiles) +
+							sp_packed_framed(dictionary))) {
+		sp_packed_head(&all, 1, resource_profiles);
+		sp_packed_field(&all, 1, resource->data, resource->len);
+		sp_packed_head(&all, 2, scope_profiles);
+		sp_packed_field(&all, 1, scope, sizeof(scope) - 1);
+		for (unsigned i = 0; i < KINDS; i++)
+			if (body[i].len != 0)
+				sp_packed_field(&all, 2, body[i].data, body[i].len);
+		sp_packed_head(&all, 2, dictionary);
+		for (unsigned table = 0; table < TABLES; table++)
+			for (uint32_t i = 0; i < p->table[table].n; i++) {
+				size_t len;
+				const char *bytes = sp_strtab_get(&p->table[table], i, &len);
+
+				sp_packed_field(&all, table + 1, bytes, len);
+			}
+	}
+	for (unsigned i = 0; i < KINDS; i++)
+		free(body[i].data);
 	*out = (struct sp_bytes){all.data, all.len};
 	return all.data != NULL ? 0 : -ENOMEM;
 }
@@ -539,7 +546,6 @@ const struct sp_profile_writer sp_otlp_writer = {
 	.rewind = otlp_rewind,
 	.samples = otlp_samples,
 	.pack = otlp_pack,
-	.is_nothing = otlp_is_nothing,
 };
 
 int sp_otlp_resource(const struct sp_label *attributes, size_t n, struct sp_bytes *out)

@@ -10,9 +10,8 @@
 #include "export/profile/pprof.h"
 
 /*
- * Writes an ExportProfilesServiceRequest with one profile of the resource in the times. It stands for CPU time as
- * samples with a period, which is the form that servers know it in: CPU time between samples is rounded to periods,
- * in sum by less than one. All other types are in nanoseconds.
+ * Writes an ExportProfilesServiceRequest with profiles of the resource in the times: one in nanoseconds, but for CPU
+ * time two, of samples and of the time between them, each with a period, which is the form that servers know it in.
  */
 extern const struct sp_profile_writer sp_otlp_writer;
 

@@ -142,8 +142,6 @@ struct sp_profile_writer {
 	void (*rewind)(void *profile, const struct sp_pprof_mark *mark);
 	uint32_t (*samples)(const void *profile);
 	int (*pack)(void *profile, struct sp_bytes *out);
-	/* Whether a sample is too little for this format, asked before its frames are added. NULL = none is. */
-	bool (*is_nothing)(void *profile, const struct sp_pprof_sample *s);
 	bool program_first; /* readers take the first mapping for the program */
 };
 

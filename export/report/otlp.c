@@ -363,8 +363,13 @@ static bool put_sample(struct maker *m, const pb_otlp_sample *s)
 		to.location_id[i] = id_of(stack->location_indices[i]);
 	to.n_value = m->head.n_sample_type;
 	to.value = value;
-	if (m->is_cpu && __builtin_mul_overflow(value[0], m->head.period, &value[1]))
+	/* What has a period of a nanosecond was no sample, but measured. */
+	if (m->is_cpu && m->head.period == 1) {
+		value[1] = value[0];
+		value[0] = 0;
+	} else if (m->is_cpu && __builtin_mul_overflow(value[0], m->head.period, &value[1])) {
 		value[1] = INT64_MAX;
+	}
 	if (!make_labels(m, s, &to)) {
 		m->why = "a sample refers to a label that is not there";
 		return false;

@@ -35,7 +35,14 @@ static enum MHD_Result answer_status(struct pd_exchange *x)
 		snprintf(seconds, sizeof(seconds), "%u", x->fault.retry_after);
 		pd_response_header(&r, "Retry-After", seconds);
 	}
-	if (x->fault.kind == PD_FAULT_REDIRECT)
+	if (x->fault.kind == PD_FAULT_REJECTED) {
+		static const char body[] = "\x0a\x20\x08\x01\x12\x1c"
+					   "this profile is one too much";
+
+		r.status = 200;
+		r.type = "application/x-protobuf";
+		pd_text_add(&r.body, body, sizeof(body) - 1);
+	} else if (x->fault.kind == PD_FAULT_REDIRECT)
 		pd_response_header(&r, "Location", x->fault.location);
 	else
 		pd_response_json(&r, json_pack("{s:s,s:s}", "code", "unavailable", "message",
@@ -181,6 +188,7 @@ enum MHD_Result pd_exchange_misbehave(struct pd_exchange *x)
 	switch (x->fault.kind) {
 	case PD_FAULT_STATUS:
 	case PD_FAULT_REDIRECT:
+	case PD_FAULT_REJECTED:
 		return answer_status(x);
 	case PD_FAULT_SLOW_DRIP:
 	case PD_FAULT_HUGE_BODY:

@@ -26,6 +26,7 @@ static const char *const names[] = {
 	[PD_FAULT_BOMB] = "bomb",
 	[PD_FAULT_RESET_EARLY] = "reset_early",
 	[PD_FAULT_STORED_RESET] = "stored_reset",
+	[PD_FAULT_REJECTED] = "rejected",
 };
 
 const char *pd_fault_name(enum pd_fault_kind kind)
@@ -35,7 +36,7 @@ const char *pd_fault_name(enum pd_fault_kind kind)
 
 static enum pd_fault_kind kind_of(const char *key)
 {
-	for (unsigned k = PD_FAULT_STATUS; k <= PD_FAULT_STORED_RESET; k++)
+	for (unsigned k = PD_FAULT_STATUS; k <= PD_FAULT_REJECTED; k++)
 		if (strcmp(names[k], key) == 0)
 			return (enum pd_fault_kind)k;
 	return PD_FAULT_NONE;
@@ -184,7 +185,8 @@ int pd_faults_add_json(struct pd_faults *f, json_t *j, struct pd_error *e)
 static bool is_push_path(const char *path)
 {
 	return strcmp(path, "/push.v1.PusherService/Push") == 0 || strcmp(path, "/ingest") == 0 ||
-	       strcmp(path, "/pyroscope/ingest") == 0;
+	       strcmp(path, "/pyroscope/ingest") == 0 ||
+	       strcmp(path, "/v1development/profiles") == 0;
 }
 
 /* The oldest fault for this path; NULL = none. */

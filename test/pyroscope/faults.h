@@ -25,6 +25,7 @@ enum pd_fault_kind {
 	PD_FAULT_BOMB,               /* status 200 and a small body that unpacks to 1 GiB */
 	PD_FAULT_RESET_EARLY,        /* TCP reset before the whole request was read */
 	PD_FAULT_STORED_RESET,       /* what was asked is done, but nobody hears of it */
+	PD_FAULT_REJECTED,           /* status 200, and in OTLP that a profile was not taken */
 };
 
 struct pd_fault {

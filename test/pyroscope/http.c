@@ -232,7 +232,8 @@ static bool is_push(const struct pd_exchange *x)
 {
 	return strcmp(x->method, "POST") == 0 &&
 	       (strcmp(x->path, "/push.v1.PusherService/Push") == 0 ||
-		strcmp(x->path, "/ingest") == 0 || strcmp(x->path, "/pyroscope/ingest") == 0);
+		strcmp(x->path, "/ingest") == 0 || strcmp(x->path, "/pyroscope/ingest") == 0 ||
+		strcmp(x->path, "/v1development/profiles") == 0);
 }
 
 static enum MHD_Result finish(struct pd_exchange *x)
