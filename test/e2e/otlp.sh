@@ -3,6 +3,7 @@
 # The same samples as pprof and in OTLP, one to the server and one into the folder, and the other way round: each span
 # has the same nanoseconds of CPU time, waiting time and both by either way. The resource goes out whole, links have the
 # trace, and the variables of OpenTelemetry's exporters are obeyed.
+# shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
