@@ -466,12 +466,26 @@ static int read_frames(struct reader *r, const pb_sample *s)
 	return 0;
 }
 
-static void read_labels(const pb_profile *p, const pb_sample *s, struct sp_report_sample *out)
+/* "http.route" is "http_route" where dots are no part of a label's name. */
+static bool is_named(const char *label, const char *wanted)
+{
+	char name[SP_LABEL_NAME_MAX];
+
+	if (wanted == NULL)
+		return false;
+	(void)sp_label_name(name, wanted, strlen(wanted));
+	return strcmp(label, wanted) == 0 || strcmp(label, name) == 0;
+}
+
+static void read_labels(const pb_profile *p, const pb_sample *s, const char *by,
+			struct sp_report_sample *out)
 {
 	for (size_t i = 0; i < s->n_label; i++) {
 		const char *key = text(p, s->label[i]->key);
 		const char *value = text(p, s->label[i]->str);
 
+		if (is_named(key, by))
+			out->by = value;
 		/* profile_id is an earlier name of span_id. */
 		if (strcmp(key, "span_id") == 0 || strcmp(key, "profile_id") == 0)
 			out->span_id = value;
@@ -502,7 +516,8 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 					       .span_name = "",
 					       .trace_id = "",
 					       .thread_name = "",
-					       .blocked_by_span_id = ""};
+					       .blocked_by_span_id = "",
+					       .by = ""};
 
 		if (read_frames(r, s) != 0)
 			return -1;
@@ -513,7 +528,7 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 			out.samples = (uint64_t)s->value[r->count_type];
 		else
 			out.samples = period != 0 ? out.ns / period : 1;
-		read_labels(p, s, &out);
+		read_labels(p, s, sink->by, &out);
 		sink->sample(sink->arg, &out);
 	}
 	return 0;

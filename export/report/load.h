@@ -67,6 +67,7 @@ struct sp_report_sample {
 	const char *trace_id;
 	const char *thread_name;             /* "" = not labelled */
 	const char *blocked_by_span_id;      /* the same; else the leaf tells who holds the lock */
+	const char *by;                      /* of the label that is asked for; "" = it has none */
 	const struct sp_report_frame *frame; /* leaf first */
 	size_t frames;
 };
@@ -86,6 +87,8 @@ struct sp_report_sink {
 	 * else the last one in nanoseconds, else the last one.
 	 */
 	const char *type;
+	const char *
+		by; /* the name of a label that is wanted, or of the attribute that it is made of; NULL = none */
 	bool kinds; /* of frames are wanted, which takes time */
 	/* Before the first sample. False = none is wanted. NULL = they are. */
 	bool (*begin)(void *arg, const struct sp_report_about *about);

@@ -78,6 +78,7 @@ static int print(const struct sp_reading *r)
 		.coloured = coloured(),
 		.lines = r->o->lines,
 		.threads = r->o->threads,
+		.label = r->o->label,
 		.time = sp_reading_time_of(r),
 		.by_looks = r->o->type != NULL && strcmp(r->o->type, "off_cpu") == 0,
 		.waiting_ns = r->waiting_ns,
@@ -109,7 +110,8 @@ static int report(const struct sp_report_options *o, char *const *path)
 
 	r.wants_tree = o->form == SP_FORM_FLAMEGRAPH || o->form == SP_FORM_FOLDED;
 	/* A flame graph can leave the spans out when it is looked at. */
-	r.tree.by_span = o->form == SP_FORM_FLAMEGRAPH || o->by == SP_BY_SPAN;
+	r.tree.by_span =
+		o->form == SP_FORM_FLAMEGRAPH || o->by == SP_BY_SPAN || o->by == SP_BY_LABEL;
 	if (err == 0)
 		err = sp_reading_run(&r, path);
 	if (err != 0)

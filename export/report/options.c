@@ -52,6 +52,8 @@ static const char help[] =
 	"  --by span|function Put span names at the root of folded stacks or of the flame\n"
 	"                     graph, or leave them out. The flame graph has them if there are\n"
 	"                     several names.\n"
+	"  --by KEY           Put the values of this attribute there (needs\n"
+	"                     SPANPROF_SPAN_LABELS), and show a table of them.\n"
 	"  --lines            Show lines instead of whole functions.\n"
 	"  --top N            Show N spans and functions (default 20; JSON has all spans, and\n"
 	"                     all functions unless N is given).\n"
@@ -214,9 +216,12 @@ static int take_type(struct sp_report_options *o, const char *value, size_t at)
 static int take_by(struct sp_report_options *o, const char *value, size_t at)
 {
 	(void)at;
-	if (strcmp(value, "span") != 0 && strcmp(value, "function") != 0)
-		return usage("--by needs \"span\" or \"function\"");
-	o->by = value[0] == 's' ? SP_BY_SPAN : SP_BY_FUNCTION;
+	if (value[0] == '\0')
+		return usage("--by needs \"span\", \"function\" or the name of a label");
+	o->by = strcmp(value, "span") == 0       ? SP_BY_SPAN
+		: strcmp(value, "function") == 0 ? SP_BY_FUNCTION
+						 : SP_BY_LABEL;
+	o->label = o->by == SP_BY_LABEL ? value : NULL;
 	return -1;
 }
 
@@ -345,7 +350,7 @@ static int check(const struct sp_report_options *o)
 	if (o->selection.diff && others)
 		return usage("--diff compares with spans, --baseline with profiles: choose one");
 	if (o->by == SP_BY_SPAN && (o->form == SP_FORM_TABLE || o->form == SP_FORM_JSON))
-		return usage("--by is for --folded, --flamegraph and --serve");
+		return usage("--by span is for --folded, --flamegraph and --serve");
 	return -1;
 }
 

@@ -47,12 +47,14 @@ enum sp_report_by {
 	SP_BY_DEFAULT, /* of a flame graph: spans, where there are several names; of others: functions */
 	SP_BY_SPAN,
 	SP_BY_FUNCTION,
+	SP_BY_LABEL, /* values of a label */
 };
 
 struct sp_report_options {
 	struct sp_selection selection;
 	enum sp_report_form form;
 	enum sp_report_by by;
+	const char *label;      /* with SP_BY_LABEL */
 	const char *type;       /* of profiles: that sample type; NULL = CPU time */
 	const char *flamegraph; /* file to write */
 	char *baseline;         /* a folder or file to compare with, NULL = none */

@@ -100,8 +100,9 @@ void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head)
 	sp_describe_hint(r, head->hint);
 	head->time = sp_reading_time_of(r);
 	head->diff = r->tally.diff;
-	head->by_span =
-		r->o->by == SP_BY_SPAN || (r->o->by == SP_BY_DEFAULT && r->tally.name.n > 1);
+	head->label = r->o->label;
+	head->by_span = r->o->by == SP_BY_SPAN || r->o->by == SP_BY_LABEL ||
+			(r->o->by == SP_BY_DEFAULT && r->tally.name.n > 1);
 }
 
 struct writer {
@@ -224,6 +225,10 @@ void sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_fla
 	sp_page_put_json(out, head->hint);
 	(void)fputs(",\n\"time\":", out);
 	sp_page_put_json(out, head->time);
+	if (head->label != NULL) {
+		(void)fputs(",\n\"by\":", out);
+		sp_page_put_json(out, head->label);
+	}
 	(void)fprintf(out, ",\n\"diff\":%s,\n\"bySpan\":%s,\n", head->diff ? "true" : "false",
 		      head->by_span ? "true" : "false");
 	put_names(&w);

@@ -40,8 +40,10 @@ struct sp_flame_head {
 	char sums[SP_DESCRIBE_TEXT];
 	char hint[SP_DESCRIBE_TEXT];
 	const char *time; /* what the nanoseconds are of: "CPU" */
-	bool diff;        /* colours tell the difference to the baseline */
-	bool by_span;     /* the first view has the names of spans at the root */
+	const char *
+		label; /* whose values are at the root instead of the names of spans; NULL = none */
+	bool diff;     /* colours tell the difference to the baseline */
+	bool by_span;  /* the first view has the names of spans at the root, or these values */
 };
 
 void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head);

@@ -178,7 +178,7 @@ static double chance_percent(uint64_t looks)
 static void print_row(FILE *out, const struct sp_tally *t, const struct sp_print *p,
 		      const struct sp_rows *rows, const struct sp_row *r)
 {
-	const bool names = rows == &t->name, threads = rows == &t->thread;
+	const bool names = rows == &t->name, threads = rows == &t->thread || rows == &t->by;
 	const uint64_t whole = threads ? t->total.ns : t->labelled.ns;
 	const char *name = sp_tally_text(t, rows == &t->span ? r->name : r->text);
 	int taken = names ? fprintf(out, "%9" PRIu32, r->spans) : fprintf(out, "%9s", "");
@@ -196,7 +196,7 @@ static void print_row(FILE *out, const struct sp_tally *t, const struct sp_print
 static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_print *p,
 		       const struct sp_rows *rows, const char *heading)
 {
-	const bool names = rows == &t->name, threads = rows == &t->thread;
+	const bool names = rows == &t->name, threads = rows == &t->thread || rows == &t->by;
 	size_t n = at_most(rows->n, names ? 0 : p->top);
 
 	if (n == 0)
@@ -208,7 +208,9 @@ static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_prin
 		print_row(out, t, p, rows, &rows->row[i]);
 	if (n < rows->n)
 		(void)fprintf(out, "%19s %zu %s more\n", "", rows->n - n,
-			      rows == &t->span ? "spans" : "names");
+			      rows == &t->span ? "spans"
+			      : rows == &t->by ? "values"
+					       : "names");
 }
 
 static void print_functions(FILE *out, const struct sp_tally *t, const struct sp_print *p)
@@ -254,6 +256,8 @@ static void print_changes(FILE *out, const struct sp_tally *t, const struct sp_p
 void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	print_totals(out, t, p);
+	if (p->label != NULL)
+		print_rows(out, t, p, &t->by, p->label);
 	print_rows(out, t, p, &t->name, "span_name");
 	print_rows(out, t, p, &t->span, "span_id           span_name");
 	print_rows(out, t, p, &t->wait, "span_name: who holds the lock that it waited for");
@@ -336,6 +340,15 @@ static json_t *thread(const struct sp_tally *t, size_t i)
 	const struct sp_row *r = &t->thread.row[i];
 
 	return json_pack("{s:o, s:o, s:o, s:f}", "thread_name", json_text(t, r->text), "samples",
+			 number(r->sum.samples), "ns", number(r->sum.ns), "share",
+			 share(r->sum.ns, t->total.ns));
+}
+
+static json_t *value(const struct sp_tally *t, size_t i)
+{
+	const struct sp_row *r = &t->by.row[i];
+
+	return json_pack("{s:o, s:o, s:o, s:f}", "value", json_text(t, r->text), "samples",
 			 number(r->sum.samples), "ns", number(r->sum.ns), "share",
 			 share(r->sum.ns, t->total.ns));
 }
@@ -434,6 +447,8 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 	put(&w, "residual", json_sum(&t->unsampled));
 	if (t->diff)
 		put(&w, "baseline", sum_with(&t->base, "spans", t->base_spans));
+	if (p->label != NULL)
+		put_rows(&w, "values", t, t->by.n, value);
 	put_rows(&w, "span_names", t, t->name.n, span_name);
 	put_rows(&w, "spans", t, t->span.n, span);
 	put_rows(&w, "threads", t, t->thread.n, thread);

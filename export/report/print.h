@@ -16,8 +16,9 @@ struct sp_print {
 	unsigned width; /* of the terminal, in columns; 0 = lines may be of any length */
 	bool coloured;  /* for people: the terminal understands it */
 	bool lines;
-	bool threads;     /* their table, too */
-	const char *time; /* what the nanoseconds are of: "CPU" */
+	bool threads;      /* their table, too */
+	const char *label; /* whose values are asked for; NULL = none */
+	const char *time;  /* what the nanoseconds are of: "CPU" */
 	bool by_looks; /* samples are looks at random instants, and each stands for another time */
 	uint64_t waiting_ns; /* in profiles of another type, which are not shown */
 	uint64_t blocked_ns; /* that others waited for locks which the selected span held */

@@ -198,6 +198,7 @@ static int read_paths(struct sp_reading *r, char *const *path,
 					  .arg = r,
 					  .kinds = r->wants_tree && r->o->form != SP_FORM_FOLDED,
 					  .type = r->any_type ? NULL : r->o->type,
+					  .by = r->o->label,
 					  .begin = begin};
 	for (; err == 0 && *path != NULL; path++) {
 		err = sp_report_each(*path, add_file, r, why);
@@ -348,6 +349,19 @@ static int say_no_samples(struct sp_reading *r, char *const *path)
 	return refuse(r, SP_EXIT_USAGE, "", why);
 }
 
+static int say_no_values(struct sp_reading *r)
+{
+	char why[SP_REPORT_ERROR];
+	char label[SP_REPORT_TEXT_MAX + 1];
+
+	(void)sp_report_clean(r->o->label, label);
+	(void)snprintf(why, sizeof(why),
+		       "no sample has the label \"%.60s\"; the program needs "
+		       "SPANPROF_SPAN_LABELS=%.60s, if that is an attribute of its local roots",
+		       label, label);
+	return refuse(r, SP_EXIT_USAGE, "", why);
+}
+
 static bool is_selective(const struct sp_selection *x)
 {
 	return x->span_id != NULL || x->span_name != NULL || x->trace_id != NULL;
@@ -385,6 +399,8 @@ static int read_all(struct sp_reading *r, char *const *path)
 		return say_no_profiles(r, path);
 	if (is_selective(&r->selection) && r->tally.total.samples == 0 && r->tally.total.ns == 0)
 		return r->waiting_ns != 0 ? say_waits(r) : say_no_samples(r, path);
+	if (r->o->label != NULL && r->tally.by.n == 0)
+		return say_no_values(r);
 	if (r->selection.diff && r->tally.base.ns == 0)
 		return refuse(r, SP_EXIT_USAGE, "", "--diff: there is no other span of that name");
 	return sp_report_options_compare(r->o) && !r->selection.diff ? read_baseline(r, path) : 0;
@@ -418,6 +434,7 @@ int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o)
 	if (sp_tally_init(&r->tally) != 0 || sp_tree_init(&r->tree) != 0)
 		return refuse(r, SP_EXIT_DAMAGED, "", "out of memory");
 	r->tally.lines = r->tree.lines = o->lines;
+	r->tree.by_label = o->by == SP_BY_LABEL;
 	r->tally.diff = sp_report_options_compare(o);
 	return 0;
 }

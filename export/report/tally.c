@@ -154,6 +154,9 @@ static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 	    (intern(t, s->thread_name, &text) != 0 ||
 	     add_row(&t->thread, &t->row[text].thread, text, s) == NULL))
 		return -1;
+	if (s->by[0] != '\0' &&
+	    (intern(t, s->by, &text) != 0 || add_row(&t->by, &t->row[text].by, text, s) == NULL))
+		return -1;
 	if (s->span_id[0] == '\0' && s->span_name[0] == '\0')
 		return 0;
 	add_sum(&t->labelled, s);
@@ -273,7 +276,8 @@ void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_
 size_t sp_tally_bytes(const struct sp_tally *t)
 {
 	return sp_strtab_bytes(&t->text) + t->row_cap * sizeof(*t->row) +
-	       (t->name.cap + t->span.cap + t->thread.cap + t->wait.cap) * sizeof(struct sp_row) +
+	       (t->name.cap + t->span.cap + t->thread.cap + t->wait.cap + t->by.cap) *
+		       sizeof(struct sp_row) +
 	       t->function_cap * sizeof(*t->function);
 }
 
@@ -334,7 +338,7 @@ static int compare_changes(const void *a, const void *b, void *t)
 
 void sp_tally_sort(struct sp_tally *t)
 {
-	struct sp_rows *const rows[] = {&t->name, &t->span, &t->thread, &t->wait};
+	struct sp_rows *const rows[] = {&t->name, &t->span, &t->thread, &t->wait, &t->by};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i]->n != 0)
@@ -351,6 +355,8 @@ void sp_tally_sort(struct sp_tally *t)
 		t->row[t->thread.row[i].text].thread = i + 1;
 	for (uint32_t i = 0; i < t->wait.n; i++)
 		t->row[t->wait.row[i].text].wait = i + 1;
+	for (uint32_t i = 0; i < t->by.n; i++)
+		t->row[t->by.row[i].text].by = i + 1;
 	for (uint32_t i = 0; i < t->functions; i++)
 		t->row[t->function[i].key].function = i + 1;
 }
@@ -373,6 +379,7 @@ void sp_tally_fini(struct sp_tally *t)
 	free(t->span.row);
 	free(t->thread.row);
 	free(t->wait.row);
+	free(t->by.row);
 	free(t->function);
 	memset(t, 0, sizeof(*t));
 }
@@ -443,9 +450,12 @@ static uint32_t step(struct sp_tree *t, uint32_t at, const struct sp_report_fram
 void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side)
 {
 	struct sp_report_memo memo = {0};
+	const char *name = t->by_label ? s->by : s->span_name;
 	const struct sp_report_frame span = {
 		.memo = &memo,
-		.name = s->span_name[0] != '\0' ? s->span_name : SP_TREE_NO_SPAN,
+		.name = name[0] != '\0' ? name
+			: t->by_label   ? SP_TREE_NO_VALUE
+					: SP_TREE_NO_SPAN,
 		.file = "",
 		.kind = SP_FRAME_SPAN,
 	};

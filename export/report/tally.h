@@ -82,7 +82,7 @@ struct sp_function_row {
 
 /* The rows of a text, plus 1; 0 = it has none. */
 struct sp_tally_rows {
-	uint32_t name, span, thread, wait, function;
+	uint32_t name, span, thread, wait, by, function;
 	uint32_t base; /* counts spans of the baseline, which have no rows */
 };
 
@@ -92,7 +92,7 @@ struct sp_tally {
 	struct sp_strtab text;
 	struct sp_tally_rows *row; /* by text */
 	size_t row_cap;
-	struct sp_rows name, span, thread, wait;
+	struct sp_rows name, span, thread, wait, by;
 	struct sp_function_row *function;
 	size_t functions, function_cap;
 	struct sp_sum total;
@@ -131,6 +131,8 @@ double sp_tally_total_change(const struct sp_tally *t, const struct sp_function_
 
 /* At the root of what is in no span, where the root is the name of the span. */
 #define SP_TREE_NO_SPAN "(no span)"
+/* The same where it is the value of a label. */
+#define SP_TREE_NO_VALUE "(no value)"
 
 struct sp_tree_node {
 	uint32_t parent;
@@ -148,8 +150,9 @@ struct sp_tree_node {
 };
 
 struct sp_tree {
-	bool lines;   /* frames are lines, not functions */
-	bool by_span; /* at the root is the name of the span */
+	bool lines;    /* frames are lines, not functions */
+	bool by_span;  /* at the root is the name of the span */
+	bool by_label; /* or, in its place, the value of the label that was asked for */
 	struct sp_strtab text;
 	struct sp_tree_node *node; /* 0 is the root: all samples */
 	uint32_t nodes;

@@ -94,7 +94,7 @@ const spanprof = {};
 		};
 		const none = () => new Array(data.nodes.length / stride).fill(0);
 		return {
-			title: data.title, sums: data.sums, time: data.time, diff: data.diff, bySpan: data.bySpan,
+			title: data.title, sums: data.sums, time: data.time, diff: data.diff, bySpan: data.bySpan, by: data.by || "span",
 			names: data.names, kinds: data.kinds,
 			parent: column(0), name: column(1), kind: column(2), ns: column(3), samples: column(4),
 			baseNs: data.diff ? column(5) : none(), baseSamples: data.diff ? column(6) : none(),
@@ -103,7 +103,7 @@ const spanprof = {};
 
 	// Whether there is more than one name at the roots, so that a view without them differs.
 	spanprof.hasSpans = (profile) => profile.parent.some((parent, i) =>
-		parent === 0 && profile.names[profile.name[i]] !== "(no span)");
+		parent === 0 && !["(no span)", "(no value)"].includes(profile.names[profile.name[i]]));
 
 	const frame = (name, kind, parent) => ({
 		name, kind, parent, children: new Map(), callers: [], depth: parent ? parent.depth + 1 : 0,
@@ -706,6 +706,7 @@ const spanprof = {};
 		note("hint", data.hint);
 		byId("tools").hidden = false;
 		byId("spans").hidden = !spanprof.hasSpans(drawing.profile);
+		byId("by-what").textContent = "by " + drawing.profile.by;
 		if (!isSame) view.bySpan = byId("by-span").checked = data.bySpan;
 		build(isSame);
 	};

@@ -14,6 +14,8 @@ int sp_report_main(int argc, char **argv);
 #define ARGUMENTS_MAX 15
 #define FRAMES_MAX 2000
 
+const char *(*report_route)(const struct report_stack *stack);
+
 int report_run(const char *const *argument, char *out, size_t cap)
 {
 	/* getopt reorders what it is given. */
@@ -74,6 +76,7 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 		{"trace_id", stack->trace_id},
 		{"thread_name", stack->thread_name},
 		{"blocked_by_span_id", stack->blocked_by_span_id},
+		{"http_route", report_route != NULL ? report_route(stack) : NULL},
 	};
 	struct sp_pprof_sample s = {
 		.location = id,

@@ -30,6 +30,9 @@ struct report_stack {
 	const char *blocked_by_span_id;
 };
 
+/* The label http_route of such a stack; NULL = none of them has one. */
+extern const char *(*report_route)(const struct report_stack *stack);
+
 #define TRACE "0102030405060708090a0b0c0d0e0f10"
 
 /* So many samples of a stack in that span, in the trace above. */

@@ -126,6 +126,33 @@ Test(report_flame, has_the_spans_at_its_root, .timeout = 20)
 	free(page);
 }
 
+static const char *route_of(const struct report_stack *stack)
+{
+	return stack->span_id != NULL ? "</script>" : NULL;
+}
+
+/* An attribute may be what a client sent. */
+Test(report_flame, has_values_of_an_attribute_at_the_root, .timeout = 20)
+{
+	char *page;
+	json_t *data;
+
+	report_route = route_of;
+	write_spans();
+	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html"), "--by=http.route"), 0, "%s",
+		     output);
+	page = report_file(in_scratch("a.html"));
+	data = data_of(page);
+
+	cr_expect_str_eq(text(data, "by"), "http.route");
+	cr_expect(json_is_true(json_object_get(data, "bySpan")));
+	cr_expect_eq(column(data, find(data, "</script>"), 0), 0, "the root");
+	cr_expect_str_eq(kind(data, find(data, "</script>")), "span");
+	cr_expect_eq(column(data, find(data, "(no value)"), 0), 0);
+	json_decref(data);
+	free(page);
+}
+
 Test(report_flame, of_one_span_name_begins_with_functions, .timeout = 20)
 {
 	char *page, *again;

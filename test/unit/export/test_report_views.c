@@ -217,7 +217,7 @@ Test(report_views, folds_stacks_per_span_when_asked_to, .timeout = 20)
 	cr_assert_eq(run_scratch("--folded", "--by=span"), 0, "%s", output);
 	cr_expect_not_null(strstr(output, "(no span);main;[unsampled cpu] 4000000\n"), "%s",
 			   output);
-	cr_expect_eq(run_scratch("--folded", "--by=thread"), 1);
+	cr_expect_eq(run_scratch("--folded", "--by="), 1);
 	cr_expect_eq(run_scratch("--by=span"), 1);
 }
 
@@ -327,6 +327,46 @@ Test(report_views, knows_the_spellings_of_off_cpu, .timeout = 20)
 	cr_expect_eq(report_count(output, scratch), 1, "which folder: %s", output);
 	cr_expect_eq(run_scratch("--type", "wall"), 1);
 	cr_expect(printed("found; the program needs SPANPROF_WALL=true\n"), "%s", output);
+}
+
+static const char *route_of(const struct report_stack *stack)
+{
+	if (stack->span_id == NULL || stack->span_id[15] == 'b')
+		return NULL;
+	return stack->span_id[15] == 'a' ? "/orders/{id}" : "/cart";
+}
+
+/* Dots of an attribute are underscores in a label. */
+Test(report_views, prints_a_row_per_value_of_an_attribute, .timeout = 20)
+{
+	json_t *d;
+
+	report_route = route_of;
+	write_spans();
+	cr_assert_eq(run_scratch("--by=http.route"), 0, "%s", output);
+	cr_expect(printed("            samples      CPU s  % of all  http.route\n"
+			  "                 54      0.540     82.6%  /cart\n"
+			  "                 10      0.100     15.3%  /orders/{id}\n"),
+		  "%s", output);
+	cr_assert_eq(run_scratch("--by", "http_route", "--json"), 0, "%s", output);
+	d = json_loads(output, 0, NULL);
+	cr_assert_eq(json_array_size(json_object_get(d, "values")), 2);
+	cr_expect_str_eq(json_string_value(json_object_get(
+				 json_array_get(json_object_get(d, "values"), 0), "value")),
+			 "/cart");
+	json_decref(d);
+	cr_assert_eq(run_scratch("--by", "http.route", "--folded"), 0, "%s", output);
+	cr_expect(printed("\n/cart;") || strncmp(output, "/cart;", 6) == 0, "%s", output);
+	cr_expect(printed("(no value);"), "%s", output);
+}
+
+Test(report_views, says_when_no_sample_has_the_attribute, .timeout = 20)
+{
+	write_spans();
+	cr_expect_eq(run_scratch("--by", "db.statement"), 1);
+	cr_expect(printed("no sample has the label \"db.statement\"; the program needs "
+			  "SPANPROF_SPAN_LABELS=db.statement"),
+		  "%s", output);
 }
 
 static void check_labels(void *arg, const struct sp_report_sample *s)
