@@ -355,9 +355,8 @@ static int put_labels(struct sp_otlp *p, const struct sp_pprof_sample *s,
 
 	for (size_t i = 0; err == 0 && i < s->labels && i < LABELS; i++) {
 		const struct sp_label *label = &s->label[i];
-		bool is_linked =
-			pb->link_index != 0 && (strcmp(label->name, "span_id") == 0 ||
-						strcmp(label->name, "trace_id") == 0);
+		bool is_linked = pb->link_index != 0 && (strcmp(label->name, "span_id") == 0 ||
+							 strcmp(label->name, "trace_id") == 0);
 
 		if (label->value != NULL && !is_linked)
 			err = put_label(p, attribute_key(label->name), label->value,

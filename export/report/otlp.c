@@ -417,7 +417,8 @@ static int take(const pb_dictionary *d, const pb_otlp *p,
 }
 
 int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory,
-		   int (*each)(void *arg, const struct sp_bytes *pprof), void *arg, const char **why)
+		   int (*each)(void *arg, const struct sp_bytes *pprof), void *arg,
+		   const char **why)
 {
 	Spanprof__Otlp__ExportProfilesServiceRequest *all =
 		spanprof__otlp__export_profiles_service_request__unpack(memory, bytes->len,

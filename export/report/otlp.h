@@ -16,6 +16,7 @@ bool sp_report_otlp_is(const struct sp_bytes *bytes);
  * Unpacks with that memory. 0, what each returned, or -1 with a reason in why; NULL = there was no memory.
  */
 int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory,
-		   int (*each)(void *arg, const struct sp_bytes *pprof), void *arg, const char **why);
+		   int (*each)(void *arg, const struct sp_bytes *pprof), void *arg,
+		   const char **why);
 
 #endif
