@@ -79,6 +79,9 @@ CFLAGS_export = -fstack-protector-strong
 # Handlers may run on small stacks. Without jump tables every indirect jump is a call through a
 # pointer, which check-sigsafe.sh then sees.
 CFLAGS_sig = -fno-jump-tables
+# A jump to the real function, without a frame on the way; and what the compiler knows of malloc() is not true of
+# who stands for it.
+CFLAGS_alloc = -fomit-frame-pointer -fno-builtin
 # Host threads may have small stacks too. A variable is a section of its own, so that the linker can put those
 # that are no large arrays side by side: the first write to each page of them costs a forked child 3 us.
 CFLAGS_release_core = -Wframe-larger-than=4096 -fdata-sections
@@ -90,6 +93,7 @@ CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 source_flags = $(CFLAGS_$(1)) \
 	$(if $(filter sampler/% preload/%,$(2)),$(CFLAGS_core) $(call CFLAGS_$(1)_core,$(1),$(2))) \
 	$(if $(filter export/% scripts/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
+	$(if $(filter preload/alloc/%,$(2)),$(CFLAGS_alloc)) \
 	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS) -fno-lto
 
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
@@ -107,7 +111,7 @@ EXPORT_PKGS = libcurl libprotobuf-c jansson libmicrohttpd libdw libelf liblzma z
 # libcurl, which export/push/libcurl.c loads at the first request. Before glibc 2.34 dlopen() and threads
 # were not in libc itself.
 EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(filter-out -lunwind -lcurl,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS))) \
-	-l:libiberty.a -ldl -lpthread)
+	-l:libiberty.a -ldl -lm -lpthread)
 CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criterion))
 
 # --- Sources -------------------------------------------------------------------------------------
@@ -116,7 +120,10 @@ CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criteri
 files_in = $(wildcard $(addprefix $(1)/,*.$(2) */*.$(2) */*/*.$(2)))
 sources_in = $(call files_in,$(1),c)
 SAMPLER_SRCS := $(call sources_in,sampler)
-PRELOAD_SRCS := $(call sources_in,preload)
+# The second preloaded object: what is its own, and what it has of the first one.
+ALLOC_SRCS := $(wildcard preload/alloc/*.c)
+ALLOC_SHARED_SRCS := preload/elf/elf_walk.c sampler/base/process.c sampler/base/readable_sig.c sampler/base/text.c
+PRELOAD_SRCS := $(filter-out $(ALLOC_SRCS),$(call sources_in,preload))
 EXPORT_SRCS := $(filter-out export/exporter/% export/report/%,$(call sources_in,export))
 # The program spanprof-exporter: its main(), and the rings and rights of a process of its own.
 EXPORTER_SRCS := $(call sources_in,export/exporter)
@@ -126,7 +133,7 @@ LAUNCHER_SRCS := $(wildcard scripts/carrier/*.c)
 PROTOS := $(wildcard export/proto/*.proto)
 GEN_SRCS := $(PROTOS:export/proto/%.proto=$(B)/gen/%.pb-c.c)
 GEN_HDRS := $(GEN_SRCS:.c=.h) $(B)/gen/region_version.h
-PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(LAUNCHER_SRCS)
+PRODUCT_SRCS := $(SAMPLER_SRCS) $(PRELOAD_SRCS) $(ALLOC_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) $(RUNNER_SRCS) $(LAUNCHER_SRCS)
 
 # A unit test program is one test_<noun>.c; other .c files of its folder are linked into it too.
 UNIT_SRCS := $(wildcard test/unit/*/test_*.c)
@@ -137,6 +144,7 @@ HOST_SRCS := $(wildcard test/hosts/*.c)
 C_SRCS := $(PRODUCT_SRCS) $(UNIT_SRCS) $(UNIT_HELPER_SRCS) $(UNIT_MAIN_SRCS) $(STRESS_SRCS)
 
 CORE_SO := $(B)/libspanprof.so
+ALLOC_SO := $(B)/libspanprof-alloc.so
 EXPORTER := $(B)/spanprof-exporter
 REPORT := $(B)/spanprof-report
 RUNNER := $(B)/spanprof-run
@@ -150,7 +158,7 @@ STUB_LD := $(if $(filter aarch64-linux-gnu-%,$(CC)),aarch64-linux-gnu-ld,ld)
 STUB_CPU := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 STUB_EMULATION := $(filter $(STUB_EMULATION_$(STUB_CPU)),$(shell $(STUB_LD) -V 2>/dev/null))
 STUB := $(if $(STUB_EMULATION),$(B)/libspanprof-stub32.so)
-PRODUCTS := $(CORE_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(RUNNER_NAMES) $(LAUNCHER) $(STUB)
+PRODUCTS := $(CORE_SO) $(ALLOC_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(RUNNER_NAMES) $(LAUNCHER) $(STUB)
 
 # What $LIB stands for in a loader of this processor, by distribution: Debian's names, and those of the others.
 LIB_64 := lib64 lib/$(STUB_CPU)-linux-gnu
@@ -203,7 +211,7 @@ install: all $(MAN_PAGES) ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin, in
 	install -d $(addprefix '$(DESTDIR)$(PREFIX)/,bin' include') '$(DESTDIR)$(LIBDIR)' \
 		'$(DESTDIR)$(COMPLETIONS)' $(foreach s,$(MAN_SECTIONS),'$(DESTDIR)$(MANDIR)/man$(s)')
 	install -m 0644 preload/spanprof.h '$(DESTDIR)$(PREFIX)/include'
-	install -m 0644 $(CORE_SO) '$(DESTDIR)$(LIBDIR)'
+	install -m 0644 $(CORE_SO) $(ALLOC_SO) '$(DESTDIR)$(LIBDIR)'
 	install -m 0755 $(EXPORTER) '$(DESTDIR)$(LIBDIR)'
 ifneq ($(STUB),)
 	install -m 0644 $(STUB) '$(DESTDIR)$(LIBDIR)'
@@ -215,7 +223,7 @@ endif
 	$(foreach s,$(MAN_SECTIONS),install -m 0644 $(filter %.$(s),$(MAN_PAGES)) '$(DESTDIR)$(MANDIR)/man$(s)' &&) :
 	for name in $(COMPLETED); do \
 		install -m 0644 scripts/completion/spanprof '$(DESTDIR)$(COMPLETIONS)'/$$name || exit; done
-	sed -i 's|@LIBDIR@|$(LIBDIR)|' '$(DESTDIR)$(MANDIR)/man7/spanprof.7'
+	sed -i 's|@LIBDIR@|$(LIBDIR)|g' '$(DESTDIR)$(MANDIR)/man7/spanprof.7'
 
 # $(call link_in,folder,file,name): in the folder of this name beside the file, a relative link to the file.
 link_in = install -d '$(DESTDIR)$(LIBDIR)/$(1)' && \
@@ -225,7 +233,7 @@ man: $(MAN_PAGES) ## the man pages, in build/man
 
 uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
 	rm -f '$(DESTDIR)$(PREFIX)/include/spanprof.h' \
-		$(foreach f,$(CORE_SO) $(EXPORTER) $(STUB),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
+		$(foreach f,$(CORE_SO) $(ALLOC_SO) $(EXPORTER) $(STUB),'$(DESTDIR)$(LIBDIR)/$(notdir $(f))') \
 		$(foreach f,$(PROGRAMS) $(RUNNER_NAMES),'$(DESTDIR)$(PREFIX)/bin/$(notdir $(f))') \
 		$(foreach f,$(MAN_PAGES),'$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f))') \
 		$(foreach f,$(COMPLETED),'$(DESTDIR)$(COMPLETIONS)/$(f)')
@@ -391,7 +399,7 @@ help: ## this list
 # What is linked follows .link, which changes with the flags of linking, with the list of sources, because a file
 # that was deleted has to leave the archives and programs it was in, and with this Makefile, which has the commands.
 # Programs that are linked with an archive follow it by that.
-$(CORE_SO) $(LAUNCHER): $(B)/.link
+$(CORE_SO) $(ALLOC_SO) $(LAUNCHER): $(B)/.link
 LINK_STATE = $(CC) $(CFLAGS) $(LDFLAGS) $(PRODUCT_SRCS) $(GEN_SRCS) $(UNIT_HELPER_SRCS) $(UNIT_MAIN_SRCS)
 $(B)/.link: FORCE
 	@mkdir -p $(@D)
@@ -479,6 +487,13 @@ $(CORE_SO): $(CORE_OBJS) scripts/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
 		-Wl,--version-script=scripts/exports.map -o $@ $(CORE_OBJS)
+
+ALLOC_OBJS := $(patsubst %.c,$(B)/release/%.o,$(ALLOC_SRCS) $(ALLOC_SHARED_SRCS))
+
+$(ALLOC_SO): $(ALLOC_OBJS) scripts/exports-alloc.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
+		-Wl,--version-script=scripts/exports-alloc.map -o $@ $(ALLOC_OBJS)
 
 # From an object file that has nothing in it, of which not even the names of its ends are kept. ARM loaders
 # take only what is of version 5 of the ABI (in e_flags), which the linker cannot know of such a file, and what

@@ -17,6 +17,7 @@
 #include "sampler/region/names.h"
 #include "sampler/region/region.h"
 #include "sampler/region/thread_labels.h"
+#include "sampler/sampling/allocation.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/sampling/region_swap.h"
 #include "sampler/sampling/thread_account.h"
@@ -33,6 +34,8 @@
 #define RING_MAX (UINT64_C(1) << 24)
 /* One busy CPU at 100 Hz writes about 40 KiB a second; the consumer comes at least once a second. */
 #define RING_PER_CPU (UINT64_C(1) << 17)
+/* A busy CPU may allocate more than a gigabyte a second, which makes 2,000 samples. */
+#define RING_MIN_ALLOC (UINT64_C(1) << 22)
 /* A snapshot of a deep stack takes 16 KiB, a sample as a rule less than one. */
 #define SNAPSHOT_RING_MIN (UINT64_C(1) << 21)
 #define SNAPSHOT_RING_MAX (UINT64_C(1) << 24)
@@ -64,7 +67,8 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
 {
 	int err = sp_unwind_init(lookup);
 
-	bytes[SP_REGION_RING] = SP_RING_BYTES(ring_size(RING_PER_CPU, RING_MIN, RING_MAX));
+	bytes[SP_REGION_RING] = SP_RING_BYTES(
+		ring_size(RING_PER_CPU, cfg->alloc ? RING_MIN_ALLOC : RING_MIN, RING_MAX));
 	bytes[SP_REGION_SNAPSHOTS] = 0;
 	bytes[SP_REGION_NAMES] = SP_RING_BYTES(NAMES_RING);
 	bytes[SP_REGION_LABELS] =
@@ -145,6 +149,7 @@ static int prepare(const struct sp_config *cfg)
 		sp_config_wants_waits(cfg);
 	h->thread_name = cfg->thread_name;
 	sp_thread_account_init(cfg->thread_name);
+	sp_allocation_init(cfg->stack_depth);
 	/* For whether a span has a profile, and of which type. */
 	h->note_samples = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES ||
 			  sp_shown_label_notes_waits || sp_span_values_on();

@@ -52,11 +52,11 @@ for tool in patchelf strip ldd dpkg-query; do
 done
 rm -rf "$BIN" "$LIB"
 mkdir -p "$BIN" "$BUNDLE"
-install -m 0644 build/libspanprof.so "$LIB"
+install -m 0644 build/libspanprof{,-alloc}.so "$LIB"
 install -m 0755 build/spanprof-run scripts/spanprof-doctor "$BIN"
 install -m 0755 build/launcher "$LIB/spanprof-exporter"
 install -m 0755 build/launcher "$BIN/spanprof-report"
-strip --strip-debug "$LIB/libspanprof.so"
+strip --strip-debug "$LIB"/libspanprof{,-alloc}.so
 strip "$BIN"/spanprof-{run,report} "$LIB/spanprof-exporter"
 # No symbolic link: an init container copies the folder once more after a restart, and busybox's cp does not
 # replace links.

@@ -69,8 +69,9 @@ elif (($# >= 1)); then
 	[[ $# == 1 ]] || check "$1" "$2"
 else
 	check build/libspanprof.so scripts/needed.allow
+	check build/libspanprof-alloc.so scripts/needed.allow
 	check build/spanprof-exporter scripts/exporter-needed.allow
-	for object in build/libspanprof.so build/spanprof-{exporter,report,run} build/launcher; do
+	for object in build/libspanprof.so build/libspanprof-alloc.so build/spanprof-{exporter,report,run} build/launcher; do
 		check_binding "$object"
 	done
 	# Not every linker can make it.

@@ -59,5 +59,9 @@ if (($# >= 2)); then
 	check "$@"
 else
 	mapfile -t core < <(parts sampler preload)
+	# what stands for the allocator is an object of its own
+	mapfile -t core < <(printf '%s\n' "${core[@]}" | grep -v '^build/release/preload/alloc/')
 	check build/libspanprof.so scripts/exports.map "${core[@]}"
+	mapfile -t alloc < <(parts preload/alloc)
+	check build/libspanprof-alloc.so scripts/exports-alloc.map "${alloc[@]}"
 fi

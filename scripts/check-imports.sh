@@ -11,10 +11,13 @@
 # A line without a reason is an error, and so is an entry that nothing uses any more. Whatever the list
 # says, some names are refused.
 # Usage: check-imports.sh [LIST OBJECT LOOKUPS EXPORTS]; defaults: scripts/imports.allow,
-# build/libspanprof.so, preload/elf/resolve.h and scripts/exports.map.
+# build/libspanprof.so, preload/elf/resolve.h and scripts/exports.map, and then what stands for the allocator, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+if (($# == 0)); then
+	scripts/check-imports.sh scripts/imports-alloc.allow build/libspanprof-alloc.so /dev/null scripts/exports-alloc.map
+fi
 readonly LIST=${1:-scripts/imports.allow}
 readonly OBJECT=${2:-build/libspanprof.so}
 readonly LOOKUPS=${3:-preload/elf/resolve.h}

@@ -25,6 +25,7 @@ sampler              : sampler/base sampler/region sampler/config sampler/unwind
 preload/elf          : sampler/base
 preload/exporter     : preload/elf sampler/base sampler/region sampler/config sampler/sampling
 preload/lifecycle    : preload/elf preload/exporter sampler sampler/base sampler/region sampler/config sampler/open_spans sampler/context sampler/thread sampler/span sampler/sampling
+preload/alloc        : preload/elf preload/lifecycle/allocations.h sampler/base
 preload/sdk          : preload/elf preload/lifecycle sampler/base sampler/region sampler/open_spans sampler/thread sampler/span
 preload/sdk/otelcpp  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
 preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span

@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 
 if (($# == 0)); then
 	scripts/check-symver.sh build/libspanprof.so
+	scripts/check-symver.sh build/libspanprof-alloc.so
 	exec scripts/check-symver.sh build/spanprof-exporter 2.34 any
 fi
 readonly OBJECT=$1

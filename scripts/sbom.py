@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-PRODUCTS = ["libspanprof.so", "spanprof-exporter", "spanprof-report", "spanprof-run"]
+PRODUCTS = ["libspanprof.so", "libspanprof-alloc.so", "spanprof-exporter", "spanprof-report", "spanprof-run"]
 # What of them loads libcurl at its first request, and its libraries with it.
 REQUESTING = ["spanprof-exporter"]
 # Archives that the Makefile links: the static C library of spanprof-run, libiberty, libgcc.

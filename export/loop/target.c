@@ -36,13 +36,15 @@ struct sp_target_data {
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
+	struct sp_stack_map *allocations;  /* NULL = nobody wants them */
 	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
 	struct sp_root_values *values;     /* NULL = no attributes are labels */
 	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
 	struct sp_off_cpu_news waits_news; /* of the last look */
 	struct sp_status *status;
-	uint64_t sampled[2];      /* outside of spans, in spans */
-	uint64_t flushed_samples; /* of both, at the last flush */
+	uint64_t sampled[2];      /* of CPU time, outside of spans, in spans */
+	uint64_t allocated;       /* samples of allocations */
+	uint64_t flushed_samples; /* of all, at the last flush */
 	bool flushed;
 	bool is_told;        /* that profiling has begun */
 	struct moment begun; /* the profile that is being collected */
@@ -65,6 +67,13 @@ static void put_sample(const struct sp_sample *s, const struct put_arg *p)
 {
 	uint32_t thread = sp_thread_names_put(p->d->threads, s->thread_name);
 
+	if (s->allocated != 0 && p->d->allocations != NULL) {
+		sp_stack_loss_count(
+			p->ops, sp_stack_map_put_allocation(p->d->allocations, s, p->epoch, thread,
+							    p->ops->config->alloc_interval));
+		p->d->allocated++;
+		return;
+	}
 	sp_stack_loss_count(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
 	p->d->sampled[s->span_id != 0]++;
 }
@@ -147,6 +156,8 @@ static unsigned room_for(const struct sp_target_data *d, unsigned most)
 {
 	uint32_t room = sp_stack_map_room(d->map);
 
+	if (d->allocations != NULL && sp_stack_map_room(d->allocations) < room)
+		room = sp_stack_map_room(d->allocations);
 	return room < most ? room : most;
 }
 
@@ -211,6 +222,8 @@ static void begin_profile(struct sp_target *t, struct moment at)
 	d->batch_epoch = sp_modules_epoch(d->modules);
 	d->begun = at;
 	sp_stack_map_clear(d->map);
+	if (d->allocations != NULL)
+		sp_stack_map_clear(d->allocations);
 	sp_waits_clear(d->waits);
 	sp_root_values_age(d->values);
 }
@@ -220,6 +233,7 @@ static bool has_collected(const struct sp_target_data *d)
 	const struct sp_stack_map *waits = sp_waits_map(d->waits);
 
 	return sp_stack_map_samples(d->map) != 0 ||
+	       (d->allocations != NULL && sp_stack_map_samples(d->allocations) != 0) ||
 	       (waits != NULL && sp_stack_map_samples(waits) != 0);
 }
 
@@ -242,6 +256,7 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	struct sp_interval_parts parts = {
 		.ops = t->ops,
 		.map = d->map,
+		.allocations = d->allocations,
 		.threads = d->threads,
 		.wait_names = sp_waits_names(d->waits),
 		.values = d->values,
@@ -250,12 +265,17 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 		.duration_ns = (int64_t)(end.mono_ns - d->begun.mono_ns),
 	};
 	struct sp_stack_map *map = sp_stack_map_new(&sp_stack_limits_default);
+	struct sp_stack_map *allocations =
+		d->allocations != NULL ? sp_stack_map_new(&sp_stack_limits_default) : NULL;
 
-	if (map == NULL || !sp_waits_take(d->waits, &parts.waits)) {
+	if (map == NULL || (d->allocations != NULL && allocations == NULL) ||
+	    !sp_waits_take(d->waits, &parts.waits)) {
 		sp_stack_map_free(map);
+		sp_stack_map_free(allocations);
 		return NULL;
 	}
 	d->map = map;
+	d->allocations = allocations;
 	return sp_interval_new(&parts);
 }
 
@@ -280,7 +300,7 @@ static void hand_over(struct sp_target *t)
 	(void)sp_modules_refresh(d->modules);
 	end = now();
 	follow_clock(&d->begun, end);
-	samples = samples_of(d->map);
+	samples = samples_of(d->map) + samples_of(d->allocations);
 	waits = samples_of(sp_waits_map(d->waits));
 	modules = sp_modules_copy(d->modules);
 	if (modules != NULL)
@@ -301,18 +321,25 @@ void sp_target_make_room(struct sp_target *t)
 	const struct sp_target_data *d = t->data;
 	const struct sp_stack_map *waits = sp_waits_map(d->waits);
 
-	if (!sp_stack_map_is_crowded(d->map) && (waits == NULL || !sp_stack_map_is_crowded(waits)))
+	if (!sp_stack_map_is_crowded(d->map) &&
+	    (waits == NULL || !sp_stack_map_is_crowded(waits)) &&
+	    (d->allocations == NULL || !sp_stack_map_is_crowded(d->allocations)))
 		return;
 	hand_over(t);
 	t->is_full = false;
 	t->report_due = true;
 }
 
+static uint64_t sampled(const struct sp_target_data *d)
+{
+	return d->sampled[0] + d->sampled[1] + d->allocated;
+}
+
 bool sp_target_ending(const struct sp_target *t)
 {
 	const struct sp_target_data *d = t->data;
 
-	return d->flushed && d->flushed_samples == d->sampled[0] + d->sampled[1];
+	return d->flushed && d->flushed_samples == sampled(d);
 }
 
 static void write_status(struct sp_target *t)
@@ -364,14 +391,15 @@ void sp_target_finish(struct sp_target *t)
 	tell_begin(t, true);
 	hand_over(t);
 	t->data->flushed = true;
-	t->data->flushed_samples = t->data->sampled[0] + t->data->sampled[1];
+	t->data->flushed_samples = sampled(t->data);
 }
 
 void sp_target_abandon(struct sp_target *t)
 {
 	const struct sp_core_ops *ops = t->ops;
 
-	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples_of(t->data->map));
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT,
+			 samples_of(t->data->map) + samples_of(t->data->allocations));
 	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, samples_of(sp_waits_map(t->data->waits)));
 }
 
@@ -396,6 +424,8 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 {
 	d->modules = sp_modules_new(ops->proc, ops->maps);
 	d->map = sp_stack_map_new(&sp_stack_limits_default);
+	if (ops->config->alloc)
+		d->allocations = sp_stack_map_new(&sp_stack_limits_default);
 	if (d->modules != NULL)
 		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
 	if (ops->config->thread_name)
@@ -406,6 +436,7 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 		d->waits = sp_waits_new(
 			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
 	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
+			       (ops->config->alloc && d->allocations == NULL) ||
 			       (ops->config->thread_name && d->threads == NULL) ||
 			       (ops->config->span_labels != NULL && d->values == NULL) ||
 			       (sp_config_wants_waits(ops->config) && d->waits == NULL)
@@ -449,12 +480,14 @@ void sp_target_retire(struct sp_target *t)
 	sp_unwinder_free(d->unwinder);
 	sp_modules_free(d->modules);
 	sp_stack_map_free(d->map);
+	sp_stack_map_free(d->allocations);
 	sp_bounded_names_free(d->threads);
 	sp_root_values_free(d->values);
 	d->waits = NULL;
 	d->unwinder = NULL;
 	d->modules = NULL;
 	d->map = NULL;
+	d->allocations = NULL;
 	d->threads = NULL;
 	d->values = NULL;
 }

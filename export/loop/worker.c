@@ -82,21 +82,27 @@ static void wake(const struct sp_worker *w)
 		errno = 0;
 }
 
-static uint64_t samples_of(const struct sp_stack_map *map)
+static uint64_t count_of(const struct sp_stack_map *map)
 {
-	uint64_t samples = 0;
+	uint64_t count = 0;
 
 	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++)
-		samples += sp_stack_map_entry(map, i)->count;
-	return samples;
+		count += sp_stack_map_entry(map, i)->count;
+	return count;
+}
+
+/* Of CPU time and of allocations. */
+static uint64_t samples_of(const struct sp_interval *i)
+{
+	return count_of(i->map) + count_of(i->allocations);
 }
 
 static void count_unsent(const struct work *k)
 {
 	const struct sp_core_ops *ops = k->origin->ops;
 
-	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples_of(k->interval->map));
-	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, samples_of(k->interval->waits));
+	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples_of(k->interval));
+	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, count_of(k->interval->waits));
 }
 
 static struct work *take(struct sp_worker *w)
@@ -121,8 +127,8 @@ static void lose_oldest(struct sp_worker *w)
 	struct work *k = take(w);
 	const struct sp_loss loss = {.cause = SP_LOSS_QUEUE_FULL,
 				     .profiles = 1,
-				     .samples = samples_of(k->interval->map),
-				     .waits = samples_of(k->interval->waits)};
+				     .samples = samples_of(k->interval),
+				     .waits = count_of(k->interval->waits)};
 
 	sp_losses_add(&k->origin->losses, k->origin->ops, &loss);
 	drop(k);
@@ -145,7 +151,8 @@ void sp_worker_put(struct sp_worker *w, struct sp_origin *origin, struct sp_inte
 			   .interval = interval,
 			   .modules = modules,
 			   .bytes = sp_stack_map_seal(interval->map) +
-				    sp_stack_map_seal(interval->waits)};
+				    sp_stack_map_seal(interval->waits) +
+				    sp_stack_map_seal(interval->allocations)};
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = k;

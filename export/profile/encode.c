@@ -191,6 +191,11 @@ static int locate(struct run *r, const struct sp_stack_map *map, uint32_t stack,
 }
 
 /* The sums are of what a host wrote, and may be anything. */
+static int64_t at_most(uint64_t n)
+{
+	return n < INT64_MAX ? (int64_t)n : INT64_MAX;
+}
+
 static int64_t ns_of(const struct sp_stack_entry *entry, int64_t period_ns)
 {
 	int64_t ns;
@@ -215,6 +220,10 @@ static int add_entry(struct run *r, uint32_t n, uint32_t stack)
 		.label = labels.label,
 	};
 
+	if (r->times.type == SP_PROFILE_MEMORY) {
+		s.count = at_most(entry->weight / SP_STACK_BLOCK);
+		s.ns = at_most(entry->unsampled_ns);
+	}
 	if (locate(r, map, stack, id, &s.locations) != 0)
 		return -ENOMEM;
 	sp_interval_labels(r->interval, n, &labels);
@@ -301,6 +310,7 @@ static bool counts(const struct sp_encode_range *range, uint32_t record)
 		return is_wait && !range->interval->ops->config->off_cpu;
 	case SP_PROFILE_CPU:
 	case SP_PROFILE_OFF_CPU:
+	case SP_PROFILE_MEMORY:
 	case SP_PROFILE_TYPES:
 	default:
 		return true;
@@ -339,12 +349,31 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 
 struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp_profile_type type)
 {
+	const struct {
+		uint32_t from, end;
+	} range[SP_PROFILE_TYPES] = {
+		[SP_PROFILE_CPU] = {0, interval->samples},
+		[SP_PROFILE_OFF_CPU] = {interval->samples, interval->waits_end},
+		[SP_PROFILE_WALL] = {0, interval->waits_end},
+		[SP_PROFILE_MEMORY] = {interval->waits_end, interval->records},
+	};
+
 	return (struct sp_encode_range){
 		.interval = interval,
 		.type = type,
-		.from = type == SP_PROFILE_OFF_CPU ? interval->samples : 0,
-		.end = type == SP_PROFILE_CPU ? interval->samples : interval->records,
+		.from = range[type].from,
+		.end = range[type].end,
 	};
+}
+
+/* Of a type, in the unit that it has. */
+static int64_t period_of(const struct sp_config *config, enum sp_profile_type type)
+{
+	if (type == SP_PROFILE_MEMORY)
+		return config->alloc_interval;
+	if (type == SP_PROFILE_OFF_CPU)
+		return 0;
+	return (int64_t)(SP_NS_PER_S / (config->sample_rate_hz != 0 ? config->sample_rate_hz : 1));
 }
 
 uint64_t sp_encode_samples(const struct sp_encode_range *range)
@@ -362,14 +391,11 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 	      struct sp_encoded *out)
 {
 	const struct sp_interval *i = range->interval;
-	uint32_t hz = i->ops->config->sample_rate_hz != 0 ? i->ops->config->sample_rate_hz : 1;
 	struct run r = {
 		.interval = i,
 		.limits = limits,
 		.writer = range->resource != NULL ? &sp_otlp_writer : &sp_pprof_writer,
-		.times = {.period_ns = range->type == SP_PROFILE_OFF_CPU
-					       ? 0
-					       : (int64_t)(SP_NS_PER_S / hz),
+		.times = {.period_ns = period_of(i->ops->config, range->type),
 			  .time_ns = i->time_ns,
 			  .duration_ns = i->duration_ns,
 			  .type = range->type,

@@ -32,6 +32,7 @@ void sp_interval_want(const struct sp_interval *i, struct sp_symbolizer *symboli
 {
 	want(symbolizer, i->map);
 	want(symbolizer, i->waits);
+	want(symbolizer, i->allocations);
 }
 
 static int put_text(struct sp_interval *i, const char *text, size_t len, uint32_t *id)
@@ -228,12 +229,14 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 	if (i == NULL) {
 		sp_stack_map_free(parts->map);
 		sp_stack_map_free(parts->waits);
+		sp_stack_map_free(parts->allocations);
 		return NULL;
 	}
 	*i = (struct sp_interval){
 		.ops = parts->ops,
 		.map = parts->map,
 		.waits = parts->waits,
+		.allocations = parts->allocations,
 		.samples = parts->map != NULL ? sp_stack_map_entries(parts->map) : 0,
 		.begun_ns = parts->begun_ns,
 		.time_ns = parts->time_ns,
@@ -241,9 +244,11 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 		.names_threads = parts->threads != NULL,
 		.holds = 1,
 	};
-	i->records = i->samples + (i->waits != NULL ? sp_stack_map_entries(i->waits) : 0);
+	i->waits_end = i->samples + (i->waits != NULL ? sp_stack_map_entries(i->waits) : 0);
+	i->records =
+		i->waits_end + (i->allocations != NULL ? sp_stack_map_entries(i->allocations) : 0);
 	if (sp_strtab_init(&i->text) == 0 && name_tables(i, parts, i->map) == 0 &&
-	    name_tables(i, parts, i->waits) == 0 &&
+	    name_tables(i, parts, i->waits) == 0 && name_tables(i, parts, i->allocations) == 0 &&
 	    (parts->values == NULL || name_values(i, parts->values) == 0))
 		return i;
 	sp_interval_release(i);
@@ -325,5 +330,7 @@ bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 		err = name_frames(i, i->map, symbolizer);
 	if (err == 0)
 		err = name_frames(i, i->waits, symbolizer);
+	if (err == 0)
+		err = name_frames(i, i->allocations, symbolizer);
 	return err == 0 && name_owners(i) == 0;
 }

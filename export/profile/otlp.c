@@ -180,7 +180,7 @@ static void *otlp_begin(const struct sp_pprof_limits *limits, const struct sp_pp
 		err = sp_strtab_init(&p->comment);
 	if (err == 0)
 		err = put_type(p, is_cpu ? "samples" : names->sample,
-			       is_cpu ? "count" : "nanoseconds", &p->type);
+			       is_cpu ? "count" : names->unit, &p->type);
 	if (err == 0)
 		err = put_type(p, names->period, names->period_unit, &p->period_type);
 	if (err == 0)

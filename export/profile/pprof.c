@@ -90,7 +90,7 @@ struct sp_pprof {
 	struct sp_hash_index by_function; /* names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
-	pb_value_type type[3]; /* samples/count, time/nanoseconds, and the period's */
+	pb_value_type type[3]; /* of both values, and the period's */
 	struct {
 		const char *name;
 		int64_t id;
@@ -174,8 +174,8 @@ static int put_types(struct sp_pprof *p)
 
 	part.n_sample_type = 2;
 	part.sample_type = types;
-	if (put_type(p, 0, "samples", "count") != 0 ||
-	    put_type(p, 1, names->sample, "nanoseconds") != 0 ||
+	if (put_type(p, 0, names->count, "count") != 0 ||
+	    put_type(p, 1, names->sample, names->unit) != 0 ||
 	    put_type(p, 2, names->period, names->period_unit) != 0)
 		return -ENOMEM;
 	return put_part(&p->out, &part);

@@ -14,29 +14,43 @@
 enum sp_profile_type {
 	SP_PROFILE_CPU, /* the first, so that nothing has to be said for it */
 	SP_PROFILE_OFF_CPU,
-	SP_PROFILE_WALL, /* both of them */
+	SP_PROFILE_WALL,   /* both of them */
+	SP_PROFILE_MEMORY, /* allocations */
 	SP_PROFILE_TYPES
 };
 
 struct sp_profile_type_names {
 	const char *series; /* __name__ */
-	const char *sample; /* the sample type in nanoseconds */
+	const char *count;  /* the first value of a sample, without a unit */
+	const char *sample; /* the second one */
+	const char *unit;   /* and its unit */
 	/* Both "" where nothing is sampled by a period; Pyroscope needs the message all the same. */
 	const char *period;
 	const char *period_unit;
 	const char *suffix; /* of a file's name */
 };
 
-/* Pyroscope's id of a type is "series:sample:nanoseconds:period:period_unit". */
+/* Pyroscope's id of a type is "series:sample:unit:period:period_unit", or with count in place of sample. */
 static inline const struct sp_profile_type_names *sp_profile_type_names(enum sp_profile_type type)
 {
 	static const struct sp_profile_type_names names[SP_PROFILE_TYPES] = {
-		[SP_PROFILE_CPU] = {"process_cpu", "cpu", "cpu", "nanoseconds", ""},
-		[SP_PROFILE_OFF_CPU] = {"off_cpu", "off_cpu", "", "", "-off_cpu"},
-		[SP_PROFILE_WALL] = {"wall", "wall", "wall", "nanoseconds", "-wall"},
+		[SP_PROFILE_CPU] = {"process_cpu", "samples", "cpu", "nanoseconds", "cpu",
+				    "nanoseconds", ""},
+		[SP_PROFILE_OFF_CPU] = {"off_cpu", "samples", "off_cpu", "nanoseconds", "", "",
+					"-off_cpu"},
+		[SP_PROFILE_WALL] = {"wall", "samples", "wall", "nanoseconds", "wall",
+				     "nanoseconds", "-wall"},
+		[SP_PROFILE_MEMORY] = {"memory", "alloc_objects", "alloc_space", "bytes", "space",
+				       "bytes", "-memory"},
 	};
 
 	return &names[type];
+}
+
+/* Its samples are looks at waiting threads, which are counted as waits. */
+static inline bool sp_profile_type_is_of_waits(enum sp_profile_type type)
+{
+	return type == SP_PROFILE_OFF_CPU || type == SP_PROFILE_WALL;
 }
 
 struct sp_bytes {
@@ -50,7 +64,7 @@ struct sp_pprof_limits {
 };
 
 struct sp_pprof_times {
-	int64_t period_ns;
+	int64_t period_ns;   /* in the unit of the type's period */
 	int64_t time_ns;     /* since the epoch, begin of the interval */
 	int64_t duration_ns; /* of the interval */
 	enum sp_profile_type type;
@@ -108,8 +122,8 @@ const char *sp_label_refusal(const char *name);
 struct sp_pprof_sample {
 	uint64_t *location; /* ids, leaf first; not written to */
 	size_t locations;
-	int64_t count;
-	int64_t ns;
+	int64_t count; /* the first value */
+	int64_t ns;    /* the second one, in the unit of its type */
 	/* A value of NULL = none. The name of a label is at the same address in all samples. */
 	const struct sp_label *label;
 	size_t labels; /* at most SP_SAMPLE_LABELS_MAX */

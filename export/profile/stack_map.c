@@ -5,6 +5,7 @@
  */
 #include "export/profile/stack_map.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,8 +144,9 @@ static struct sp_stack_entry *count_in(struct sp_stack_map *m, const struct sp_s
 	return &m->entry[0];
 }
 
-unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
-			  uint32_t thread)
+/* The entry of a sample. */
+static struct sp_stack_entry *count_sample(struct sp_stack_map *m, const struct sp_sample *s,
+					   uint32_t epoch, uint32_t thread, unsigned *loss)
 {
 	struct sp_stack_labels labels = {
 		.span_id = s->span_id,
@@ -158,13 +160,43 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 		.depth = s->depth <= SP_FRAMES_MAX ? s->depth : SP_FRAMES_MAX,
 		.flags = s->flags,
 	};
-	unsigned loss = SP_STACK_KEPT;
 	struct sp_stack_entry *e;
 
 	memcpy(labels.trace_id, s->trace_id, sizeof(labels.trace_id));
-	e = count_in(m, &stack, &labels, &loss);
+	e = count_in(m, &stack, &labels, loss);
 	e->count++;
-	e->weight += s->weight;
+	return e;
+}
+
+unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uint32_t epoch,
+			  uint32_t thread)
+{
+	unsigned loss = SP_STACK_KEPT;
+
+	count_sample(m, s, epoch, thread, &loss)->weight += s->weight;
+	return loss;
+}
+
+static void add(uint64_t *sum, double part)
+{
+	if (part >= (double)UINT64_MAX || __builtin_add_overflow(*sum, (uint64_t)part, sum))
+		*sum = UINT64_MAX;
+}
+
+/*
+ * One of b bytes is sampled with the probability 1 - exp(-b / interval) (preload/alloc/interval.h), and so stands for
+ * the inverse of that many blocks.
+ */
+unsigned sp_stack_map_put_allocation(struct sp_stack_map *m, const struct sp_sample *s,
+				     uint32_t epoch, uint32_t thread, uint32_t interval)
+{
+	unsigned loss = SP_STACK_KEPT;
+	struct sp_stack_entry *e = count_sample(m, s, epoch, thread, &loss);
+	double bytes = (double)s->allocated;
+	double blocks = -1 / expm1(-bytes / interval);
+
+	add(&e->weight, blocks * SP_STACK_BLOCK + 0.5);
+	add(&e->unsampled_ns, blocks * bytes + 0.5);
 	return loss;
 }
 

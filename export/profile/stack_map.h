@@ -41,10 +41,11 @@ _Static_assert(sizeof(struct sp_stack_labels) == 48, "no padding");
 
 struct sp_stack_entry {
 	struct sp_stack_labels labels;
-	uint64_t count;  /* samples taken */
-	uint64_t weight; /* sampling periods they stand for */
-	uint64_t
-		unsampled_ns; /* CPU time between samples, or of waits; UINT64_MAX = more than that */
+	uint64_t count; /* samples taken */
+	/* Sampling periods they stand for; of allocations blocks, in units of 1 / SP_STACK_BLOCK. */
+	uint64_t weight;
+	/* CPU time between samples, or of waits; of allocations bytes. UINT64_MAX = more than that */
+	uint64_t unsampled_ns;
 	uint32_t stack;
 };
 
@@ -89,6 +90,11 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 /* The same of CPU time between samples. */
 unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_time *t,
 				   uint32_t epoch, uint32_t thread);
+
+/* A sample of an allocation, of which there is one in the mean for so many bytes. */
+#define SP_STACK_BLOCK 65536U
+unsigned sp_stack_map_put_allocation(struct sp_stack_map *m, const struct sp_sample *s,
+				     uint32_t epoch, uint32_t thread, uint32_t interval);
 
 /* What a look has found, and the time that it stands for. */
 struct sp_stack_wait {

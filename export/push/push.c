@@ -373,7 +373,7 @@ static uint32_t most_records(struct sp_push *p)
 
 static bool is_of_waits(const struct queued *b)
 {
-	return b->message.type != SP_PROFILE_CPU;
+	return sp_profile_type_is_of_waits(b->message.type);
 }
 
 /* The last part takes all that is left, so that no sample is counted twice or not at all. */

@@ -247,7 +247,8 @@ void sp_upload_forget(struct sp_origin *origin)
 static void count_unsent(const struct sp_core_ops *ops, enum sp_profile_type type, uint64_t samples)
 {
 	ops->counter_add(ops->arg,
-			 type == SP_PROFILE_CPU ? SP_COUNT_SAMPLES_UNSENT : SP_COUNT_WAITS_UNSENT,
+			 sp_profile_type_is_of_waits(type) ? SP_COUNT_WAITS_UNSENT
+							   : SP_COUNT_SAMPLES_UNSENT,
 			 samples);
 }
 
@@ -300,7 +301,7 @@ static void count_file(struct sp_origin *origin, enum sp_profile_type type, uint
 		       int err)
 {
 	const struct sp_core_ops *ops = origin->ops;
-	bool is_of_waits = type != SP_PROFILE_CPU;
+	bool is_of_waits = sp_profile_type_is_of_waits(type);
 	const struct sp_loss loss = {
 		.cause = SP_LOSS_UNWRITTEN,
 		.profiles = 1,
@@ -403,6 +404,8 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_inte
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_WALL);
 	if (c->off_cpu)
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_OFF_CPU);
+	if (interval->allocations != NULL)
+		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_MEMORY);
 	for (unsigned i = 0; i < u->lefts; i++)
 		put_range(u, origin, interval, &u->left[i]);
 	u->lefts = 0;

@@ -19,7 +19,18 @@
 #include "export/util/containers.h"
 #include "export/util/log.h"
 #include "profile.pb-c.h"
+#include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
+
+double sp_report_amount(bool in_bytes, uint64_t n)
+{
+	return (double)n / (in_bytes ? (double)(1 << 20) : (double)SP_NS_PER_S);
+}
+
+const char *sp_report_unit(bool in_bytes)
+{
+	return in_bytes ? "MiB" : "s";
+}
 
 /* Whose code a frame is, is told by the name of the function, its object and its source file. */
 
@@ -347,6 +358,11 @@ static int check(const struct reader *r)
 	return 0;
 }
 
+static bool is_in(const pb_profile *p, size_t type, const char *unit)
+{
+	return strcmp(text(p, p->sample_type[type]->unit), unit) == 0;
+}
+
 /* CPU time by name, else the last type in nanoseconds, else the last type; or the wanted one. False: it has none. */
 static bool choose_types(struct reader *r, const char *wanted)
 {
@@ -357,15 +373,17 @@ static bool choose_types(struct reader *r, const char *wanted)
 	r->ns_type = p->n_sample_type - 1;
 	r->count_type = p->n_sample_type;
 	for (size_t i = 0; i < p->n_sample_type; i++) {
-		const char *unit = text(p, p->sample_type[i]->unit);
+		bool is_named = strcmp(text(p, p->sample_type[i]->type), name) == 0;
 
-		if (strcmp(unit, "count") == 0 && r->count_type == p->n_sample_type)
+		if (is_in(p, i, "count") && r->count_type == p->n_sample_type)
 			r->count_type = i;
-		if (strcmp(unit, "nanoseconds") != 0 || found)
+		if (found || (!is_named && !is_in(p, i, "nanoseconds")))
 			continue;
 		r->ns_type = i;
-		found = strcmp(text(p, p->sample_type[i]->type), name) == 0;
+		found = is_named;
 	}
+	if (r->ns_type != 0 && is_in(p, r->ns_type - 1, "count"))
+		r->count_type = r->ns_type - 1;
 	return found || wanted == NULL;
 }
 
@@ -564,6 +582,7 @@ static bool is_wanted(struct reader *r, const struct sp_report_sink *sink)
 {
 	const struct sp_report_about about = {
 		.type = text(r->p, r->p->sample_type[r->ns_type]->type),
+		.in_bytes = is_in(r->p, r->ns_type, "bytes"),
 		.time_ns = positive(r->p->time_nanos),
 		.duration_ns = positive(r->p->duration_nanos),
 	};

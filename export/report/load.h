@@ -61,7 +61,7 @@ struct sp_report_frame {
  */
 struct sp_report_sample {
 	uint64_t samples;
-	uint64_t ns;
+	uint64_t ns;         /* or bytes, of so many blocks */
 	const char *span_id; /* "" = not labelled */
 	const char *span_name;
 	const char *trace_id;
@@ -75,6 +75,7 @@ struct sp_report_sample {
 /* What a profile says of itself. */
 struct sp_report_about {
 	const char *type;     /* the sample type that is read: "cpu" */
+	bool in_bytes;        /* its values are bytes, and its samples blocks of memory */
 	uint64_t time_ns;     /* since the epoch, when it began; 0 = unknown */
 	uint64_t duration_ns; /* 0 = unknown */
 };
@@ -84,7 +85,8 @@ struct sp_report_sink {
 	void *arg;
 	/*
 	 * The sample type whose values are wanted; profiles without it give no samples. NULL = CPU time,
-	 * else the last one in nanoseconds, else the last one.
+	 * else the last one in nanoseconds, else the last one. What it counts is the type before it, if that is a
+	 * count, else the first count.
 	 */
 	const char *type;
 	const char *
@@ -93,6 +95,10 @@ struct sp_report_sink {
 	/* Before the first sample. False = none is wanted. NULL = they are. */
 	bool (*begin)(void *arg, const struct sp_report_about *about);
 };
+
+/* A sum in what people read, with its unit: "MiB" or "s". */
+double sp_report_amount(bool in_bytes, uint64_t n);
+const char *sp_report_unit(bool in_bytes);
 
 #define SP_REPORT_ERROR 256
 

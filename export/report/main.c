@@ -80,8 +80,10 @@ static int print(const struct sp_reading *r)
 		.threads = r->o->threads,
 		.label = r->o->label,
 		.time = sp_reading_time_of(r),
+		.in_bytes = r->in_bytes,
 		.by_looks = r->o->type != NULL && strcmp(r->o->type, "off_cpu") == 0,
 		.waiting_ns = r->waiting_ns,
+		.has_memory = r->has_memory,
 		.blocked_ns = r->blocked_ns,
 		.hint = hint,
 	};

@@ -99,6 +99,7 @@ void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head)
 	sp_describe_sums(r, head->sums);
 	sp_describe_hint(r, head->hint);
 	head->time = sp_reading_time_of(r);
+	head->in_bytes = r->in_bytes;
 	head->diff = r->tally.diff;
 	head->label = r->o->label;
 	head->by_span = r->o->by == SP_BY_SPAN || r->o->by == SP_BY_LABEL ||
@@ -229,7 +230,8 @@ void sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_fla
 		(void)fputs(",\n\"by\":", out);
 		sp_page_put_json(out, head->label);
 	}
-	(void)fprintf(out, ",\n\"diff\":%s,\n\"bySpan\":%s,\n", head->diff ? "true" : "false",
+	(void)fprintf(out, ",\n\"inBytes\":%s,\n\"diff\":%s,\n\"bySpan\":%s,\n",
+		      head->in_bytes ? "true" : "false", head->diff ? "true" : "false",
 		      head->by_span ? "true" : "false");
 	put_names(&w);
 	put_nodes(&w);

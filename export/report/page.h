@@ -39,11 +39,12 @@ struct sp_flame_head {
 	char title[SP_DESCRIBE_TEXT];
 	char sums[SP_DESCRIBE_TEXT];
 	char hint[SP_DESCRIBE_TEXT];
-	const char *time; /* what the nanoseconds are of: "CPU" */
+	const char *time; /* what the nanoseconds or bytes are of: "CPU" */
 	const char *
 		label; /* whose values are at the root instead of the names of spans; NULL = none */
-	bool diff;     /* colours tell the difference to the baseline */
-	bool by_span;  /* the first view has the names of spans at the root, or these values */
+	bool in_bytes;
+	bool diff;    /* colours tell the difference to the baseline */
+	bool by_span; /* the first view has the names of spans at the root, or these values */
 };
 
 void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head);

@@ -17,9 +17,20 @@
 /* Smaller changes are not shown: two tables that show "0.0" could differ by as much. */
 #define SP_CHANGE_SEEN 0.0005
 
-static double seconds(uint64_t ns)
+static double amount(const struct sp_print *p, uint64_t n)
 {
-	return (double)ns / (double)SP_NS_PER_S;
+	return sp_report_amount(p->in_bytes, n);
+}
+
+static const char *unit(const struct sp_print *p)
+{
+	return sp_report_unit(p->in_bytes);
+}
+
+/* What is counted. */
+static const char *counted(const struct sp_print *p)
+{
+	return p->in_bytes ? "blocks" : "samples";
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -115,8 +126,8 @@ static void put_cut(FILE *out, const struct sp_print *p, unsigned taken, const c
 
 static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
-	(void)fprintf(out, "baseline: %" PRIu64 " samples, %.2f s %s ", t->base.samples,
-		      seconds(t->base.ns), p->time);
+	(void)fprintf(out, "baseline: %" PRIu64 " %s, %.2f %s %s ", t->base.samples, counted(p),
+		      amount(p, t->base.ns), unit(p), p->time);
 	if (p->base_files != 0)
 		(void)fprintf(out, "in %zu %s\n", p->base_files,
 			      p->base_files == 1 ? "profile" : "profiles");
@@ -129,28 +140,31 @@ static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_
 static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
 	(void)fprintf(out,
-		      "%s%zu %s, %" PRIu64 " samples, %.2f s %s; in spans: %" PRIu64
-		      " samples, %.2f s %s (%.1f %%), %zu %s%s\n",
+		      "%s%zu %s, %" PRIu64 " %s, %.2f %s %s; in spans: %" PRIu64
+		      " %s, %.2f %s %s (%.1f %%), %zu %s%s\n",
 		      bold(p), p->files, p->files == 1 ? "profile" : "profiles", t->total.samples,
-		      seconds(t->total.ns), p->time, t->labelled.samples, seconds(t->labelled.ns),
-		      p->time, percent(t->labelled.ns, t->total.ns), t->span.n,
+		      counted(p), amount(p, t->total.ns), unit(p), p->time, t->labelled.samples,
+		      counted(p), amount(p, t->labelled.ns), unit(p), p->time,
+		      percent(t->labelled.ns, t->total.ns), t->span.n,
 		      t->span.n == 1 ? "span" : "spans", plain(p));
 	if (t->unsampled.ns != 0)
 		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
-			      seconds(t->unsampled.ns), SP_REPORT_UNSAMPLED);
+			      amount(p, t->unsampled.ns), SP_REPORT_UNSAMPLED);
 	if (t->diff)
 		print_baseline(out, t, p);
 	if (t->locks.ns != 0)
 		(void)fprintf(out,
 			      "%.2f s of it waiting for locks, most for one held by %s (span %s)\n",
-			      seconds(t->locks.ns), sp_tally_text(t, t->wait.row[0].owner),
+			      amount(p, t->locks.ns), sp_tally_text(t, t->wait.row[0].owner),
 			      sp_tally_text(t, t->wait.row[0].owner_id));
 	if (p->blocked_ns != 0)
 		(void)fprintf(out, "others waited %.2f s for locks that it held\n",
-			      seconds(p->blocked_ns));
+			      amount(p, p->blocked_ns));
 	if (p->waiting_ns != 0)
 		(void)fprintf(out, "%.2f s of waiting are in another profile: use --type off_cpu\n",
-			      seconds(p->waiting_ns));
+			      amount(p, p->waiting_ns));
+	if (p->has_memory && !p->in_bytes)
+		(void)fprintf(out, "allocations are in another profile: use --type alloc_space\n");
 }
 
 /* The last column of a row, whose other columns have been printed. */
@@ -184,7 +198,7 @@ static void print_row(FILE *out, const struct sp_tally *t, const struct sp_print
 	int taken = names ? fprintf(out, "%9" PRIu32, r->spans) : fprintf(out, "%9s", "");
 
 	taken += fprintf(out, " %9" PRIu64 " %10.*f %*.1f%%  ", r->sum.samples, names ? 2 : 3,
-			 seconds(r->sum.ns), threads ? 8 : 10, percent(r->sum.ns, whole));
+			 amount(p, r->sum.ns), threads ? 8 : 10, percent(r->sum.ns, whole));
 	if (names && p->by_looks)
 		taken += fprintf(out, "%4.0f%%  ", chance_percent(r->sum.samples));
 	if (rows == &t->span)
@@ -201,8 +215,9 @@ static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_prin
 
 	if (n == 0)
 		return;
-	(void)fprintf(out, "\n%s%9s %9s %8s s %*s  %s%s%s\n", bold(p), names ? "spans" : "",
-		      "samples", p->time, threads ? 9 : 11, threads ? "% of all" : "% of spans",
+	(void)fprintf(out, "\n%s%9s %9s %*s %s %*s  %s%s%s\n", bold(p), names ? "spans" : "",
+		      counted(p), p->in_bytes ? 6 : 8, p->in_bytes ? "" : p->time, unit(p),
+		      threads ? 9 : 11, threads ? "% of all" : "% of spans",
 		      names && p->by_looks ? "  +/-  " : "", heading, plain(p));
 	for (size_t i = 0; i < n; i++)
 		print_row(out, t, p, rows, &rows->row[i]);
@@ -215,15 +230,16 @@ static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_prin
 
 static void print_functions(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
-	(void)fprintf(out, "\n%s%10s %9s %10s %9s  %s%s\n", bold(p), "self s", "% of all",
-		      "total s", "% of all", p->lines ? "function (file:line)" : "function",
-		      plain(p));
+	(void)fprintf(out, "\n%s%10s %9s %10s %9s  %s%s\n", bold(p),
+		      p->in_bytes ? "self MiB" : "self s", "% of all",
+		      p->in_bytes ? "total MiB" : "total s", "% of all",
+		      p->lines ? "function (file:line)" : "function", plain(p));
 	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
 		const struct sp_function_row *f = &t->function[i];
 
 		put_name(out, p, sp_tally_text(t, f->key), SP_CUT_MIDDLE,
-			 fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  ", seconds(f->self.ns),
-				 percent(f->self.ns, t->total.ns), seconds(f->total.ns),
+			 fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  ", amount(p, f->self.ns),
+				 percent(f->self.ns, t->total.ns), amount(p, f->total.ns),
 				 percent(f->total.ns, t->total.ns)));
 	}
 }
@@ -312,9 +328,20 @@ static json_t *json_text(const struct sp_tally *t, uint32_t id)
 	return json_string(sp_tally_text(t, id));
 }
 
+/* What a sum is called in JSON. */
+struct keys {
+	const char *samples, *ns, *self_samples, *self_ns, *total_samples, *total_ns;
+};
+static const struct keys of_time = {"samples",       "ns",      "self_samples", "self_ns",
+				    "total_samples", "total_ns"};
+static const struct keys of_memory = {"blocks",     "bytes",        "self_blocks",
+				      "self_bytes", "total_blocks", "total_bytes"};
+static const struct keys *called = &of_time;
+
 static json_t *json_sum(const struct sp_sum *s)
 {
-	return json_pack("{s:o, s:o}", "samples", number(s->samples), "ns", number(s->ns));
+	return json_pack("{s:o, s:o}", called->samples, number(s->samples), called->ns,
+			 number(s->ns));
 }
 
 static json_t *span_name(const struct sp_tally *t, size_t i)
@@ -322,7 +349,7 @@ static json_t *span_name(const struct sp_tally *t, size_t i)
 	const struct sp_row *n = &t->name.row[i];
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:f}", "span_name", json_text(t, n->text), "spans",
-			 number(n->spans), "samples", number(n->sum.samples), "ns",
+			 number(n->spans), called->samples, number(n->sum.samples), called->ns,
 			 number(n->sum.ns), "share", share(n->sum.ns, t->labelled.ns));
 }
 
@@ -331,17 +358,17 @@ static json_t *span(const struct sp_tally *t, size_t i)
 	const struct sp_row *s = &t->span.row[i];
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "span_id", json_text(t, s->text), "span_name",
-			 json_text(t, s->name), "trace_id", json_text(t, s->trace), "samples",
-			 number(s->sum.samples), "ns", number(s->sum.ns));
+			 json_text(t, s->name), "trace_id", json_text(t, s->trace), called->samples,
+			 number(s->sum.samples), called->ns, number(s->sum.ns));
 }
 
 static json_t *thread(const struct sp_tally *t, size_t i)
 {
 	const struct sp_row *r = &t->thread.row[i];
 
-	return json_pack("{s:o, s:o, s:o, s:f}", "thread_name", json_text(t, r->text), "samples",
-			 number(r->sum.samples), "ns", number(r->sum.ns), "share",
-			 share(r->sum.ns, t->total.ns));
+	return json_pack("{s:o, s:o, s:o, s:f}", "thread_name", json_text(t, r->text),
+			 called->samples, number(r->sum.samples), called->ns, number(r->sum.ns),
+			 "share", share(r->sum.ns, t->total.ns));
 }
 
 static json_t *value(const struct sp_tally *t, size_t i)
@@ -358,15 +385,15 @@ static json_t *wait(const struct sp_tally *t, size_t i)
 	const struct sp_row *r = &t->wait.row[i];
 
 	return json_pack("{s:o, s:o, s:o, s:o}", "span_name", json_text(t, r->name), "held_by",
-			 json_text(t, r->owner), "samples", number(r->sum.samples), "ns",
-			 number(r->sum.ns));
+			 json_text(t, r->owner), called->samples, number(r->sum.samples),
+			 called->ns, number(r->sum.ns));
 }
 
 static json_t *sums(const struct sp_sum *self, const struct sp_sum *total)
 {
-	return json_pack("{s:o, s:o, s:o, s:o}", "self_samples", number(self->samples), "self_ns",
-			 number(self->ns), "total_samples", number(total->samples), "total_ns",
-			 number(total->ns));
+	return json_pack("{s:o, s:o, s:o, s:o}", called->self_samples, number(self->samples),
+			 called->self_ns, number(self->ns), called->total_samples,
+			 number(total->samples), called->total_ns, number(total->ns));
 }
 
 static json_t *function(const struct sp_tally *t, size_t i)
@@ -441,6 +468,7 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 {
 	struct writer w = {.out = out, .before = "{\n"};
 
+	called = p->in_bytes ? &of_memory : &of_time;
 	put(&w, "profiles", number(p->files));
 	put(&w, "total", json_sum(&t->total));
 	put(&w, "labelled", sum_with(&t->labelled, "spans", t->span.n));

@@ -18,9 +18,11 @@ struct sp_print {
 	bool lines;
 	bool threads;      /* their table, too */
 	const char *label; /* whose values are asked for; NULL = none */
-	const char *time;  /* what the nanoseconds are of: "CPU" */
+	const char *time;  /* what the nanoseconds or bytes are of: "CPU" */
+	bool in_bytes;
 	bool by_looks; /* samples are looks at random instants, and each stands for another time */
 	uint64_t waiting_ns; /* in profiles of another type, which are not shown */
+	bool has_memory;     /* there are profiles of memory */
 	uint64_t blocked_ns; /* that others waited for locks which the selected span held */
 	size_t base_files;   /* the baseline is these profiles; 0 = other spans of the same name */
 	const char *hint;    /* what would make the names better, "" = nothing */

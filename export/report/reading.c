@@ -48,7 +48,7 @@ static void extend_time(struct sp_reading *r, const struct sp_report_about *abou
 		r->to_ns = end;
 }
 
-/* For sp_report_sink. Unasked, waits are not added to CPU time. */
+/* For sp_report_sink. Unasked, waits and bytes are not added to CPU time. */
 static bool begin(void *arg, const struct sp_report_about *about)
 {
 	struct sp_reading *r = arg;
@@ -56,10 +56,12 @@ static bool begin(void *arg, const struct sp_report_about *about)
 
 	if (!sp_time_window_has(&r->window, about->time_ns, about->duration_ns))
 		return false;
-	r->is_shown =
-		r->any_type || r->o->type != NULL || (!waits && strcmp(about->type, "wall") != 0);
+	r->is_shown = r->any_type || r->o->type != NULL ||
+		      (!waits && !about->in_bytes && strcmp(about->type, "wall") != 0);
+	r->has_memory |= about->in_bytes;
 	if (r->is_shown)
 		extend_time(r, about);
+	r->in_bytes |= r->is_shown && about->in_bytes;
 	return r->is_shown || waits;
 }
 
@@ -219,12 +221,18 @@ static int say_no_profiles(struct sp_reading *r, char *const *path)
 	if (type == NULL && r->waiting_ns != 0)
 		return refuse(r, SP_EXIT_USAGE, where,
 			      "no profiles of CPU time found, but of waits: use --type off_cpu");
+	if (type == NULL && r->has_memory)
+		return refuse(
+			r, SP_EXIT_USAGE, where,
+			"no profiles of CPU time found, but of memory: use --type alloc_space");
 	if (type == NULL)
 		return refuse(r, SP_EXIT_USAGE, where, "no profiles found");
 	(void)snprintf(why, sizeof(why), "no profiles of type \"%.100s\" found%s", type,
 		       is_of_waits(type)           ? "; the program needs SPANPROF_OFF_CPU=true"
 		       : strcmp(type, "wall") == 0 ? "; the program needs SPANPROF_WALL=true"
-						   : "");
+		       : strcmp(type, "alloc_space") == 0
+			       ? "; the program needs SPANPROF_ALLOC=true"
+			       : "");
 	return refuse(r, SP_EXIT_USAGE, where, why);
 }
 
@@ -465,6 +473,8 @@ const char *sp_reading_time_of(const struct sp_reading *r)
 
 	if (strcmp(type, "cpu") == 0)
 		return "CPU";
+	if (strcmp(type, "alloc_space") == 0)
+		return "allocated";
 	return strcmp(type, "off_cpu") == 0 ? "off-CPU" : type;
 }
 
@@ -489,7 +499,7 @@ void sp_describe_title(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
 	out[0] = '\0';
 	if (r->service[0] != '\0')
 		sp_text_out_put(&t, "%s%s: ", r->service, r->services ? " and others" : "");
-	sp_text_out_put(&t, "%s time", sp_reading_time_of(r));
+	sp_text_out_put(&t, "%s %s", sp_reading_time_of(r), r->in_bytes ? "memory" : "time");
 	if (x->trace_id != NULL)
 		sp_text_out_put(&t, " of trace %.64s", x->trace_id);
 	if (x->span_id != NULL)
@@ -521,12 +531,13 @@ static void put_time(struct sp_text_out *t, const struct sp_reading *r)
 static void put_baseline(struct sp_text_out *t, const struct sp_reading *r)
 {
 	if (r->selection.diff)
-		sp_text_out_put(t, "; baseline: %.3f s of %" PRIu32 " other spans of that name",
-				(double)r->tally.base.ns / (double)SP_NS_PER_S,
-				r->tally.base_spans);
+		sp_text_out_put(t, "; baseline: %.3f %s of %" PRIu32 " other spans of that name",
+				sp_report_amount(r->in_bytes, r->tally.base.ns),
+				sp_report_unit(r->in_bytes), r->tally.base_spans);
 	else if (r->tally.diff)
-		sp_text_out_put(t, "; baseline: %.3f s in %zu %s",
-				(double)r->tally.base.ns / (double)SP_NS_PER_S, r->base_files,
+		sp_text_out_put(t, "; baseline: %.3f %s in %zu %s",
+				sp_report_amount(r->in_bytes, r->tally.base.ns),
+				sp_report_unit(r->in_bytes), r->base_files,
 				r->base_files == 1 ? "profile" : "profiles");
 }
 
@@ -537,10 +548,12 @@ void sp_describe_sums(const struct sp_reading *r, char out[SP_DESCRIBE_TEXT])
 
 	out[0] = '\0';
 	put_time(&t, r);
-	sp_text_out_put(&t, "%.3f s %s, %" PRIu64 " samples, %zu %s, %zu %s",
-			(double)sums->total.ns / (double)SP_NS_PER_S, sp_reading_time_of(r),
-			sums->total.samples, sums->span.n, sums->span.n == 1 ? "span" : "spans",
-			r->files, r->files == 1 ? "profile" : "profiles");
+	sp_text_out_put(&t, "%.3f %s %s, %" PRIu64 " %s, %zu %s, %zu %s",
+			sp_report_amount(r->in_bytes, sums->total.ns), sp_report_unit(r->in_bytes),
+			sp_reading_time_of(r), sums->total.samples,
+			r->in_bytes ? "blocks" : "samples", sums->span.n,
+			sums->span.n == 1 ? "span" : "spans", r->files,
+			r->files == 1 ? "profile" : "profiles");
 	put_baseline(&t, r);
 }
 

@@ -23,9 +23,11 @@ struct sp_reading {
 	struct sp_tally tally;
 	struct sp_tree tree; /* only if it is wanted */
 	bool wants_tree;
-	size_t files; /* of the type that is shown, and selected */
+	bool in_bytes; /* the sums are of bytes and blocks, not of time and samples */
+	size_t files;  /* of the type that is shown, and selected */
 	size_t base_files;
 	uint64_t waiting_ns; /* in profiles of waits, if those are not asked for */
+	bool has_memory;     /* there are profiles of memory */
 	uint64_t blocked_ns; /* that others waited for locks which the selected span held */
 	uint64_t from_ns;    /* when the first one began, since the epoch; 0 = unknown */
 	uint64_t to_ns;      /* when the last one ended */
@@ -55,7 +57,7 @@ int sp_reading_run(struct sp_reading *r, char *const *path);
 /* Whether these options ask for the same, of which more files may be added by another run. */
 bool sp_reading_may_go_on(const struct sp_reading *r, const struct sp_report_options *o);
 
-/* What the nanoseconds are of: "CPU". */
+/* What the nanoseconds or bytes are of: "CPU". */
 const char *sp_reading_time_of(const struct sp_reading *r);
 
 /* What a report is about: service, spans, time, sums. Not cleaned: names are of others. */

@@ -80,9 +80,10 @@ static bool take(struct query *q, const char *key, const char *value)
 	if (strcmp(key, "before") == 0)
 		return read_ago(value, &q->o.baseline_window.to_ns);
 	if (strcmp(key, "type") == 0) {
-		q->o.type = strcmp(value, "off_cpu") == 0 ? "off_cpu"
-			    : strcmp(value, "wall") == 0  ? "wall"
-							  : NULL;
+		q->o.type = strcmp(value, "off_cpu") == 0       ? "off_cpu"
+			    : strcmp(value, "wall") == 0        ? "wall"
+			    : strcmp(value, "alloc_space") == 0 ? "alloc_space"
+								: NULL;
 		return q->o.type != NULL || strcmp(value, "cpu") == 0;
 	}
 	if (strcmp(key, "span") == 0)

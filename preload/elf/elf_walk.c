@@ -392,6 +392,24 @@ unsigned sp_elf_find_all(const char *name, void **found, unsigned max)
 	return q.n;
 }
 
+static int visit_before(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct query *q = arg;
+	struct sp_elf_tables o;
+
+	if (!is_ours(info) && sp_elf_read_tables(info, &o))
+		q->n += address_in(&o, q->name) != NULL;
+	return is_ours(info) || q->n != 0;
+}
+
+bool sp_elf_is_before(const char *name)
+{
+	struct query q = {.name = name};
+
+	(void)sp_fork_barrier_walk(visit_before, &q);
+	return q.n != 0;
+}
+
 /* --- Which objects there are ---------------------------------------------------------------------- */
 
 static unsigned startup_objects;

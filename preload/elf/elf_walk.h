@@ -23,6 +23,9 @@ void *sp_elf_find(const char *name, const char *const *together);
 /* The same without together, of every object: how many there are, the first max of them in found. */
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 
+/* Whether an object before ours in load order defines the name, so that all references of the program mean that one. */
+bool sp_elf_is_before(const char *name);
+
 /*
  * The thread-local variables of one name in objects other than ours. An object that was there when the
  * program started has its thread-local storage at the same distance from the thread pointer in every

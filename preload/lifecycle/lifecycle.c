@@ -34,6 +34,7 @@
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_process.h"
+#include "preload/lifecycle/allocations.h"
 #include "preload/lifecycle/sdk.h"
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
@@ -137,10 +138,12 @@ static int prepare(void)
 	}
 	parsed = true;
 	fd = sp_sampler_prepare(&sp_lifecycle_settings, look_up);
-	if (fd >= 0)
+	if (fd >= 0) {
 		sp_publisher_prepare(&sp_lifecycle_settings);
-	else
+		sp_allocations_check(&sp_lifecycle_settings);
+	} else {
 		tell_no_sampling(fd);
+	}
 	sp_handler_setup.begin = begin_in_handler;
 	sp_fork_barrier_start();
 	watch_forks();

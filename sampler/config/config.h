@@ -69,10 +69,12 @@ struct sp_config {
 	bool thread_name;
 	enum sp_attributes_mode attributes;
 	bool span_cpu_time;
-	bool span_times;      /* attributes that tell where a span's time went */
-	bool off_cpu;         /* a profile of waiting time */
-	bool off_cpu_targets; /* its leaves say what was waited for */
-	bool wall;            /* a profile of CPU and waiting time */
+	bool span_times;         /* attributes that tell where a span's time went */
+	bool off_cpu;            /* a profile of waiting time */
+	bool off_cpu_targets;    /* its leaves say what was waited for */
+	bool wall;               /* a profile of CPU and waiting time */
+	bool alloc;              /* a profile of allocations */
+	uint32_t alloc_interval; /* bytes between two samples, in the mean */
 	enum sp_symbolize_mode symbolize;
 	enum sp_log_level log_level;
 	enum sp_seccomp_mode seccomp; /* sp_config_trusts_seccomp() */
@@ -176,6 +178,9 @@ bool sp_config_allows_context(void);
 
 /* INIT context, after capture: SPANPROF_HOOK_DLSYM=true. */
 bool sp_config_wants_hook_dlsym(void);
+
+/* The same: SPANPROF_ALLOC=true. */
+bool sp_config_wants_alloc(void);
 
 /* INIT context, after capture: a server or a folder is named, though it may be of no use. */
 bool sp_config_names_sink(void);

@@ -374,6 +374,11 @@ bool sp_config_wants_hook_dlsym(void)
 	return says(SP_VAR_HOOK_DLSYM, "true");
 }
 
+bool sp_config_wants_alloc(void)
+{
+	return says(SP_VAR_ALLOC, "true");
+}
+
 bool sp_config_names_sink(void)
 {
 	const char *text;

@@ -234,6 +234,14 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_WALL", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `wall`: CPU time and waiting time together. Grafana's " \
 		  "links from a span show only one profile type.") \
+	X(ALLOC, BOOL, alloc, \
+	  .source = {{"SPANPROF_ALLOC", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Add the profile `memory`: who allocates how many bytes and blocks, and in " \
+		  "which span. Needs libspanprof-alloc.so in LD_PRELOAD, too.") \
+	X(ALLOC_INTERVAL, INTEGER, alloc_interval, \
+	  .source = {{"SPANPROF_ALLOC_INTERVAL", SP_FORM_OWN}}, \
+	  .min = 1024, .max = 1U << 30, .fallback = "524288", \
+	  .help = "One sample in the mean for so many bytes that are allocated.") \
 	X(PROFILE_URL, LINK, profile_url, \
 	  .source = {{"SPANPROF_PROFILE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \

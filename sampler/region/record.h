@@ -24,7 +24,7 @@ enum sp_record_kind {
 	SP_RECORD_NAME,         /* struct sp_name_record, in a ring of its own */
 };
 
-/* One CPU sample, as the signal handler wrote it. */
+/* One sample, of CPU time as the signal handler wrote it, or of allocations. */
 #define SP_FRAMES_MAX 496U
 
 /* struct sp_sample.flags */
@@ -48,6 +48,7 @@ struct sp_sample {
 	uint16_t flags;
 	char thread_name
 		[SP_THREAD_NAME_BYTES]; /* when sampled; all NUL = unknown, or not asked for */
+	uint64_t allocated; /* bytes of the sampled allocation; 0 = it is a sample of CPU time */
 	/*
 	 * Leaf first. Each value lies inside the instruction that was executing: for callers it is
 	 * the return address minus one, so that a symbol or line lookup needs no correction.

@@ -9,9 +9,14 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
+
+struct sp_sample;
+struct sp_span_label;
+struct sp_thread;
 
 /*
  * What the handler works with. Written at activation, before the first timer is armed; only read
@@ -33,5 +38,12 @@ struct sp_handler_setup {
 extern struct sp_handler_setup sp_handler_setup;
 
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext);
+
+/* What a sample that the calling thread takes of itself says of the span and the thread. */
+SP_SIGSAFE void sp_sample_label(const struct sp_thread *t, struct sp_sample *s,
+				struct sp_span_label *label);
+
+/* Bytes below that frame of the calling thread, if the size of its stack is known; else SIZE_MAX. */
+SP_SIGSAFE size_t sp_thread_stack_room(const struct sp_thread *t, const void *frame);
 
 #endif

@@ -163,6 +163,24 @@ __attribute__((noinline)) static void begin_in_child(void)
 		sp_handler_setup.begin();
 }
 
+void sp_sample_label(const struct sp_thread *t, struct sp_sample *s, struct sp_span_label *label)
+{
+	sp_active_span_label(&t->spans, label);
+	if (label->what == SP_SPAN_INTERLEAVED)
+		sp_count(SP_COUNT_SAMPLES_INTERLEAVED);
+	if (label->span_id == 0 && label->name_id == 0)
+		sp_active_span_label_foreign(t, label);
+	s->span_id = label->span_id;
+	s->name_id = label->name_id;
+	memcpy(s->trace_id, label->trace_id, sizeof(s->trace_id));
+	s->root_id = label->root_id;
+	if (label->span_id == 0 && label->name_id == 0 && sp_span_stack_is_beyond(&t->spans))
+		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
+	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	if (sp_handler_setup.thread_name)
+		sp_thread_name_own(s->thread_name);
+}
+
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	/*
@@ -173,21 +191,8 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_span_label label;
 
-	sp_active_span_label(&t->spans, &label);
-	if (label.what == SP_SPAN_INTERLEAVED)
-		sp_count(SP_COUNT_SAMPLES_INTERLEAVED);
-	if (label.span_id == 0 && label.name_id == 0)
-		sp_active_span_label_foreign(t, &label);
-	s->span_id = label.span_id;
-	s->name_id = label.name_id;
-	memcpy(s->trace_id, label.trace_id, sizeof(s->trace_id));
-	s->root_id = label.root_id;
-	if (label.span_id == 0 && label.name_id == 0 && sp_span_stack_is_beyond(&t->spans))
-		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
-	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	sp_sample_label(t, s, &label);
 	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
-	if (sp_handler_setup.thread_name)
-		sp_thread_name_own(s->thread_name);
 	look_after_exporter(o);
 	if (!put(o, t, ucontext, room_left)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
@@ -204,11 +209,10 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 }
 
 /*
- * Bytes below the caller's frame, if the size of the thread's stack is known; else SIZE_MAX. The C
- * library puts the thread's control block at the upper end of the stack, in less than a page. What
+ * The C library puts the thread's control block at the upper end of the stack, in less than a page. What
  * lies below the stack may be anything, so the size is an exact limit.
  */
-static size_t stack_room(const struct sp_thread *t, const void *frame)
+size_t sp_thread_stack_room(const struct sp_thread *t, const void *frame)
 {
 	size_t used = sp_arch_thread_pointer() - (uintptr_t)frame + SP_STACK_PAGE;
 	size_t size = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
@@ -222,7 +226,7 @@ static size_t room(const struct sp_thread *t, const void *ucontext, const void *
 {
 	size_t on_alternate = sp_alternate_stack_room(ucontext, frame);
 
-	return on_alternate != SIZE_MAX ? on_alternate : stack_room(t, frame);
+	return on_alternate != SIZE_MAX ? on_alternate : sp_thread_stack_room(t, frame);
 }
 
 /*

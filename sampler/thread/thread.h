@@ -85,7 +85,9 @@ struct sp_thread {
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
 	uint32_t scope_overflows; /* active_span.c: scopes that did not fit since the last detach */
-	struct sp_stack_bounds bounds;
+	struct sp_stack_bounds bounds; /* own handler */
+	struct sp_stack_bounds
+		allocation_bounds; /* the same, of samples of allocations, which it may interrupt */
 	struct sp_span_spare spare;
 	struct sp_thread_account account;
 	struct sp_thread_part part;

@@ -127,6 +127,7 @@ static void clean(struct sp_thread *t)
 	sp_thread_disarm(t);
 	sp_span_stack_clear(&t->spans);
 	t->bounds = (struct sp_stack_bounds){0, 0};
+	t->allocation_bounds = (struct sp_stack_bounds){0, 0};
 	t->scope_overflows = 0;
 	t->in_handler = false;
 	t->spare.n = 0;

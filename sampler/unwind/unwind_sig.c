@@ -208,13 +208,11 @@ static enum step step(struct sp_walk *w)
 }
 
 /*
- * Sets the walk up at the interrupted instruction, and *flags to 0, or to SP_SAMPLE_OFF_STACK if the
+ * Sets the walk up at the instruction that its registers tell, and *flags to 0, or to SP_SAMPLE_OFF_STACK if the
  * thread runs on another stack than its own; *bounds then stays as it is.
  */
-static void begin(struct sp_walk *w, const void *ucontext, struct sp_stack_bounds *bounds,
-		  uint16_t *flags)
+static void begin(struct sp_walk *w, struct sp_stack_bounds *bounds, uint16_t *flags)
 {
-	sp_regs_load(&w->regs, ucontext);
 	w->interrupted = true;
 	w->unreadable = !sp_object_cache_possible();
 	sp_object_cache_begin(&w->objects);
@@ -266,22 +264,39 @@ static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
 	return n;
 }
 
+static unsigned walk(struct sp_walk *w, struct sp_stack_bounds *bounds,
+		     const struct sp_unwind_room room[2], uint16_t *flags)
+{
+	bool over;
+	unsigned n;
+
+	begin(w, bounds, flags);
+	n = fill(w, bounds, &room[0], flags, &over);
+	if (!over)
+		n += fill(w, bounds, &room[1], flags, &over);
+	if (!over)
+		*flags |= SP_SAMPLE_TRUNCATED;
+	if (w->objects.untold)
+		*flags |= SP_SAMPLE_UNTOLD;
+	return n;
+}
+
 unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds *bounds,
 			const struct sp_unwind_room room[2], uint16_t *flags)
 {
 	struct sp_walk w;
-	bool over;
-	unsigned n;
 
-	begin(&w, ucontext, bounds, flags);
-	n = fill(&w, bounds, &room[0], flags, &over);
-	if (!over)
-		n += fill(&w, bounds, &room[1], flags, &over);
-	if (!over)
-		*flags |= SP_SAMPLE_TRUNCATED;
-	if (w.objects.untold)
-		*flags |= SP_SAMPLE_UNTOLD;
-	return n;
+	sp_regs_load(&w.regs, ucontext);
+	return walk(&w, bounds, room, flags);
+}
+
+unsigned sp_unwind_walk_from(const struct sp_regs *regs, struct sp_stack_bounds *bounds,
+			     const struct sp_unwind_room room[2], uint16_t *flags)
+{
+	struct sp_walk w;
+
+	w.regs = *regs;
+	return walk(&w, bounds, room, flags);
 }
 
 /* Where the readable part of [from, to) ends; pages that no walk has proven are asked for. */
@@ -299,7 +314,16 @@ static uintptr_t readable_end(struct sp_stack_view *view, uintptr_t from, uintpt
 SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, const void *ucontext,
 			       struct sp_stack_bounds *bounds)
 {
-	uintptr_t sp = sp_arch_context_reg(ucontext, SP_ARCH_REG_SP);
+	struct sp_regs regs;
+
+	sp_regs_load(&regs, ucontext);
+	return sp_snapshot_put_from(r, s, &regs, bounds);
+}
+
+SP_SIGSAFE int sp_snapshot_put_from(struct sp_ring *r, const struct sp_sample *s,
+				    const struct sp_regs *regs, struct sp_stack_bounds *bounds)
+{
+	uintptr_t sp = regs->r[SP_ARCH_REG_SP];
 	struct {
 		uint64_t sample[SP_SAMPLE_HEAD_WORDS];
 		uint64_t stack_at;
@@ -326,7 +350,7 @@ SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, con
 	head.stack_at = from;
 	head.stack_bytes = to - from;
 	for (unsigned i = 0; i < SP_ARCH_REGS; i++)
-		head.reg[i] = sp_arch_context_reg(ucontext, i);
+		head.reg[i] = regs->r[i];
 	part[1] = (struct sp_ring_part){(const void *)from, to - from};
 	return sp_ring_put_parts(r, SP_RECORD_SNAPSHOT, part, 2);
 }

@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "sampler/base/arch_sig.h"
 #include "sampler/base/compiler.h"
 #include "sampler/region/ring.h"
 #include "sampler/unwind/stack_bounds_sig.h"
@@ -38,11 +39,20 @@ SP_SIGSAFE unsigned sp_unwind_walk(const void *ucontext, struct sp_stack_bounds 
 				   const struct sp_unwind_room room[2], uint16_t *flags);
 
 /*
+ * The same from registers, of which those that are not known are 0: of a function that has called us, with a pc
+ * inside of the call. Its caller's sp has to follow from sp and the frame pointer.
+ */
+SP_SIGSAFE unsigned sp_unwind_walk_from(const struct sp_regs *regs, struct sp_stack_bounds *bounds,
+					const struct sp_unwind_room room[2], uint16_t *flags);
+
+/*
  * The second chance of a sample whose stack the handler cannot walk: puts a snapshot of the context, and of what
  * can be read of the stack above its sp, into a ring of its own, so that snapshots cannot crowd out samples. The
  * exporter walks the copy. The frames of s are left out. 0, or -ENOSPC (nothing was put).
  */
 SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, const void *ucontext,
 			       struct sp_stack_bounds *bounds);
+SP_SIGSAFE int sp_snapshot_put_from(struct sp_ring *r, const struct sp_sample *s,
+				    const struct sp_regs *regs, struct sp_stack_bounds *bounds);
 
 #endif

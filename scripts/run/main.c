@@ -83,7 +83,8 @@ void sp_line_copy(FILE *in, FILE *out, size_t max)
 enum { FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
 
 enum {
-	OPT_CHECK = 256,
+	OPT_ALLOC = 256,
+	OPT_CHECK,
 	OPT_PRINTABLE,
 	OPT_HELP_ENV,
 	OPT_VERSION,
@@ -104,6 +105,7 @@ static const char usage[] =
 	"  --output DIR     write pprof files into this folder\n"
 	"  --label K=V      add a series label; may be repeated\n"
 	"  --rate HZ        samples per second of CPU time\n"
+	"  --alloc          profile allocations, too (libspanprof-alloc.so)\n"
 	"  --check          run nothing, say whether COMMAND can be profiled. Exit status: 0 its\n"
 	"                   spans will be seen, 1 it has no SDK that can be hooked, 2 it cannot\n"
 	"                   be profiled\n"
@@ -254,6 +256,9 @@ static void take_option(int option, const char *value, struct choice *choice)
 	case 'r':
 		set_rate(value);
 		break;
+	case OPT_ALLOC:
+		set("SPANPROF_ALLOC", "true");
+		break;
 	case OPT_CHECK:
 		choice->check = true;
 		break;
@@ -291,6 +296,7 @@ static void take_options(int argc, char **argv, struct choice *choice)
 		{"output", required_argument, NULL, 'o'},
 		{"label", required_argument, NULL, 'l'},
 		{"rate", required_argument, NULL, 'r'},
+		{"alloc", no_argument, NULL, OPT_ALLOC},
 		{"check", no_argument, NULL, OPT_CHECK},
 		/* For spanprof-doctor, which has nothing else that runs everywhere. */
 		{"printable", no_argument, NULL, OPT_PRINTABLE},
@@ -309,6 +315,19 @@ static void take_options(int argc, char **argv, struct choice *choice)
 		take_option(option, optarg, choice);
 }
 
+/* The list with what stands for the allocator, which lies beside our object; it works in any order. */
+static char *chain_alloc(const char *so, const char *list)
+{
+	char alloc[PATH_MAX + sizeof(SP_OBJECT_ALLOC_NAME)];
+
+	(void)snprintf(alloc, sizeof(alloc), "%.*s" SP_OBJECT_ALLOC_NAME,
+		       (int)(strrchr(so, '/') + 1 - so), so);
+	if (access(alloc, R_OK) == 0)
+		return sp_object_chain(alloc, list);
+	sp_complain("%s: %s; running without a profile of allocations", alloc, strerror(errno));
+	return strdup(list != NULL ? list : "");
+}
+
 /* Where we cannot be of use the program runs as ever, and one line says why. */
 static void preload_for(const char *path)
 {
@@ -319,6 +338,7 @@ static void preload_for(const char *path)
 	bool tells = sp_tool != entrypoint || debugs();
 	const char *why;
 	char *list;
+	char *with_alloc = NULL;
 
 	sp_target_read(path, &t);
 	if (!sp_object_find(so, &why)) {
@@ -343,7 +363,11 @@ static void preload_for(const char *path)
 			t.path);
 	else if (t.secure != NULL && tells)
 		sp_complain("%s cannot be profiled: %s", t.path, t.secure);
-	list = sp_object_chain(so, getenv("LD_PRELOAD"));
+	list = getenv("LD_PRELOAD");
+	if (sp_config_wants_alloc())
+		list = with_alloc = chain_alloc(so, list);
+	list = sp_object_chain(so, list);
+	free(with_alloc);
 	if (list == NULL)
 		out_of_memory();
 	if (debugs())

@@ -511,14 +511,14 @@ bool sp_object_find(char path[PATH_MAX], const char **why)
 	return false;
 }
 
-static bool lists_object(const char *list)
+static bool lists_object(const char *list, const char *object)
 {
-	size_t name = sizeof(SP_OBJECT_NAME) - 1;
+	size_t name = strlen(object);
 
 	for (; *list != '\0'; list += strspn(list, SEPARATORS)) {
 		size_t len = strcspn(list, SEPARATORS);
 
-		if (len >= name && strncmp(list + len - name, SP_OBJECT_NAME, name) == 0 &&
+		if (len >= name && strncmp(list + len - name, object, name) == 0 &&
 		    (len == name || list[len - name - 1] == '/'))
 			return true;
 		list += len;
@@ -540,12 +540,13 @@ static size_t sanitizer_len(const char *list)
 
 char *sp_object_chain(const char *path, const char *list)
 {
+	const char *slash = strrchr(path, '/');
 	char *chained = NULL;
 	size_t first;
 
 	if (list == NULL || list[0] == '\0')
 		return strdup(path);
-	if (lists_object(list))
+	if (lists_object(list, slash != NULL ? slash + 1 : path))
 		return strdup(list);
 	first = sanitizer_len(list);
 	if (first != 0)

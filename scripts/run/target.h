@@ -69,6 +69,8 @@ const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *o
 
 /* The object to preload: where it lies, and LD_PRELOAD with it. */
 #define SP_OBJECT_NAME "libspanprof.so"
+/* Beside it: what stands for the allocator, where a profile of allocations is wanted. */
+#define SP_OBJECT_ALLOC_NAME "libspanprof-alloc.so"
 /* The program that sends the profiles: beside the object, or where the variable says. */
 #define SP_EXPORTER_NAME "spanprof-exporter"
 #define SP_EXPORTER_VARIABLE "SPANPROF_EXPORTER"
@@ -80,8 +82,8 @@ const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *o
 bool sp_object_find(char path[PATH_MAX], const char **why);
 
 /*
- * The list with path in front (but behind AddressSanitizer's runtime), or a copy of the list when a
- * libspanprof.so is in it already. NULL when out of memory. free().
+ * The list with path in front (but behind AddressSanitizer's runtime), or a copy of the list when an object of
+ * that name is in it already. NULL when out of memory. free().
  */
 char *sp_object_chain(const char *path, const char *list);
 

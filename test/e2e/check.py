@@ -46,7 +46,7 @@ def words(d):
 
 def ask(path, expression):
     d = read_json(path)
-    print(eval(expression, {"d": d, **(words(d) if "span_names" in d and "residual" in d else {})}))  # the scripts' own words
+    print(eval(expression, {"d": d, **(words(d) if "span_names" in d and "ns" in d.get("residual", {}) else {})}))  # the scripts' own words
 
 
 def spans(report_path, spans_path, scope):

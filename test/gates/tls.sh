@@ -6,6 +6,7 @@ set -euo pipefail
 source "$(dirname "$0")/seed.bash"
 
 expect_pass scripts/check-tls.sh
+expect_pass scripts/check-tls.sh build/libspanprof-alloc.so 48
 
 seed_shared full -ftls-model=initial-exec <<<'__thread char data[256]; char *at(int i) { return &data[i]; }'
 expect_pass scripts/check-tls.sh "$work/full.so"

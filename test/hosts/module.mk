@@ -16,6 +16,7 @@ HOSTS_WITH_SDK := prefork spans
 $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))
 $(foreach h,$(HOSTS_WITH_SDK),$(eval HOST_LIBS_$(h) = $$(TEST_SDK_LDLIBS) $$(HOST_RPATH)))
 HOST_LIBS_spans += -lburn
+HOST_LIBS_allocs = -lpthread
 HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
@@ -55,6 +56,20 @@ $(HOST_PLUGIN): test/hosts/lib/plugin.c test/hosts/host.h $(B)/test/libopentelem
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $< \
 		-L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN'
+
+# An allocator that handlers may call.
+$(B)/test/libbump.so: test/hosts/lib/bump.c
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -fno-builtin -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
+
+# A program with a sanitizer.
+$(B)/test/hosts/allocs_sanitized: test/hosts/allocs.c test/hosts/host.h preload/spanprof.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -I. -fsanitize=address -o $@ $< -lpthread
+
+TEST_PROGRAMS += $(B)/test/libbump.so $(B)/test/hosts/allocs_sanitized
 
 # In the place of the program that the object starts.
 EXPORTER_STUB := $(B)/test/exporter-stub

@@ -26,7 +26,7 @@ build()
 }
 build one
 (umask 077; export LC_ALL=C.UTF-8 TZ=Asia/Tokyo; build two/deeper)
-for object in libspanprof.so spanprof-exporter spanprof-run spanprof-report libspanprof-stub32.so; do
+for object in libspanprof.so libspanprof-alloc.so spanprof-exporter spanprof-run spanprof-report libspanprof-stub32.so; do
 	cmp "$WORK/one/build/$object" "$WORK/two/deeper/build/$object" || fail "$object differs"
 done
 diff "$WORK/one/build/dist/SHA256SUMS" "$WORK/two/deeper/build/dist/SHA256SUMS" || fail "the files of dist differ"

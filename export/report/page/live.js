@@ -3,7 +3,8 @@
 "use strict";
 (() => {
 	const STEP_MS = 2000;
-	const TYPES = [["cpu", "CPU time"], ["off_cpu", "waiting time"], ["wall", "CPU and waiting time"]];
+	const TYPES = [["cpu", "CPU time"], ["off_cpu", "waiting time"], ["wall", "CPU and waiting time"],
+		["alloc_space", "allocated memory"]];
 	const TIMES = [["", "all profiles"], ["1m", "last minute"], ["5m", "last 5 minutes"],
 		["15m", "last 15 minutes"], ["1h", "last hour"]];
 	const byId = (id) => document.getElementById(id);
@@ -66,16 +67,17 @@
 	}
 
 	function showLists(lists) {
-		const all = chosen(), share = (ns) => spanprof.percent(ns / (lists.labelled && lists.labelled.ns || 1));
+		const all = chosen(), inBytes = /_space$/.test(all.get("type") || "");
+		const amount = (n) => spanprof.amount(n, inBytes), share = (ns) => spanprof.percent(ns / (lists.labelled && lists.labelled.ns || 1));
 		const names = (lists.span_names || []).map((n) => [n.span_name === all.get("span_name"),
 			{ span_name: n.span_name, span: "" },
-			[n.span_name || "(no name)", String(n.spans), spanprof.seconds(n.ns), share(n.ns)]]);
+			[n.span_name || "(no name)", String(n.spans), amount(n.ns), share(n.ns)]]);
 		const spans = (lists.spans || []).map((s) => [s.span_id === all.get("span"), { span: s.span_id },
-			[s.span_id + "  " + s.span_name, spanprof.seconds(s.ns), share(s.ns)]]);
+			[s.span_id + "  " + s.span_name, amount(s.ns), share(s.ns)]]);
 		const controls = make("div");
 		controls.append(select(TYPES, "type", "Profile type"), " ", select(TIMES, "last", "Time"), " ", comparison());
-		spanprof.replaceLists(byId("choice"), controls, list(["span name", "spans", "time", "of spans"], names),
-			list(["span", "time", "of spans"], spans));
+		spanprof.replaceLists(byId("choice"), controls, list(["span name", "spans", inBytes ? "memory" : "time", "of spans"], names),
+			list(["span", inBytes ? "memory" : "time", "of spans"], spans));
 		byId("choice").hidden = false;
 	}
 

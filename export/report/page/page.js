@@ -94,7 +94,8 @@ const spanprof = {};
 		};
 		const none = () => new Array(data.nodes.length / stride).fill(0);
 		return {
-			title: data.title, sums: data.sums, time: data.time, diff: data.diff, bySpan: data.bySpan, by: data.by || "span",
+			title: data.title, sums: data.sums, time: data.time, inBytes: data.inBytes, diff: data.diff, bySpan: data.bySpan,
+			by: data.by || "span",
 			names: data.names, kinds: data.kinds,
 			parent: column(0), name: column(1), kind: column(2), ns: column(3), samples: column(4),
 			baseNs: data.diff ? column(5) : none(), baseSamples: data.diff ? column(6) : none(),
@@ -279,7 +280,8 @@ const spanprof = {};
 	};
 
 	spanprof.percent = (share) => (100 * share).toFixed(2) + " %";
-	spanprof.seconds = (ns) => (ns / 1e9).toFixed(3) + " s";
+	spanprof.amount = (n, inBytes) => inBytes ? (n / (1 << 20)).toFixed(3) + " MiB" : (n / 1e9).toFixed(3) + " s";
+	const counted = (profile) => profile.inBytes ? " blocks" : " samples";
 	const points = (difference) => (difference >= 0 ? "+" : "\u2212") + Math.abs(100 * difference).toFixed(2) + " points";
 
 	// What is told of a frame besides its name. Callers of a leaf or of a function have no time of their
@@ -287,11 +289,11 @@ const spanprof = {};
 	spanprof.numbers = (frame, whole, profile, inverted) => {
 		const now = part(frame.ns, whole.ns), then = part(frame.baseNs, whole.baseNs);
 		if (!profile.diff)
-			return spanprof.percent(now) + " of all, " + spanprof.seconds(frame.ns) + " " + profile.time +
-				(inverted || frame.depth < 0 ? "" : ", itself " + spanprof.seconds(frame.selfNs)) + ", " + frame.samples + " samples";
+			return spanprof.percent(now) + " of all, " + spanprof.amount(frame.ns, profile.inBytes) + " " + profile.time +
+				(inverted || frame.depth < 0 ? "" : ", itself " + spanprof.amount(frame.selfNs, profile.inBytes)) + ", " + frame.samples + counted(profile);
 		const isAll = frame.samples === whole.samples && frame.baseSamples === whole.baseSamples;
 		return spanprof.percent(now) + " here, " + spanprof.percent(then) + " in the baseline (" +
-			points(now - then) + "), " + frame.samples + " and " + frame.baseSamples + " samples" +
+			points(now - then) + "), " + frame.samples + " and " + frame.baseSamples + counted(profile) +
 			(isAll || spanprof.isChange(frame, whole) ? "" : "; too few samples to call it a difference");
 	};
 })();
@@ -521,7 +523,7 @@ const spanprof = {};
 		const texts = (f) => profile.diff
 			? [spanprof.percent(of(f.selfNs)), spanprof.percent(ofBase(f.baseSelfNs)),
 				spanprof.percent(of(f.ns)), spanprof.percent(ofBase(f.baseNs))]
-			: [spanprof.seconds(f.selfNs), spanprof.percent(of(f.selfNs)), spanprof.seconds(f.ns), spanprof.percent(of(f.ns))];
+			: [spanprof.amount(f.selfNs, profile.inBytes), spanprof.percent(of(f.selfNs)), spanprof.amount(f.ns, profile.inBytes), spanprof.percent(of(f.ns))];
 		const headings = profile.diff ? ["itself", "baseline", "with callees", "baseline"]
 			: ["itself", "of all", "with callees", "of all"];
 		const count = found.length > ROWS_MAX ? "the first " + ROWS_MAX + " of " + found.length + " functions" : "function";

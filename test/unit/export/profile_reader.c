@@ -78,16 +78,26 @@ static void check_tables(const profile *p)
 	}
 }
 
-/* CPU time and wall time are sampled by a period of their own name, waits by none. */
-static void check_period(const profile *p)
+/* CPU time and wall time are sampled by a period of their own name, allocations by bytes, waits by none. */
+static void check_types(const profile *p)
 {
 	const char *type = profile_string(p, p->sample_type[1]->type);
+	bool is_memory = strcmp(type, "alloc_space") == 0;
 	bool has_one = strcmp(type, "off_cpu") != 0;
 
-	cr_assert(!has_one || strcmp(type, "cpu") == 0 || strcmp(type, "wall") == 0, "%s", type);
+	cr_assert(!has_one || is_memory || strcmp(type, "cpu") == 0 || strcmp(type, "wall") == 0,
+		  "%s", type);
+	cr_assert_str_eq(profile_string(p, p->sample_type[0]->type),
+			 is_memory ? "alloc_objects" : "samples");
+	cr_assert_str_eq(profile_string(p, p->sample_type[1]->unit),
+			 is_memory ? "bytes" : "nanoseconds");
 	cr_assert_not_null(p->period_type);
-	cr_assert_str_eq(profile_string(p, p->period_type->type), has_one ? type : "");
-	cr_assert_str_eq(profile_string(p, p->period_type->unit), has_one ? "nanoseconds" : "");
+	cr_assert_str_eq(profile_string(p, p->period_type->type), is_memory ? "space"
+								  : has_one ? type
+									    : "");
+	cr_assert_str_eq(profile_string(p, p->period_type->unit), is_memory ? "bytes"
+								  : has_one ? "nanoseconds"
+									    : "");
 }
 
 profile *profile_read(const uint8_t *data, size_t len)
@@ -97,10 +107,8 @@ profile *profile_read(const uint8_t *data, size_t len)
 	cr_assert_not_null(p, "not a profile");
 	check_strings(p);
 	cr_assert_eq(p->n_sample_type, 2);
-	cr_assert_str_eq(profile_string(p, p->sample_type[0]->type), "samples");
 	cr_assert_str_eq(profile_string(p, p->sample_type[0]->unit), "count");
-	cr_assert_str_eq(profile_string(p, p->sample_type[1]->unit), "nanoseconds");
-	check_period(p);
+	check_types(p);
 	check_tables(p);
 	for (size_t i = 0; i < p->n_sample; i++)
 		check_sample(p, p->sample[i]);

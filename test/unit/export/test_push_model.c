@@ -55,7 +55,7 @@ static bool is_barred[PROCESSES];
 
 static void settle(struct item *i, uint64_t *where, uint32_t to)
 {
-	where[i->type != SP_PROFILE_CPU] += to - i->done;
+	where[sp_profile_type_is_of_waits(i->type)] += to - i->done;
 	i->done = to;
 	i->is_queued = to < i->end;
 }
@@ -303,7 +303,7 @@ static void compare(void)
 		if (!item[i].is_queued)
 			continue;
 		n++;
-		queued[item[i].type != SP_PROFILE_CPU] += item[i].end - item[i].done;
+		queued[sp_profile_type_is_of_waits(item[i].type)] += item[i].end - item[i].done;
 	}
 	for (unsigned k = 0; k < 2; k++)
 		CHECK(put[k] == sent[k] + lost[k] + queued[k]);
@@ -336,7 +336,7 @@ static void put_one(void)
 	for (struct item *o; waiting() >= CAPACITY && (o = oldest()) != NULL;)
 		settle(o, lost, o->end);
 	m = message(items++, i->type, 0, i->end);
-	put[i->type != SP_PROFILE_CPU] += i->end;
+	put[sp_profile_type_is_of_waits(i->type)] += i->end;
 	sp_push_put(push, &origin[i->process], &m, i->born_ns);
 }
 

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stands for the allocator, in an object of its own: whoever does not ask for a profile of allocations has nothing
+ * before its allocator. Each function counts the bytes that its thread has left until the next sample, and goes on to
+ * the next object's function by a jump: a comparison, a subtraction and the jump are all that most calls cost. The
+ * few others ask libspanprof.so (preload/lifecycle/allocations.h) whether anything is sampled, call the real function,
+ * and have the sample taken.
+ *
+ * The next object is whatever comes behind this one: the C library, or the jemalloc, tcmalloc or mimalloc that the
+ * program is linked with. Its functions are looked up at the first call, which may be the loader's own or that of
+ * some constructor, before there is a second thread. Nothing here allocates, so a look-up needs no memory to
+ * begin with.
+ *
+ * A sanitizer's allocator knows who has called it, and
+ * answers for blocks that it has not made, so a program with one is left alone.
+ *
+ * Context: any of the host's, its signal handlers included.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+
+#include "preload/alloc/interval.h"
+#include "preload/elf/elf_walk.h"
+#include "preload/lifecycle/allocations.h"
+#include "sampler/base/compiler.h"
+
+/* While nothing is sampled, so often it is asked whether something is. */
+#define IDLE_BYTES (UINT64_C(64) << 10)
+
+static SP_TLS struct {
+	uint64_t
+		left; /* an allocation of fewer bytes is not sampled; 0 = it is the thread's first */
+	uint64_t random; /* state; 0 = there is none yet */
+	uint32_t mean;   /* bytes, with which left was drawn; 0 = it was not */
+} own;
+
+/* The functions of the next object, and at first those that look them up. */
+// clang-format off
+#define FOR_EACH(X) \
+	X(malloc) X(calloc) X(realloc) X(reallocarray) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc) \
+	X(pvalloc)
+// clang-format on
+
+#define MEMBER_(sym) __typeof__(&(sym)) sym;
+struct allocator {
+	FOR_EACH(MEMBER_)
+};
+#define FIRST_(sym) .sym = first_##sym,
+static __typeof__(malloc) first_malloc;
+static __typeof__(calloc) first_calloc;
+static __typeof__(realloc) first_realloc;
+static __typeof__(reallocarray) first_reallocarray;
+static __typeof__(posix_memalign) first_posix_memalign;
+static __typeof__(aligned_alloc) first_aligned_alloc;
+static __typeof__(memalign) first_memalign;
+static __typeof__(valloc) first_valloc;
+static __typeof__(pvalloc) first_pvalloc;
+static struct allocator next = {FOR_EACH(FIRST_)};
+/* The C library's reallocarray() calls realloc(), which counts; that of another allocator does not. */
+static bool counts_arrays;
+
+/* In programs with a sanitizer. */
+void __asan_init(void) __attribute__((weak));
+void __hwasan_init(void) __attribute__((weak));
+void __msan_init(void) __attribute__((weak));
+void __tsan_init(void) __attribute__((weak));
+
+static bool has_sanitizer(void)
+{
+	return __asan_init != NULL || __hwasan_init != NULL || __msan_init != NULL ||
+	       __tsan_init != NULL;
+}
+
+static void *without_memory(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+static int no_alignment(void **block SP_UNUSED, size_t alignment SP_UNUSED, size_t bytes SP_UNUSED)
+{
+	return ENOMEM;
+}
+
+/* The first calls may come from the loader, so no lock; there is one thread. */
+static void look_up(void)
+{
+#define NAME_(sym) #sym,
+	static const char *const name[] = {FOR_EACH(NAME_)};
+	void *found[SP_ARRAY_LEN(name)] = {NULL};
+	unsigned i = 0;
+
+	sp_elf_find_each(NULL, name, found, SP_ARRAY_LEN(name));
+#define TAKE_(sym)                                                                                 \
+	next.sym = (__typeof__(next.sym))(found[i] != NULL ? found[i] : without_memory);           \
+	i++;
+	FOR_EACH(TAKE_)
+	counts_arrays = sp_elf_object_at((void *)next.reallocarray).start !=
+			sp_elf_object_at(sp_elf_find("gnu_get_libc_version", NULL)).start;
+	if ((void *)next.posix_memalign == (void *)without_memory)
+		next.posix_memalign = no_alignment;
+}
+
+static __attribute__((constructor)) void load(void)
+{
+	if (next.malloc == first_malloc)
+		look_up();
+	if (spanprof_v1_allocations != NULL)
+		spanprof_v1_allocations(has_sanitizer()              ? SP_ALLOCATIONS_SANITIZED
+					: sp_elf_is_before("malloc") ? SP_ALLOCATIONS_HIDDEN
+								     : SP_ALLOCATIONS_LOADED);
+}
+
+static uint64_t draw(uint32_t mean)
+{
+	static _Atomic uint64_t threads;
+	const uint64_t *of_program = (const uint64_t *)getauxval(AT_RANDOM);
+
+	/* The storage of a thread that has ended may be another one's, so its address makes no seed. */
+	if (own.random == 0)
+		own.random = sp_random_seed(
+			atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) ^
+			(of_program != NULL ? *of_program : 0));
+	return sp_interval_bytes(mean, sp_random_next(&own.random));
+}
+
+/* Whether that allocation is to be sampled, if there will be one. */
+static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
+{
+	uint32_t mean = 0;
+
+	if (spanprof_v1_allocated == NULL || has_sanitizer()) {
+		own.left = UINT64_MAX;
+		return false;
+	}
+	mean = spanprof_v1_allocated(0, NULL);
+	if (own.mean != mean || mean == 0) {
+		own.mean = mean;
+		own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
+	}
+	if (mean != 0 && bytes >= own.left)
+		return true;
+	own.left -= bytes < own.left ? bytes : 0;
+	return false;
+}
+
+static __attribute__((noinline)) void sample(uint64_t bytes,
+					     const struct sp_allocation_caller *caller)
+{
+	uint32_t mean = spanprof_v1_allocated(bytes, caller);
+
+	own.mean = mean;
+	own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
+}
+
+/* Of the function that it stands in: that was reached by a jump, so its caller is the program's. */
+#if defined(__clang__) || defined(__x86_64__)
+#define CALLERS_SP (uintptr_t) __builtin_frame_address(0) + 16
+#else
+#define CALLERS_SP (uintptr_t) __builtin_dwarf_cfa()
+#endif
+#define CALLER                                                                                     \
+	{                                                                                          \
+		(uintptr_t) __builtin_return_address(0), CALLERS_SP,                               \
+			*(const uintptr_t *)__builtin_frame_address(0)                             \
+	}
+
+static inline __attribute__((always_inline)) bool passes(uint64_t bytes)
+{
+	if (__builtin_expect(bytes >= own.left, 0))
+		return false;
+	own.left -= bytes;
+	return true;
+}
+
+/* The real function says no to what does not fit. */
+static inline uint64_t product(size_t n, size_t size)
+{
+	size_t bytes;
+
+	return __builtin_mul_overflow(n, size, &bytes) ? SIZE_MAX : bytes;
+}
+
+/* HOOK(name, parameters, the same as arguments, bytes that are asked for) */
+// clang-format off
+#define HOOK(sym, params, args, bytes) \
+	static void *first_##sym params \
+	{ \
+		look_up(); \
+		return next.sym args; \
+	} \
+	static __attribute__((noinline)) void *sampled_##sym params \
+	{ \
+		const struct sp_allocation_caller caller = CALLER; \
+		bool is_wanted = is_sampled(bytes); \
+		void *block = next.sym args; \
+		if (is_wanted && block != NULL) \
+			sample(bytes, &caller); \
+		return block; \
+	} \
+	SP_EXPORT void *sym params \
+	{ \
+		return passes(bytes) ? next.sym args : sampled_##sym args; \
+	}
+// clang-format on
+
+HOOK(malloc, (size_t size), (size), size)
+HOOK(calloc, (size_t n, size_t size), (n, size), product(n, size))
+HOOK(realloc, (void *block_before, size_t size), (block_before, size), size)
+HOOK(reallocarray, (void *block_before, size_t n, size_t size), (block_before, n, size),
+     counts_arrays ? product(n, size) : 0)
+HOOK(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size)
+HOOK(memalign, (size_t alignment, size_t size), (alignment, size), size)
+HOOK(valloc, (size_t size), (size), size)
+HOOK(pvalloc, (size_t size), (size), size)
+
+static int first_posix_memalign(void **block, size_t alignment, size_t size)
+{
+	look_up();
+	return next.posix_memalign(block, alignment, size);
+}
+
+static __attribute__((noinline)) int sampled_posix_memalign(void **block, size_t alignment,
+							    size_t size)
+{
+	const struct sp_allocation_caller caller = CALLER;
+	bool is_wanted = is_sampled(size);
+	int err = next.posix_memalign(block, alignment, size);
+
+	if (is_wanted && err == 0)
+		sample(size, &caller);
+	return err;
+}
+
+SP_EXPORT int posix_memalign(void **block, size_t alignment, size_t size)
+{
+	return passes(size) ? next.posix_memalign(block, alignment, size)
+			    : sampled_posix_memalign(block, alignment, size);
+}

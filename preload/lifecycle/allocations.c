@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers the object that stands for the allocator. It asks for the first time with the first allocation of a
+ * thread, which may be long before the program's first span and before our own constructor, and then about once in
+ * each interval. So nothing has to be told when sampling begins or ends. Context: any of the host's.
+ */
+#include "preload/lifecycle/allocations.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "preload/lifecycle/state.h"
+#include "sampler/base/log.h"
+#include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
+#include "sampler/region/region.h"
+
+static _Atomic int object = SP_ALLOCATIONS_ABSENT;
+
+SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what)
+{
+	atomic_store_explicit(&object, (int)what, memory_order_relaxed);
+}
+
+/*
+ * The thread's block. A thread that no hook has seen is enrolled, unless it is just inside one of our hooks: a handler
+ * of the host's may have interrupted it.
+ */
+static struct sp_thread *own_thread(void)
+{
+	struct sp_thread *t = sp_thread_own;
+
+	if (t != NULL || sp_thread_excluded || sp_reentrancy_guard_frame != 0)
+		return t;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	t = sp_thread_self();
+	sp_reentrancy_guard_leave(g);
+	return t;
+}
+
+/* A child of vfork, or of a raw clone, is another process, with our memory or with the region of ours. */
+static void take_sample(uint64_t bytes, const struct sp_allocation_caller *caller)
+{
+	int saved = errno;
+	struct sp_thread *t = sp_process_is_ours() ? own_thread() : NULL;
+
+	if (t != NULL && !sp_thread_excluded)
+		sp_allocation_sample(t, bytes, caller);
+	errno = saved;
+}
+
+SP_EXPORT uint32_t spanprof_v1_allocated(uint64_t bytes, const struct sp_allocation_caller *caller)
+{
+	const struct sp_config *config = sp_lifecycle_config();
+
+	if (!sp_lifecycle_active() || !config->alloc || sp_seccomp_is_on())
+		return 0;
+	/* A forked child has none until its first span, or its first sample of CPU time. */
+	if (bytes != 0 && sp_region_is_there())
+		take_sample(bytes, caller);
+	return config->alloc_interval;
+}
+
+void sp_allocations_check(const struct sp_config *config)
+{
+	if (!config->alloc)
+		return;
+	switch ((enum sp_allocations_object)atomic_load_explicit(&object, memory_order_relaxed)) {
+	case SP_ALLOCATIONS_SANITIZED:
+		sp_log(SP_LOG_WARN, "SPANPROF_ALLOC: the program has a sanitizer, which is left "
+				    "alone: no profile of allocations");
+		break;
+	case SP_ALLOCATIONS_LOADED:
+		break;
+	case SP_ALLOCATIONS_HIDDEN:
+		sp_log(SP_LOG_WARN,
+		       "SPANPROF_ALLOC: the program has an allocator of its own in front of "
+		       "libspanprof-alloc.so: no profile of allocations; if that is preloaded, "
+		       "name it behind libspanprof-alloc.so");
+		break;
+	case SP_ALLOCATIONS_ABSENT:
+	default:
+		sp_log(SP_LOG_WARN,
+		       "SPANPROF_ALLOC needs a second object: set LD_PRELOAD to "
+		       "\"libspanprof.so libspanprof-alloc.so\", with the folder that both are "
+		       "in, or use spanprof-run --alloc");
+		break;
+	}
+}

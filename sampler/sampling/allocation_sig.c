@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes a sample of an allocation. It runs inside the host's call of the allocator, and that may be anywhere: with
+ * any lock of the host held, in a handler of the host's that has interrupted another allocation, on the stack of a
+ * coroutine. So the rules of our own signal handler hold. That handler may interrupt a sample here, and a handler of
+ * the host's may begin another one in it. Therefore the record is made on the stack, and what a walk remembers of
+ * the stack is not what the handler's walks remember.
+ *
+ * The walk begins at the caller of the allocator, of which only the registers that every walk needs are known.
+ * What other registers hold would matter for functions that find their frame by one of them, and compilers make
+ * none such.
+ */
+#include "sampler/sampling/allocation.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "sampler/base/arch_sig.h"
+#include "sampler/base/counters.h"
+#include "sampler/region/names.h"
+#include "sampler/region/ring.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/span/span.h"
+#include "sampler/thread/signals.h"
+#include "sampler/unwind/unwind_sig.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
+
+static uint32_t most_frames;
+
+void sp_allocation_init(uint32_t depth)
+{
+	most_frames = depth < SP_ALLOCATION_FRAMES ? depth : SP_ALLOCATION_FRAMES;
+}
+
+/* A stack that no walk has proven may be an alternate one, of which the host has made only as much as it needs. */
+static size_t room(const struct sp_thread *t, const void *frame)
+{
+	uintptr_t here = (uintptr_t)frame;
+	stack_t alternate;
+
+	if ((here < t->allocation_bounds.lo || here >= t->allocation_bounds.hi) &&
+	    sp_arch_syscall(SYS_sigaltstack, 0, (long)&alternate, 0, 0) == 0 &&
+	    (alternate.ss_flags & SS_ONSTACK) != 0)
+		return here - (uintptr_t)alternate.ss_sp;
+	return sp_thread_stack_room(t, frame);
+}
+
+/* The flags that are for the caller and not for the ring: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD. */
+static uint16_t walk(struct sp_thread *t, struct sp_sample *s, const struct sp_regs *regs)
+{
+	const uint16_t own = SP_SAMPLE_RETRY | SP_SAMPLE_UNTOLD;
+	const struct sp_unwind_room place[2] = {{s->pc, most_frames}, {NULL, 0}};
+	uint16_t flags = SP_SAMPLE_RETRY;
+
+	s->pc[0] = regs->pc;
+	s->depth = 1;
+	s->flags = 0;
+	if (room(t, __builtin_frame_address(0)) < SP_HANDLER_ROOM_WALK) {
+		sp_count(SP_COUNT_UNWIND_FAILED);
+		return 0;
+	}
+	if (!sp_handler_setup.always_snapshot)
+		s->depth =
+			(uint16_t)sp_unwind_walk_from(regs, &t->allocation_bounds, place, &flags);
+	s->flags = flags & (uint16_t)~own;
+	return flags & own;
+}
+
+/* False if it was lost. */
+static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
+		const struct sp_allocation_caller *caller)
+{
+	struct sp_regs regs = {.known = 0};
+	uint16_t own;
+
+	/* Inside of the call, so that it is where the call is also behind a function's last instruction. */
+	sp_regs_set_pc(&regs, sp_arch_strip(caller->pc) - 1);
+	sp_regs_set(&regs, SP_ARCH_REG_SP, caller->sp);
+	sp_regs_set(&regs, SP_ARCH_REG_FP, caller->fp);
+	own = walk(t, s, &regs);
+	if ((own & SP_SAMPLE_UNTOLD) != 0) {
+		sp_count(SP_COUNT_DROP_UNTOLD);
+		return false;
+	}
+	if (!sp_names_tell(o, s->name_id))
+		return false;
+	if ((own & SP_SAMPLE_RETRY) != 0) {
+		if (sp_snapshot_put_from(&o->snapshots, s, &regs, &t->allocation_bounds) == 0) {
+			sp_count(SP_COUNT_SNAPSHOTS);
+			return true;
+		}
+		sp_count(SP_COUNT_UNWIND_FAILED);
+	}
+	if (s->flags & SP_SAMPLE_TRUNCATED)
+		sp_count(SP_COUNT_UNWIND_TRUNCATED);
+	if (s->flags & SP_SAMPLE_OFF_STACK)
+		sp_count(SP_COUNT_OFF_STACK);
+	return sp_ring_put(&o->ring, SP_RECORD_SAMPLE, s, sp_sample_bytes(s->depth)) == 0;
+}
+
+/* In a function of its own, because to a compiler that sees both the record were shorter than what it is said to be. */
+__attribute__((noinline)) static void take(struct sp_thread *t, struct sp_sample *s, uint64_t bytes,
+					   const struct sp_allocation_caller *caller)
+{
+	struct sp_channel *o = sp_channel_now();
+	struct sp_span_label label;
+
+	memset(s, 0, sp_sample_bytes(0));
+	s->weight = 1;
+	s->allocated = bytes;
+	sp_sample_label(t, s, &label);
+	if (put(o, t, s, caller))
+		sp_channel_count_put(o);
+	else
+		sp_count(SP_COUNT_DROP_RING_FULL);
+}
+
+SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes,
+				     const struct sp_allocation_caller *caller)
+{
+	uint64_t record[SP_SAMPLE_HEAD_WORDS + SP_ALLOCATION_FRAMES];
+	int saved = errno;
+
+	take(t, (struct sp_sample *)(void *)record, bytes, caller);
+	errno = saved;
+}

@@ -1,0 +1,129 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Profiles of allocations: bytes and blocks of each span are what the program itself counted, whatever their size and
+# the number of threads; and a program with the second object runs as without it, whatever else is or is not there.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3
+readonly ALLOC_SO=${SO%/*}/libspanprof-alloc.so
+readonly BOTH="$SO $ALLOC_SO"
+readonly MEAN=131072
+
+# under NAME OBJECTS [VARIABLE=VALUE]... COMMAND...: run with these preloaded, and with profiles in NAME.
+under()
+{
+	local name=$1 objects=$2
+
+	shift 2
+	mkdir "$WORK/$name"
+	run "$name" LD_PRELOAD="$objects" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_ALLOC=true "$@"
+}
+
+# allocated NAME: what was allocated, as JSON.
+allocated()
+{
+	build/spanprof-report --json --type alloc_space "$WORK/$1" >"$WORK/$1.json"
+}
+
+# no_memory NAME: there is no profile of allocations.
+no_memory()
+{
+	! compgen -G "$WORK/$1/*-memory.pb.gz" >/dev/null || fail "$1: a profile of allocations"
+}
+
+# as_counted NAME DEVIATIONS: no sum is further from the truth than so many of its standard deviations.
+as_counted()
+{
+	allocated "$1"
+	python3 test/e2e/allocs.py "$WORK/$1.out" "$WORK/$1.json" "$MEAN" "$2" || fail "$1: not what was allocated"
+}
+
+# Five standard deviations: of a million runs one fails, in one of its 26 sums.
+for threads in 1 64; do
+	under "truth.$threads" "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/allocs" truth "$threads"
+	expect_rc "truth.$threads" 0
+	expect_silent "truth.$threads"
+	as_counted "truth.$threads" 5
+done
+# Who has called the allocator is on top, and below it who has called that.
+build/spanprof-report --folded --type alloc_space "$WORK/truth.1" >"$WORK/folded"
+grep -q ';work;by_malloc [0-9]*$' "$WORK/folded" || fail "stacks: $(head -3 "$WORK/folded")"
+build/spanprof-report --type alloc_space "$WORK/truth.1" >"$WORK/table"
+grep -q 'MiB allocated; in spans: ' "$WORK/table" || fail "table: $(head -3 "$WORK/table")"
+# Without a type it is about CPU time, and says where the rest is.
+build/spanprof-report "$WORK/truth.1" >"$WORK/table"
+grep -q 'allocations are in another profile: use --type alloc_space' "$WORK/table" || fail "no hint"
+
+# In either order, with snapshots of stacks, and with other allocators behind it.
+under order "$ALLOC_SO $SO" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/allocs" truth 2
+as_counted order 5
+under snapshot "$BOTH" SPANPROF_ALLOC_INTERVAL=$((8 * MEAN)) SPANPROF_UNWIND=snapshot "$HOSTS/allocs" truth 2
+expect_rc snapshot 0
+build/spanprof-report --folded --type alloc_space "$WORK/snapshot" >"$WORK/folded"
+grep -q ';work;by_malloc [0-9]*$' "$WORK/folded" || fail "stacks of snapshots: $(head -3 "$WORK/folded")"
+for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
+	if [[ $(ldconfig -p) != *"$library"* ]]; then
+		left_out "an allocator that is not installed: $library"
+		continue
+	fi
+	under "behind.$library" "$BOTH $library" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/allocs" truth 4
+	expect_rc "behind.$library" 0
+	as_counted "behind.$library" 5
+	# In front of it nothing is seen, and that is told.
+	under "front.$library" "$SO $library $ALLOC_SO" "$HOSTS/allocs" truth 1
+	expect_rc "front.$library" 0
+	grep -q 'has an allocator of its own in front of libspanprof-alloc.so' "$WORK/front.$library.err" ||
+		fail "$library in front is not told"
+	no_memory "front.$library"
+done
+
+# Whatever is missing or switched off, the program runs as ever, and nothing is said without need.
+run plain "$HOSTS/allocs" odd
+expect_rc plain 0
+under odd "$BOTH" SPANPROF_ALLOC_INTERVAL=1024 "$HOSTS/allocs" odd
+under alone "$ALLOC_SO" "$HOSTS/allocs" odd
+under killed "$BOTH" SPANPROF_DISABLED=true "$HOSTS/allocs" odd
+under unasked "$BOTH" SPANPROF_ALLOC=false "$HOSTS/allocs" odd
+under absent "$SO" "$HOSTS/allocs" odd
+for name in odd alone killed unasked absent; do
+	expect_same plain "$name" out rc
+done
+for name in alone killed; do
+	expect_silent "$name"
+done
+for name in alone killed unasked absent; do
+	no_memory "$name"
+done
+grep -q 'SPANPROF_ALLOC needs a second object: set LD_PRELOAD to' "$WORK/absent.err" || fail "what is absent is not told"
+[[ $(grep -c SPANPROF_ALLOC "$WORK/absent.err") == 1 ]] || fail "told more than once"
+allocated odd
+# On three stacks 200 blocks of 64 KiB each under the label, and four MiB; and as much once in each of eight threads.
+# The interval is so small that nearly all of them are sampled.
+expect "$WORK/odd.json" "abs(d['labelled']['bytes'] - (600 * 65536 + (4 << 20))) < 1 << 20"
+expect "$WORK/odd.json" "abs(d['total']['bytes'] - (2200 * 65536 + (4 << 20))) < 2 << 20"
+expect "$WORK/odd.json" "[n['span_name'] for n in d['span_names'] if n['bytes'] != 0] == ['odd']"
+
+# A handler interrupts the taking of a sample, and takes one itself.
+under handler "$BOTH $TEST_LIBS/libbump.so" SPANPROF_ALLOC_INTERVAL=1024 "$HOSTS/allocs" handler
+expect_rc handler 0
+allocated handler
+expect "$WORK/handler.json" "any(f['function'] == 'on_tick' and f['total_bytes'] > 10e6 for f in d['functions'])"
+
+# A program with a sanitizer keeps its allocator. It would not start behind another object, unless it is told to.
+under sanitized "$BOTH" ASAN_OPTIONS=verify_asan_link_order=0:allocator_may_return_null=1 \
+	"$HOSTS/allocs_sanitized" odd
+expect_same plain sanitized out rc
+no_memory sanitized
+grep -q 'SPANPROF_ALLOC: the program has a sanitizer' "$WORK/sanitized.err" || fail "a sanitizer is not told"
+
+# Whoever starts programs by our own programs names no object.
+mkdir -p "$WORK/runner" "$WORK/entrypoint"
+run runner build/spanprof-run --alloc --output "$WORK/runner" -- "$HOSTS/allocs" odd
+run entrypoint SPANPROF_ALLOC=true SPANPROF_OUTPUT_DIR="$WORK/entrypoint" LD_PRELOAD=libm.so.6 \
+	build/spanprof-entrypoint "$HOSTS/allocs" odd
+for name in runner entrypoint; do
+	expect_same plain "$name" out rc
+	allocated "$name"
+	expect "$WORK/$name.json" "d['labelled']['bytes'] > 400 * 65536"
+done

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocations summed up, encoded as a profile of their own, and shown by spanprof-report. */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_double.h"
+#include "export/profile/encode.h"
+#include "profile_reader.h"
+#include "report_unit.h"
+#include "test/unit/scratch.h"
+
+#define MEAN 524288U
+
+static struct sp_stack_map *map;
+static struct sp_stack_map *allocations;
+
+static void set_up(void)
+{
+	core_reset();
+	core.config.alloc = true;
+	core.config.alloc_interval = MEAN;
+	map = sp_stack_map_new(&sp_stack_limits_default);
+	allocations = sp_stack_map_new(&sp_stack_limits_default);
+}
+
+TestSuite(memory_profile, .init = set_up, .timeout = 20);
+
+static void put(uint64_t span_id, uint64_t bytes)
+{
+	struct sp_sample s = {.span_id = span_id,
+			      .weight = 1,
+			      .depth = 1,
+			      .flags = SP_SAMPLE_ROOTED,
+			      .allocated = bytes,
+			      .pc = {(uintptr_t)dlsym(RTLD_DEFAULT, "getenv")}};
+
+	cr_expect_eq(sp_stack_map_put_allocation(allocations, &s, 0, 0, MEAN), SP_STACK_KEPT);
+}
+
+/* The first entry is what has no room. */
+static double blocks_of(uint32_t entry)
+{
+	return (double)sp_stack_map_entry(allocations, entry)->weight / SP_STACK_BLOCK;
+}
+
+Test(memory_profile, counts_a_sample_for_the_inverse_of_its_chance)
+{
+	put(1, 1);
+	put(2, 1000);
+	put(2, 1000);
+	put(3, MEAN);
+	put(4, UINT64_C(1) << 30);
+
+	cr_expect_leq(fabs(blocks_of(1) - (MEAN + 0.5)), 0.01, "%f", blocks_of(1));
+	cr_expect_eq(sp_stack_map_entry(allocations, 1)->unsampled_ns, MEAN + 1);
+	cr_expect_leq(fabs(blocks_of(2) - 2 / -expm1(-1000.0 / MEAN)), 0.01, "%f", blocks_of(2));
+	cr_expect_eq(sp_stack_map_entry(allocations, 2)->count, 2);
+	cr_expect_leq(fabs(blocks_of(3) - 1.58198), 1e-4, "%f", blocks_of(3));
+	cr_expect_eq(blocks_of(4), 1);
+	cr_expect_eq(sp_stack_map_entry(allocations, 4)->unsampled_ns, UINT64_C(1) << 30);
+}
+
+/* What a host writes may be anything. */
+Test(memory_profile, has_sums_that_end)
+{
+	for (int i = 0; i < 3; i++)
+		put(1, UINT64_MAX / 2);
+	cr_expect_eq(sp_stack_map_entry(allocations, 1)->unsampled_ns, UINT64_MAX);
+}
+
+static struct sp_interval *interval;
+static struct sp_symbolizer *symbolizer;
+
+static profile *encode(enum sp_profile_type type, struct sp_encoded *encoded)
+{
+	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
+	struct sp_encode_range range = sp_encode_all(interval, type);
+
+	cr_assert_eq(sp_encode(&range, &limits, encoded), 0);
+	cr_expect_eq(encoded->samples, sp_encode_samples(&range));
+	return profile_read(encoded->bytes.data, encoded->bytes.len);
+}
+
+Test(memory_profile, has_the_types_that_go_and_pyroscope_know)
+{
+	struct sp_modules *modules = sp_modules_new("/proc/self", -1);
+	struct sp_sample cpu = {.weight = 3, .flags = SP_SAMPLE_ROOTED, .span_id = 7};
+	struct sp_encoded encoded;
+	profile *p;
+
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
+	put(7, MEAN);
+	put(0, 8 * MEAN);
+	cr_expect_eq(sp_stack_map_put(map, &cpu, 0, 0), SP_STACK_KEPT);
+	interval = sp_interval_new(&(struct sp_interval_parts){
+		.ops = &core.ops, .map = map, .allocations = allocations, .duration_ns = 1});
+	cr_assert(sp_interval_name(interval, symbolizer));
+
+	p = encode(SP_PROFILE_MEMORY, &encoded);
+	cr_expect_str_eq(sp_profile_type_names(SP_PROFILE_MEMORY)->series, "memory");
+	cr_expect_str_eq(profile_string(p, p->sample_type[0]->type), "alloc_objects");
+	cr_expect_str_eq(profile_string(p, p->sample_type[0]->unit), "count");
+	cr_expect_str_eq(profile_string(p, p->sample_type[1]->type), "alloc_space");
+	cr_expect_str_eq(profile_string(p, p->sample_type[1]->unit), "bytes");
+	cr_expect_str_eq(profile_string(p, p->period_type->type), "space");
+	cr_expect_str_eq(profile_string(p, p->period_type->unit), "bytes");
+	cr_expect_eq(p->period, MEAN);
+	cr_expect_eq(encoded.samples, 2);
+	cr_assert_eq(p->n_sample, 2);
+	cr_expect_str_eq(profile_frame(p, p->sample[0], 0), "getenv");
+	cr_expect_eq(p->sample[0]->value[0], 1);
+	cr_expect_eq(p->sample[0]->value[1], 829411);
+	cr_expect_eq(p->sample[1]->value[1], 4195712);
+	profile_done(p);
+	free(encoded.bytes.data);
+
+	/* And the profile of CPU time has nothing of it. */
+	p = encode(SP_PROFILE_CPU, &encoded);
+	cr_expect_eq(encoded.samples, 1);
+	cr_expect_eq(profile_total(p, 0), 1);
+	profile_done(p);
+	free(encoded.bytes.data);
+	sp_interval_release(interval);
+	sp_symbolizer_free(symbolizer);
+	sp_modules_free(modules);
+}
+
+static void set_up_report(void)
+{
+	scratch_make();
+	unsetenv("NO_COLOR");
+}
+
+TestSuite(memory_report, .init = set_up_report, .fini = scratch_remove);
+
+static const char *const parse[] = {"parse@p.c:7", "handle@h.c:20", "main"};
+static const char *const copy[] = {"copy@c.c:3", "main"};
+
+static const struct report_stack on_cpu[] = {
+	{parse, 3, "00000000000000aa", "GET", NULL, 10, 0, NULL, NULL},
+};
+static const struct report_stack allocated[] = {
+	{parse, 3, "00000000000000aa", "GET", NULL, 3000, 30 << 20, NULL, NULL},
+	{copy, 2, NULL, NULL, NULL, 1000, 10 << 20, NULL, NULL},
+};
+
+static void write_type(const char *name, enum sp_profile_type type,
+		       const struct report_stack *stack, size_t n)
+{
+	struct sp_bytes b = report_profile_of(type, stack, n);
+
+	scratch_write(name, b.data, b.len);
+	free(b.data);
+}
+
+Test(memory_report, tells_blocks_and_bytes)
+{
+	json_t *j;
+
+	write_type("c.pb", SP_PROFILE_CPU, on_cpu, 1);
+	write_type("m.pb", SP_PROFILE_MEMORY, allocated, 2);
+
+	cr_assert_eq(run_scratch("--type", "alloc_space"), 0, "%s", output);
+	cr_expect(printed("1 profile, 4000 blocks, 40.00 MiB allocated; in spans: 3000 blocks, "
+			  "30.00 MiB allocated (75.0 %), 1 span\n"),
+		  "%s", output);
+	cr_expect(printed("    spans    blocks        MiB  % of spans  span_name\n"
+			  "        1      3000      30.00      100.0%  GET\n"),
+		  "%s", output);
+	cr_expect(printed("  self MiB  % of all  total MiB  % of all  function\n"
+			  "     30.00     75.0%      30.00     75.0%  parse\n"),
+		  "%s", output);
+	cr_assert_eq(run_scratch("--type", "alloc_space", "--json"), 0, "%s", output);
+	j = json();
+	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "total"), "bytes")),
+		     40 << 20);
+	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "labelled"), "blocks")),
+		     3000);
+	json_decref(j);
+}
+
+Test(memory_report, is_not_added_to_time)
+{
+	write_type("m.pb", SP_PROFILE_MEMORY, allocated, 2);
+
+	cr_expect_eq(run_scratch("--top=5"), 1);
+	cr_expect(
+		printed("no profiles of CPU time found, but of memory: use --type alloc_space\n"));
+	write_type("c.pb", SP_PROFILE_CPU, on_cpu, 1);
+	cr_assert_eq(run_scratch("--top=5"), 0, "%s", output);
+	cr_expect(printed("1 profile, 10 samples, 0.10 s CPU"), "%s", output);
+	cr_expect(printed("\nallocations are in another profile: use --type alloc_space\n"), "%s",
+		  output);
+}
