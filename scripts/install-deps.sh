@@ -15,11 +15,12 @@ declare -A GROUP=(
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
 		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl
-		patchelf python3-yaml systemd groff libjemalloc2 libgoogle-perftools4 libtcmalloc-minimal4
+		patchelf python3-yaml systemd groff libjemalloc2 libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0
 		libeatmydata1 libfaketime libclang-rt-14-dev g++ lld libboost-context-dev nodejs=node"
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
-	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4 nodejs=node"
+	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4 libjemalloc2 heaptrack redis-server
+		redis-tools nodejs=node"
 	[carrier]="patchelf binutils dpkg busybox-static=busybox"
 	[deb]="dpkg-dev debhelper lintian fakeroot git tar python3"
 	[rpm]="rpm git"

@@ -20,6 +20,10 @@ $(B)/test/bench/ours: test/bench/ours.c $(B)/test/bench/loop.o $(B)/release/samp
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) $(LDFLAGS) -o $@ $< $(@D)/loop.o \
 		$(B)/release/sampler.a -lpthread
 
+$(B)/test/bench/allocs: test/bench/allocs.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $<
+
 $(B)/test/bench/rounds: test/bench/rounds.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $<
@@ -87,6 +91,10 @@ bench-links: all demo-programs $(B)/test/bench/links ## how many spans have samp
 bench-execs: all $(B)/test/bench/execs $(B)/test/bench/libcurled.so ## what a preload costs each program that is started, alone
 	@test/bench/execs.sh
 
+.PHONY: bench-allocs
+bench-allocs: all $(B)/test/bench/allocs ## what profiles of allocations cost, beside other profilers (a part of bench)
+	@test/bench/allocs.sh
+
 .PHONY: bench-wait-names
 bench-wait-names: all $(B)/test/bench/wait_names ## waiting time by span name beside the program's own clocks (three minutes)
 	@test/bench/wait_names.sh
@@ -108,5 +116,5 @@ $(B)/test/bench/modules: test/bench/modules.c test/hosts/host.h test/sdk/opentel
 	$(call say,BENCH,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(CFLAGS) -o $@ $< $(TEST_SDK_LDLIBS) -ldl
 
-TEST_PROGRAMS += $(addprefix $(B)/test/bench/,libinside.so export modules pairs direct ours rounds execs \
+TEST_PROGRAMS += $(addprefix $(B)/test/bench/,libinside.so allocs export modules pairs direct ours rounds execs \
 	cpu threads requests waits wait_names life) $(BENCH_HANDLERS)

@@ -148,7 +148,7 @@ echo "  two changes: $(answer "our own part of a span whose thread context is pu
 echo "  a read: $(answer "the handler reads a thread context of somebody else" \
 	"$(awk -F'|' '{ printf "%.0f", $5 }' "$out/rounds")" ns 20)"
 
-for part in execs handler threads compile symbols export idle waits faults; do
+for part in execs handler threads allocs compile symbols export idle waits faults; do
 	echo
 	"test/bench/$part.sh"
 done

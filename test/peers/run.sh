@@ -16,10 +16,17 @@ readonly ALL=(python libuv redis postgresql posix)
 # shellcheck source=test/peers/suites.bash
 source test/peers/suites.bash
 
+# With PEERS_ALLOC=1 allocations are sampled, too, and often.
+if [[ ${PEERS_ALLOC:-} == 1 ]]; then
+	export SPANPROF_ALLOC=true SPANPROF_ALLOC_INTERVAL=65536
+	OBJECTS="$SO:$ROOT/build/libspanprof-alloc.so"
+fi
+readonly OBJECTS=${OBJECTS:-$SO}
+
 # under_us COMMAND...: LOG_LEVEL none, because suites compare what their programs write.
 under_us()
 {
-	LD_PRELOAD=$SO SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_LOG_LEVEL=none \
+	LD_PRELOAD=$OBJECTS SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_LOG_LEVEL=none \
 		SPANPROF_UPLOAD_INTERVAL=5s SPANPROF_OUTPUT_DIR=$WORK/profiles "$@"
 }
 
