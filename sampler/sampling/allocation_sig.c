@@ -24,6 +24,7 @@
 #include "sampler/region/ring.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/span/span.h"
+#include "sampler/span/span_values.h"
 #include "sampler/thread/signals.h"
 #include "sampler/unwind/unwind_sig.h"
 
@@ -113,10 +114,13 @@ __attribute__((noinline)) static void take(struct sp_thread *t, struct sp_sample
 	s->weight = 1;
 	s->allocated = bytes;
 	sp_sample_label(t, s, &label);
-	if (put(o, t, s, caller))
-		sp_channel_count_put(o);
-	else
+	if (!put(o, t, s, caller)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
+		return;
+	}
+	sp_channel_count_put(o);
+	if (s->root_id != 0)
+		sp_span_values_note(label.root_ref, s->root_id);
 }
 
 SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes,

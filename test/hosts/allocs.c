@@ -71,15 +71,15 @@ MAKE(by_valloc, valloc(bytes))
 MAKE(by_strdup, text_of(bytes))
 
 static const struct class classes[] = {
-	{"0000000000000001", "one byte", by_malloc, 1, 8000000},
-	{"0000000000000002", "tiny", by_calloc, 24, 2000000},
-	{"0000000000000003", "text", by_strdup, 100, 1000000},
-	{"0000000000000004", "kilobyte", by_malloc, 1000, 400000},
+	{"0000000000000001", "one byte", by_malloc, 1, 4000000},
+	{"0000000000000002", "tiny", by_calloc, 24, 1000000},
+	{"0000000000000003", "text", by_strdup, 100, 500000},
+	{"0000000000000004", "kilobyte", by_malloc, 1000, 200000},
 	{"0000000000000005", "array", by_reallocarray, 4096, 60000},
 	{"0000000000000006", "buffer", by_realloc, 60000, 10000},
 	{"0000000000000007", "aligned", by_posix_memalign, 4096, 60000},
-	{"0000000000000008", "line", by_aligned_alloc, 128, 1000000},
-	{"0000000000000009", "half line", by_memalign, 96, 1000000},
+	{"0000000000000008", "line", by_aligned_alloc, 128, 400000},
+	{"0000000000000009", "half line", by_memalign, 96, 400000},
 	{"000000000000000a", "page", by_valloc, 4096, 30000},
 	{"000000000000000c", "megabyte", by_malloc, MIB, 640},
 	{"000000000000000d", "large", by_malloc, 32 * MIB, 64},
@@ -282,7 +282,7 @@ static void in_handler(void)
 	HOST_CHECK(spanprof_label_push("00000000000000ab", "interrupted") == 0);
 	HOST_CHECK(sigaction(SIGALRM, &action, NULL) == 0);
 	HOST_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-	while (ticks < 2000)
+	while (ticks < 500)
 		sink = malloc(500);
 	spanprof_label_pop();
 	puts("done");
