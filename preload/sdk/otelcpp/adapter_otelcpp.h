@@ -383,12 +383,9 @@ static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
  * copy, so they cannot be hooked by name; but all go through one storage object. APP context.
  */
 
-/* Makes attach and detach come to us from now on, if they do not yet. After a span was seen. */
-void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk);
-
 /*
- * For an instance that was found by its classes, where nobody knows the storage before one of them
- * attaches: Attach comes to us until then. False if there is no such class, or if one could not be replaced.
+ * Attach and Detach of the classes of storages that the instance was found with come to us from now on. False
+ * if there is no such class, or if one could not be replaced.
  */
 bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk);
 
@@ -401,8 +398,8 @@ struct sp_otelcpp_parent {
 /*
  * At each start, inside the reentrancy guard: the parent that StartSpan gave the span of those ids on the
  * calling thread. is_told is false if it is the span that is active on the thread by our own stack, if they
- * are of one trace, or cannot be told. Before, it does the same as sp_otelcpp_scope_watch(), as the host may
- * bring a storage of its own; that one is asked what is current (span.h).
+ * are of one trace, or cannot be told. Before, it hooks the class of the present storage, as the host may
+ * bring one of its own; that one is asked what is current (span.h).
  */
 struct sp_otelcpp_parent sp_otelcpp_scope_find_parent(struct sp_otelcpp *sdk, const void *options,
 						      const struct sp_otelcpp_ids *ids);

@@ -4,9 +4,8 @@
  * of spans that follow from that. Their memory layout is no interface of the SDK, so each is checked
  * against what the layout should be before it is trusted.
  *
- * All attach and detach goes through one storage object. Its vptr is replaced by a copy of its vtable in
- * which Attach and Detach are ours. The vtable itself is read-only and shared; the object lies in ordinary
- * memory. The copy keeps the typeinfo. APP context.
+ * All attach and detach goes through one storage object, of a class of the SDK or of the program. Attach
+ * and Detach are replaced in the vtable of that class, as the functions of tracers and spans are. APP context.
  */
 #include "preload/sdk/otelcpp/adapter_otelcpp.h"
 
@@ -27,13 +26,15 @@
 /* So many contexts with the expected layout are proof enough. */
 #define LOOKS_MAX 64U
 
+/* All empty contexts are equal, and no list begins there. */
+#define KEY_EMPTY 1U
+
 /* Identity of a context, as the SDK compares them: the head of its list of values; never 0. */
 static inline uint64_t context_key(const struct sp_otelcpp *sdk, const void *context)
 {
 	uintptr_t list = (uintptr_t)sp_otelcpp_pointee(sdk, context);
 
-	/* all empty contexts are equal; no list begins at 1 */
-	return list != 0 ? list : 1;
+	return list != 0 ? list : KEY_EMPTY;
 }
 
 /* The node that GetValue(key) would find. Inlined: no call to compare a key of known length. */
@@ -174,59 +175,72 @@ static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[
 }
 
 typedef void *attach_fn(void *result, void *self, const void *context);
-
-/* Classes of storages: the SDK's own, one for each instance, and what a host may bring. */
-#define COPIES_MAX (SP_SPAN_STORAGES - 1)
-/*
- * The interface has five slots; a host's class may add some. What lies behind a vtable (more of
- * them, then the dynamic section) is readable and never called.
- */
-#define SLOTS_COPIED 32U
+typedef bool detach_fn(void *self, void *token);
 
 /* After so many contexts that look empty, and no other, the layout is assumed to be unknown. */
 #define EMPTY_MAX 64U
 
-/* Values of struct vtable_copy.token besides offsets, which are multiples of a pointer's size. */
+/* Values of struct storage_class.token besides offsets, which are multiples of a pointer's size. */
 #define TOKEN_UNKNOWN (-1)
 #define TOKEN_FOREIGN (-2)
 
-struct vtable_copy {
-	struct sp_otelcpp *sdk;
-	const void *original; /* vptr */
-	bool is_own;          /* not the SDK's class, so it may keep contexts by fibers */
-	uint32_t
-		number; /* of the storage, for tokens: 0 is of SDKs whose scopes are the threads' own */
+/*
+ * Classes of storages: those of the SDKs, and what a host may bring. Each object that includes the SDK's
+ * headers has a copy of the SDK's; which one is used depends on linking. The number of a class tells its
+ * storages in tokens; 0 is of SDKs whose scopes are the threads' own.
+ */
+#define CLASSES_MAX (SP_SPAN_STORAGES - 1)
+
+struct storage_class {
+	const void *_Atomic vptr; /* NULL = free; written last */
+	struct sp_otelcpp *_Atomic sdk;
+	uint32_t number;
+	bool is_own;         /* not the SDK's class, so it may keep contexts by fibers */
 	_Atomic bool silent; /* and does: its scopes label nothing */
 	_Atomic int token;   /* where the tokens that it makes keep their context */
 	_Atomic unsigned empty;
-	void *(*attach)(void *result, void *self, const void *context);
-	bool (*detach)(void *self, void *token);
-	const void *word[SP_OTELCPP_VTABLE_HEAD + SLOTS_COPIED];
+	attach_fn *attach; /* what its slots held */
+	detach_fn *detach;
 };
 
-static struct vtable_copy copies[COPIES_MAX];
-static _Atomic unsigned copies_used; /* grows under copies_busy */
-static struct sp_try_lock copies_busy;
+static struct storage_class classes[CLASSES_MAX];
+static struct sp_try_lock classes_busy;
 
-static struct vtable_copy *copy_of(const void *self)
+/* NULL: a free one. */
+static struct storage_class *class_with(const void *vptr)
 {
-	/* pairs with watch(): whoever sees the new vptr sees the complete copy */
-	char *word = __atomic_load_n((char *const *)self, __ATOMIC_ACQUIRE);
-
-	return (void *)(word - SP_OTELCPP_VTABLE_HEAD * sizeof(void *) -
-			offsetof(struct vtable_copy, word));
+	for (unsigned i = 0; i < CLASSES_MAX; i++) {
+		/* pairs with hook_class() */
+		if (atomic_load_explicit(&classes[i].vptr, memory_order_acquire) == vptr)
+			return &classes[i];
+	}
+	return NULL;
 }
 
-static bool is_watched(const void *vptr)
-{
-	uintptr_t p = (uintptr_t)vptr;
+/* The one that was met last at a start: as a rule there is one storage. */
+static struct storage_class *_Atomic class_in_use = classes;
 
-	return p >= (uintptr_t)copies && p < (uintptr_t)&copies[COPIES_MAX];
+/* The class of a storage whose functions are ours. */
+static inline struct storage_class *class_of(const void *self)
+{
+	const void *vptr = sp_otelcpp_member(self, 0);
+	struct storage_class *c = atomic_load_explicit(&class_in_use, memory_order_relaxed);
+
+	if (atomic_load_explicit(&c->vptr, memory_order_acquire) == vptr)
+		return c;
+	c = class_with(vptr);
+	return c != NULL ? c : &classes[0];
 }
 
-static inline uint64_t token_of(const struct vtable_copy *c, const void *context)
+static inline struct sp_otelcpp *sdk_of(const struct storage_class *c)
 {
-	return sp_span_token_of(c->number, context_key(c->sdk, context));
+	return atomic_load_explicit(&c->sdk, memory_order_relaxed);
+}
+
+static inline uint64_t token_of(const struct storage_class *c, const struct sp_otelcpp *sdk,
+				const void *context)
+{
+	return sp_span_token_of(c->number, context_key(sdk, context));
 }
 
 static void raise_flag(_Atomic bool *flag)
@@ -250,22 +264,20 @@ static __attribute__((noinline)) void note_unseen(struct sp_otelcpp *sdk)
 
 __attribute__((cold)) void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why)
 {
-	unsigned used = atomic_load_explicit(&copies_used, memory_order_acquire);
-
 	raise_doubt(sdk, SP_OTELCPP_FOREIGN | SP_OTELCPP_UNSEEN);
-	for (unsigned i = 0; i < used; i++) {
-		if (copies[i].sdk == sdk)
-			atomic_store_explicit(&copies[i].token, TOKEN_FOREIGN,
+	for (unsigned i = 0; i < CLASSES_MAX; i++) {
+		if (sdk_of(&classes[i]) == sdk)
+			atomic_store_explicit(&classes[i].token, TOKEN_FOREIGN,
 					      memory_order_relaxed);
 	}
 	sp_sdk_disproved(sdk->names->sdk, why);
 }
 
-static __attribute__((noinline, cold)) void silence(struct vtable_copy *c)
+static __attribute__((noinline, cold)) void silence(struct storage_class *c)
 {
 	atomic_store_explicit(&c->silent, true, memory_order_relaxed);
 	sp_active_span_silence(c->number);
-	sp_sdk_disproved(c->sdk->names->sdk, SP_SDK_FACT_OWN_STORAGE);
+	sp_sdk_disproved(sdk_of(c)->names->sdk, SP_SDK_FACT_OWN_STORAGE);
 }
 
 /*
@@ -273,14 +285,15 @@ static __attribute__((noinline, cold)) void silence(struct vtable_copy *c)
  * a given parent, and before each scope, on this thread and outside of the storage's own functions;
  * so it does here, too. What it may start or attach by that is inside of the reentrancy guard.
  */
-static void ask(struct vtable_copy *c, void *self)
+static void ask(struct storage_class *c, void *self)
 {
 	uint8_t says[8];
 	uint64_t id;
 
-	if (!c->is_own || atomic_load_explicit(&c->silent, memory_order_relaxed) ||
+	if (!c->is_own || sp_otelcpp_flavour_of(sdk_of(c)) == NULL ||
+	    atomic_load_explicit(&c->silent, memory_order_relaxed) ||
 	    atomic_load_explicit(&c->token, memory_order_relaxed) == TOKEN_FOREIGN ||
-	    !current_span(c->sdk, self, says))
+	    !current_span(sdk_of(c), self, says))
 		return;
 	memcpy(&id, says, sizeof(id));
 	if (!sp_active_span_agrees(c->number, id))
@@ -300,32 +313,69 @@ static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *conte
 	       sp_otelcpp_member(there, other) == sp_otelcpp_member(context, other);
 }
 
+/* Words that hold a storage's address: the SDK's, and what the program keeps of it. */
+#define REFERENCES_MAX 16U
+
+/*
+ * An SDK without names has its pointer to the storage somewhere in its object. A program may keep the
+ * storage that it has made in a variable of its own there. A plain pointer is told from the SDK's smart
+ * pointer by its surroundings. Another smart pointer serves as well as the SDK's: both lead to the storage
+ * for as long as it is in use.
+ */
+static void find_storage(struct sp_otelcpp *sdk, const void *self)
+{
+	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
+	const void *const *word[REFERENCES_MAX];
+	struct sp_elf_image image;
+	unsigned n;
+
+	if (!sp_elf_image_at(sdk->span_vptr, &image))
+		return;
+	n = sp_elf_image_references(&image, self, word, REFERENCES_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		const char *pointer = (const char *)word[i] - f->pointee;
+
+		if (sp_elf_image_segment(&image, (uintptr_t)pointer, 2 * sizeof(void *)) != NULL &&
+		    sp_otelcpp_is_pointer(f, pointer)) {
+			sp_otelcpp_set_storage(sdk, pointer);
+			return;
+		}
+	}
+}
+
 /*
  * Finds where the tokens of this storage keep their context: the first token holds what has just
  * been attached. An empty context equals any zeros, so it teaches nothing. TOKEN_UNKNOWN if the
  * next one may tell.
  */
-static __attribute__((noinline, cold)) int learn(struct vtable_copy *c, void *self,
+static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *self,
 						 const void *token, const void *context)
 {
+	struct sp_otelcpp *sdk = sdk_of(c);
 	int offset = 0;
 
-	if (!sp_otelcpp_scopes_tell(c->sdk))
+	if (!sp_otelcpp_scopes_tell(sdk))
 		return TOKEN_FOREIGN;
-	if (sp_otelcpp_pointee(c->sdk, context) == NULL) {
+	if (sp_otelcpp_pointee(sdk, context) == NULL) {
 		if (atomic_fetch_add_explicit(&c->empty, 1, memory_order_relaxed) < EMPTY_MAX)
 			return TOKEN_UNKNOWN;
-		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_CONTEXT);
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_CONTEXT);
 		return TOKEN_FOREIGN;
 	}
-	if (!is_current(c->sdk, self, context)) {
-		sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_STORAGE);
+	/*
+	 * Also if the place that is known leads to another storage: the program has installed this one,
+	 * and the place may be a variable of the program's, which still has the one before.
+	 */
+	if (sdk->by_type && sp_otelcpp_storage(sdk) != self)
+		find_storage(sdk, self);
+	if (sp_otelcpp_get_storage(sdk) == NULL || !is_current(sdk, self, context)) {
+		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 		return TOKEN_FOREIGN;
 	}
-	while (!lies_at(c->sdk, (const char *)token + offset, context)) {
+	while (!lies_at(sdk, (const char *)token + offset, context)) {
 		offset += (int)sizeof(void *);
 		if (offset > (int)SP_OTELCPP_TOKEN_CONTEXT_MAX) {
-			sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_TOKEN);
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_TOKEN);
 			return TOKEN_FOREIGN;
 		}
 	}
@@ -356,47 +406,52 @@ static inline __attribute__((always_inline)) uint64_t span_in(struct sp_otelcpp 
 /*
  * result: a unique pointer to the token. noinline: as a rule, what is understood at once is all that is needed.
  */
-static __attribute__((noinline)) void attached(struct vtable_copy *c, void *self,
+static __attribute__((noinline)) void attached(struct storage_class *c, void *self,
 					       const void *result, const void *context)
 {
+	struct sp_otelcpp *sdk = sdk_of(c);
 	int token = atomic_load_explicit(&c->token, memory_order_relaxed);
 
 	if (token == TOKEN_UNKNOWN)
 		token = learn(c, self, sp_otelcpp_member(result, 0), context);
-	if (token == TOKEN_FOREIGN || !is_understood(c->sdk, context)) {
-		note_unseen(c->sdk);
+	if (token == TOKEN_FOREIGN || !is_understood(sdk, context)) {
+		note_unseen(sdk);
 		sp_active_span_forget_scopes();
 		return;
 	}
-	if (!sp_active_span_attach(token_of(c, context), span_in(c->sdk, context))) {
+	if (!sp_active_span_attach(token_of(c, sdk, context), span_in(sdk, context))) {
 		/* Of fibers that go on elsewhere the scopes pile up where they were attached. */
 		if (c->is_own)
 			silence(c);
 		else
-			sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_NESTING);
 	}
 	if (sp_thread_own == NULL)
-		note_unseen(c->sdk);
+		note_unseen(sdk);
 }
 
-/* Everything but the common case, or what may call the SDK. */
-static __attribute__((noinline)) void attached_anyhow(struct vtable_copy *c, void *self,
+/* Everything but the common case, or what may call the SDK. An instance of which no span was seen is not read. */
+static __attribute__((noinline)) void attached_anyhow(struct storage_class *c, void *self,
 						      const void *result, const void *context)
 {
-	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+	struct sp_otelcpp *sdk = sdk_of(c);
+	struct sp_reentrancy_guard g;
 
+	if (sp_otelcpp_flavour_of(sdk) == NULL)
+		return;
+	g = sp_reentrancy_guard_enter();
 	if (g.outermost && sp_lifecycle_active()) {
 		int saved = errno;
 
 		attached(c, self, result, context);
 		errno = saved;
 	} else {
-		note_unseen(c->sdk);
+		note_unseen(sdk);
 	}
 	sp_reentrancy_guard_leave(g);
 }
 
-static __attribute__((noinline)) void ask_before(struct vtable_copy *c, void *self)
+static __attribute__((noinline)) void ask_before(struct storage_class *c, void *self)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
@@ -413,13 +468,14 @@ SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_attach, attach_fn, "sp_otelcpp_attach_entry");
 
 void *sp_otelcpp_attach(void *result, void *self, const void *context)
 {
-	struct vtable_copy *c = copy_of(self);
+	struct storage_class *c = class_of(self);
+	struct sp_otelcpp *sdk = sdk_of(c);
 
 	/*
 	 * also inside of the reentrancy guard: what a wrapper attaches becomes current just the
 	 * same
 	 */
-	raise_flag(&c->sdk->attached);
+	raise_flag(&sdk->attached);
 	if (c->is_own)
 		ask_before(c, self);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
@@ -430,9 +486,9 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	if (!sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)) &&
 	    sp_lifecycle_active() && sp_thread_own != NULL && !c->is_own &&
 	    atomic_load_explicit(&c->token, memory_order_relaxed) >= 0 &&
-	    atomic_load_explicit(&c->sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN) {
-		if (!sp_active_span_attach(token_of(c, context), span_in(c->sdk, context)))
-			sp_otelcpp_scope_give_up(c->sdk, SP_SDK_FACT_NESTING);
+	    atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN) {
+		if (!sp_active_span_attach(token_of(c, sdk, context), span_in(sdk, context)))
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_NESTING);
 	} else {
 		attached_anyhow(c, self, result, context);
 	}
@@ -440,15 +496,14 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 }
 
 /* What sp_active_span_attached() got for the context of this token; 0 if it is unknown. */
-static inline uint64_t token_of_scope(const struct vtable_copy *c, const void *token)
+static inline uint64_t token_of_scope(const struct storage_class *c, const void *token)
 {
 	int offset = atomic_load_explicit(&c->token, memory_order_relaxed);
-	/* before the first useful token there were only empty contexts */
-	static const struct sp_otelcpp_object empty;
 
 	if (offset >= 0)
-		return token_of(c, (const char *)token + offset);
-	return offset == TOKEN_FOREIGN ? 0 : token_of(c, &empty);
+		return token_of(c, sdk_of(c), (const char *)token + offset);
+	/* before the first useful token there were only empty contexts */
+	return offset == TOKEN_FOREIGN ? 0 : sp_span_token_of(c->number, KEY_EMPTY);
 }
 
 /*
@@ -458,26 +513,17 @@ static inline uint64_t token_of_scope(const struct vtable_copy *c, const void *t
  */
 static bool detach(void *self, void *token)
 {
-	const struct vtable_copy *c = copy_of(self);
+	const struct storage_class *c = class_of(self);
 	uint64_t scope = token_of_scope(c, token);
-	bool detached = c->detach(self, token);
 
-	if (!detached)
+	if (!c->detach(self, token))
 		return false;
 	if (scope != 0 && sp_lifecycle_active() &&
 	    !sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)))
 		sp_active_span_detached(scope, true);
-	else
-		note_unseen(c->sdk);
+	else if (sp_otelcpp_flavour_of(sdk_of(c)) != NULL)
+		note_unseen(sdk_of(c));
 	return true;
-}
-
-/* If a class was unloaded, another one may have got its address. */
-static bool is_copy_of(const struct vtable_copy *c, const struct sp_otelcpp *sdk, const void *vptr)
-{
-	return c->original == vptr && c->sdk == sdk &&
-	       slot(vptr, SP_OTELCPP_SLOT_ATTACH) == (void *)c->attach &&
-	       slot(vptr, SP_OTELCPP_SLOT_DETACH) == (void *)c->detach;
 }
 
 /*
@@ -497,287 +543,147 @@ static bool is_of_sdk(const struct sp_otelcpp *sdk, const void *vptr)
 	       strcmp(own, name) == 0;
 }
 
-/* What refers to the instance is in vtables that are not ours, or in a copy of one. */
-static void hold(struct sp_otelcpp *sdk)
+/* The class is that instance's, which is not given to another object any more: a vtable leads to it. */
+static void hold(struct storage_class *c, struct sp_otelcpp *sdk)
 {
 	atomic_store_explicit(&sdk->held, true, memory_order_release);
+	atomic_store_explicit(&c->sdk, sdk, memory_order_relaxed);
 }
 
-/* A copy of that class's vtable, made when first needed; NULL when there are too many classes. */
-static const struct vtable_copy *copy_vtable(struct sp_otelcpp *sdk, const void *vptr)
+static bool is_hooked(const void *vptr)
 {
-	struct vtable_copy *c;
-	const size_t head = SP_OTELCPP_VTABLE_HEAD * sizeof(void *);
-	unsigned used = atomic_load_explicit(&copies_used, memory_order_relaxed);
+	return slot(vptr, SP_OTELCPP_SLOT_ATTACH) == SP_OTELCPP_ENTRY_OF(sp_otelcpp_attach);
+}
 
-	for (unsigned i = 0; i < used; i++) {
-		if (is_copy_of(&copies[i], sdk, vptr))
-			return &copies[i];
+/* Several instances may use one class: it is of the first one that has a span, and the others ask. */
+static bool is_settled(const struct storage_class *c, const void *vptr)
+{
+	return is_hooked(vptr) && sp_otelcpp_flavour_of(sdk_of(c)) != NULL;
+}
+
+/*
+ * Under the lock. A class that was unloaded may have left its address to another one, whose slots are as in
+ * the file. False if there are too many classes, if this one is not relocated yet, or if it cannot be changed.
+ */
+static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
+{
+	const void *const *slots = vptr;
+	struct storage_class *c = class_with(vptr);
+	const void *real = slots[SP_OTELCPP_SLOT_DETACH];
+
+	if (c != NULL && is_hooked(vptr)) {
+		if (!is_settled(c, vptr))
+			hold(c, sdk);
+		return true;
 	}
-	if (used == COPIES_MAX) {
-		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
-		return NULL;
-	}
-	c = &copies[used];
-	memcpy(c->word, (const char *)vptr - head, sizeof(c->word));
-	c->sdk = sdk;
-	hold(sdk);
-	atomic_store_explicit(&c->token, TOKEN_UNKNOWN, memory_order_relaxed);
-	c->original = vptr;
-	c->number = used + 1;
+	if (c == NULL)
+		c = class_with(NULL);
+	if (c == NULL || sp_elf_object_at(slots[SP_OTELCPP_SLOT_ATTACH]).size == 0)
+		return false;
+	hold(c, sdk);
+	c->number = (uint32_t)(c - classes) + 1;
 	c->is_own = !is_of_sdk(sdk, vptr);
 	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
+	atomic_store_explicit(&c->token,
+			      sp_otelcpp_scopes_tell(sdk) ? TOKEN_UNKNOWN : TOKEN_FOREIGN,
+			      memory_order_relaxed);
 	c->attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
-	c->detach = slot(vptr, SP_OTELCPP_SLOT_DETACH);
-	c->word[SP_OTELCPP_VTABLE_HEAD + SP_OTELCPP_SLOT_ATTACH] =
-		SP_OTELCPP_ENTRY_OF(sp_otelcpp_attach);
-	c->word[SP_OTELCPP_VTABLE_HEAD + SP_OTELCPP_SLOT_DETACH] = (const void *)detach;
-	/* pairs with sp_otelcpp_scope_give_up() */
-	atomic_store_explicit(&copies_used, used + 1, memory_order_release);
-	return c;
+	/* it is ours already where Attach could not be replaced after it */
+	if (real != (const void *)detach)
+		c->detach = (detach_fn *)(uintptr_t)real;
+	atomic_store_explicit(&c->vptr, vptr, memory_order_release);
+	return sp_otelcpp_vtable_replace(slots + SP_OTELCPP_SLOT_DETACH, (const void *)detach) &&
+	       sp_otelcpp_vtable_replace(slots + SP_OTELCPP_SLOT_ATTACH,
+					 SP_OTELCPP_ENTRY_OF(sp_otelcpp_attach));
+}
+
+static void hook_vtable(struct sp_otelcpp *sdk, const void *vtable)
+{
+	(void)hook_class(sdk, (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD);
 }
 
 /*
- * The context storage before it exists. opentelemetry-cpp creates it when the current context is
- * first asked for; since 1.28 a span with an explicit root does not ask. If the program then
- * attaches that span, the storage is created inside the attach, before there is an object whose
- * vptr we could replace. We would miss the process's first scope, and its span would count as one that
- * labels until its end. So until the storage exists, the vtable of its class leads Attach to us. The
- * SDK's own function is restored at the first attach, or when the storage is seen in another way.
+ * A span is recorded and there is no storage: opentelemetry-cpp creates it when the current context is
+ * first asked for, and since 1.28 a span with an explicit root does not ask. If the program then attaches
+ * that span, the storage is created inside the attach, so its class has to be hooked before there is
+ * one. Once for each instance; if it fails, nothing changes.
  */
-
-/* Words that hold a storage's address: the SDK's, and what the program keeps of it. */
-#define REFERENCES_MAX 16U
-
-/*
- * A program may keep the storage that it has made in a variable of its own. A plain pointer is told from
- * the SDK's smart pointer by its surroundings. Another smart pointer serves as well as the SDK's: both
- * lead to the storage for as long as it is in use.
- */
-static bool find_storage(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
-			 const void *self)
-{
-	const void *const *word[REFERENCES_MAX];
-	struct sp_elf_image image;
-	unsigned n;
-
-	if (!sp_elf_image_at(sdk->span_vptr, &image))
-		return false;
-	n = sp_elf_image_references(&image, self, word, REFERENCES_MAX);
-	for (unsigned i = 0; i < n; i++) {
-		const char *pointer = (const char *)word[i] - f->pointee;
-
-		if (sp_elf_image_segment(&image, (uintptr_t)pointer, 2 * sizeof(void *)) != NULL &&
-		    sp_otelcpp_is_pointer(f, pointer)) {
-			sp_otelcpp_set_storage(sdk, pointer);
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
- * The storage of the instance's contexts, self, attaches one: looks for the place where the SDK
- * keeps the pointer to it. False before the first span, when the place cannot be found yet. True at
- * once for instances of which it is known.
- */
-static bool see_storage(struct sp_otelcpp *sdk, const void *self)
-{
-	const struct sp_otelcpp_flavour *f =
-		atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
-
-	if (f == NULL) {
-		raise_flag(&sdk->attached);
-		return false;
-	}
-	/*
-	 * Also if the place that is known leads to another storage: the program has installed this one,
-	 * and the place may be a variable of the program's, which still has the one before.
-	 */
-	if (sp_otelcpp_get_storage(sdk) == NULL ||
-	    (sdk->by_type && sp_otelcpp_storage(sdk) != self)) {
-		if (!find_storage(sdk, f, self) && sp_otelcpp_get_storage(sdk) == NULL)
-			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
-	}
-	return true;
-}
-
-/*
- * Each object that includes the SDK's headers has a copy of the class; which one is used depends on
- * linking.
- */
-#define EXPECTED_MAX 16U
-
-struct expected {
-	const void *_Atomic vptr; /* NULL = free; written last */
-	struct sp_otelcpp *sdk;
-	const void *attach; /* the class's own */
-};
-
-static struct expected expected[EXPECTED_MAX];
-static struct sp_try_lock expected_busy;
-
-SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_first_attach, attach_fn, "sp_otelcpp_first_attach_entry");
-
-static const void *const *attach_slot(const void *vptr)
-{
-	return (const void *const *)vptr + SP_OTELCPP_SLOT_ATTACH;
-}
-
-static bool is_expected(const void *vptr)
-{
-	return *attach_slot(vptr) == SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach);
-}
-
-static struct expected *expected_of(const void *vptr)
-{
-	for (unsigned i = 0; i < EXPECTED_MAX; i++) {
-		/* pairs with expect() */
-		if (atomic_load_explicit(&expected[i].vptr, memory_order_acquire) == vptr)
-			return &expected[i];
-	}
-	return NULL;
-}
-
-/* An object of that class exists: restores its vtable. False if that is impossible. */
-static bool expect_done(const void *vptr)
-{
-	const struct expected *e;
-
-	if (!is_expected(vptr))
-		return true;
-	e = expected_of(vptr);
-	if (e != NULL)
-		(void)sp_otelcpp_vtable_replace(attach_slot(vptr), e->attach);
-	return !is_expected(vptr);
-}
-
-/*
- * Other threads may come in while the first one restores the vtable: each goes on with what the
- * vtable says then.
- */
-void *sp_otelcpp_first_attach(void *result, void *self, const void *context)
-{
-	const void *vptr = sp_otelcpp_member(self, 0);
-	const struct expected *e = expected_of(vptr);
-	int saved = errno;
-	const void *attach;
-
-	if (e != NULL && see_storage(e->sdk, self)) {
-		(void)expect_done(vptr);
-		sp_otelcpp_scope_watch(e->sdk);
-	}
-	errno = saved;
-	attach = *attach_slot(sp_otelcpp_member(self, 0));
-	if (attach == SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach) && e != NULL)
-		attach = e->attach;
-	SP_OTELCPP_CALL((attach_fn *)(uintptr_t)attach, result, self, context);
-	return result;
-}
-
-/* Under the lock. A class that was unloaded may have left its address to another one. */
-static bool expect(struct sp_otelcpp *sdk, const void *vptr)
-{
-	struct expected *e = expected_of(vptr);
-
-	if (is_expected(vptr))
-		return true;
-	if (e == NULL)
-		e = expected_of(NULL);
-	if (e == NULL)
-		return false;
-	e->sdk = sdk;
-	e->attach = *attach_slot(vptr);
-	atomic_store_explicit(&e->vptr, vptr, memory_order_release);
-	return sp_otelcpp_vtable_replace(attach_slot(vptr),
-					 SP_OTELCPP_ENTRY_OF(sp_otelcpp_first_attach));
-}
-
-static bool expect_vtable(struct sp_otelcpp *sdk, const void *vtable)
-{
-	return expect(sdk, (const void *const *)vtable + SP_OTELCPP_VTABLE_HEAD);
-}
-
-/* A span is recorded and there is no storage. Once for each instance; if it fails, nothing changes. */
 static void expect_storage(struct sp_otelcpp *sdk)
 {
-	void *vtable[EXPECTED_MAX];
+	void *vtable[CLASSES_MAX];
 	const void *bound;
 	unsigned n;
 
 	if (atomic_exchange_explicit(&sdk->expects, true, memory_order_relaxed) ||
-	    !sp_try_lock_once(&expected_busy))
+	    !sp_try_lock_once(&classes_busy))
 		return;
-	n = sp_elf_find_all(sdk->names->storage_class, vtable, EXPECTED_MAX);
-	for (unsigned i = 0; i < n && i < EXPECTED_MAX; i++)
-		(void)expect_vtable(sdk, vtable[i]);
+	n = sp_elf_find_all(sdk->names->storage_class, vtable, CLASSES_MAX);
+	for (unsigned i = 0; i < n && i < CLASSES_MAX; i++)
+		hook_vtable(sdk, vtable[i]);
 	/* The program's own, which precedes us in the search order, if the SDK uses that. */
 	bound = sp_relocations_reference(&sdk->object, sdk->names->storage_class);
 	if (bound != NULL)
-		(void)expect_vtable(sdk, bound);
-	hold(sdk);
-	sp_unlock(&expected_busy);
+		hook_vtable(sdk, bound);
+	sp_unlock(&classes_busy);
 }
 
 bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk)
 {
 	bool all = sdk->storage_type[0] != NULL;
 
-	if (!sp_try_lock(&expected_busy))
+	if (!sp_try_lock(&classes_busy))
 		return false;
-	hold(sdk);
 	for (unsigned i = 0; i < SP_OTELCPP_STORAGES_MAX && sdk->storage_type[i] != NULL; i++)
-		all = expect(sdk, sdk->storage_type[i]) && all;
+		all = hook_class(sdk, sdk->storage_type[i]) && all;
 	/* with a name other objects have such classes too, which are found at the first span */
 	atomic_store_explicit(&sdk->expects, all && sp_otelcpp_get_storage(sdk) == NULL,
 			      memory_order_relaxed);
-	sp_unlock(&expected_busy);
+	sp_unlock(&classes_busy);
 	return all;
 }
 
-static void watch(struct sp_otelcpp *sdk, const void *_Atomic *storage)
+/*
+ * Attach and detach come to us from now on, if they do not yet: the host may bring a storage of its own
+ * at any time. NULL if they do not.
+ */
+static struct storage_class *watch(struct sp_otelcpp *sdk, const void *storage)
 {
-	const struct vtable_copy *c;
-	const void *vptr;
+	const void *vptr = storage != NULL ? sp_otelcpp_member(storage, 0) : NULL;
+	struct storage_class *c = class_with(vptr);
+	bool hooked;
 
-	/*
-	 * Another thread is doing it, and this one may attach before it is done: the next start
-	 * tries again.
-	 */
-	if (!sp_try_lock_once(&copies_busy)) {
-		note_unseen(sdk);
-		return;
+	if (!sp_otelcpp_scopes_tell(sdk))
+		return NULL;
+	if (vptr == NULL) {
+		/* a library without any storage; otherwise it is created at its first use */
+		if (sp_otelcpp_get_storage(sdk) != NULL)
+			expect_storage(sdk);
+		else if (!atomic_load_explicit(&sdk->expects, memory_order_relaxed))
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+		return NULL;
 	}
-	vptr = atomic_load_explicit(storage, memory_order_relaxed);
-	c = is_watched(vptr) || !expect_done(vptr) ? NULL : copy_vtable(sdk, vptr);
-	/* release: a thread that sees the new vptr sees the complete copy */
-	if (c != NULL) {
-		if (!c->is_own)
-			atomic_store_explicit(&sdk->storage_vptr, &c->word[SP_OTELCPP_VTABLE_HEAD],
-					      memory_order_relaxed);
-		atomic_store_explicit(storage, &c->word[SP_OTELCPP_VTABLE_HEAD],
-				      memory_order_release);
-	} else if (!is_watched(vptr)) {
-		note_unseen(sdk);
+	if (c == NULL || !is_settled(c, vptr)) {
+		/*
+		 * Another thread is doing it, and this one may attach before it is done: the next start
+		 * tries again.
+		 */
+		if (!sp_try_lock_once(&classes_busy)) {
+			note_unseen(sdk);
+			return NULL;
+		}
+		hooked = hook_class(sdk, vptr);
+		sp_unlock(&classes_busy);
+		if (!hooked) {
+			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+			return NULL;
+		}
 	}
-	sp_unlock(&copies_busy);
-}
-
-void sp_otelcpp_scope_watch(struct sp_otelcpp *sdk)
-{
-	const void *_Atomic *storage = sp_otelcpp_storage(sdk);
-
-	if (storage != NULL) {
-		if (!is_watched(atomic_load_explicit(storage, memory_order_relaxed)))
-			watch(sdk, storage);
-		return;
-	}
-	/* a library without any storage; otherwise it is created at its first use */
-	if (sp_otelcpp_get_storage(sdk) != NULL)
-		expect_storage(sdk);
-	else if (!atomic_load_explicit(&sdk->expects, memory_order_relaxed) &&
-		 sp_otelcpp_scopes_tell(sdk))
-		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
+	c = class_with(vptr);
+	if (atomic_load_explicit(&class_in_use, memory_order_relaxed) != c)
+		atomic_store_explicit(&class_in_use, c, memory_order_relaxed);
+	if (!c->is_own && sdk_of(c) == sdk)
+		atomic_store_explicit(&sdk->storage_vptr, vptr, memory_order_relaxed);
+	return c;
 }
 
 /* What is known of the spans that are current on the calling thread. */
@@ -795,22 +701,18 @@ enum current {
 static inline enum current current_of(struct sp_otelcpp *sdk)
 {
 	void *storage = sp_otelcpp_storage(sdk);
-	struct vtable_copy *c;
+	struct storage_class *c = watch(sdk, storage);
 
-	if (storage == NULL || !is_watched(sp_otelcpp_member(storage, 0))) {
-		sp_otelcpp_scope_watch(sdk);
-		storage = sp_otelcpp_storage(sdk);
-		if (storage == NULL || !is_watched(sp_otelcpp_member(storage, 0)))
-			return CURRENT_ASKED;
-	}
-	c = copy_of(storage);
+	if (c == NULL)
+		return CURRENT_ASKED;
 	if (c->is_own)
 		ask(c, storage);
+	if (sdk_of(c) != sdk)
+		return CURRENT_ASKED;
 	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
 		return CURRENT_NONE;
-	return c->is_own || c->sdk != sdk ||
-			       (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) &
-				SP_OTELCPP_UNSEEN) != 0
+	return c->is_own || (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) &
+			     SP_OTELCPP_UNSEEN) != 0
 		       ? CURRENT_ASKED
 		       : CURRENT_SEEN;
 }

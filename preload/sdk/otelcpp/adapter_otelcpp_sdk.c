@@ -669,7 +669,6 @@ static void forget(struct sp_otelcpp *sdk)
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attached, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->doubts, 0, memory_order_relaxed);
-	atomic_store_explicit(&sdk->storage_vptr, NULL, memory_order_relaxed);
 }
 
 /* Under the lock: what had these classes before was unloaded, and its addresses are another's. */
@@ -700,6 +699,7 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 		atomic_store_explicit(&sdk->real[i], f->real[i], memory_order_relaxed);
 	/* the vtables of an object that was loaded again are as in the file */
 	atomic_store_explicit(&sdk->expects, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->storage_vptr, NULL, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attributes, SP_SPAN_ATTR_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->state, (int)f->state, memory_order_relaxed);
 	for (unsigned i = 0; i < SP_OTELCPP_TYPE_N; i++)
