@@ -326,17 +326,31 @@ Test(push, a_clock_that_was_set_makes_no_profile_too_old, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 2);
 }
 
+Test(push, what_has_become_too_old_meanwhile_does_not_wait_for_the_next_try, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(503);
+	push_put('a', 1);
+	push_put('b', 1);
+	u.post_takes_ns = 3541 * SP_NS_PER_S;
+	sp_push_run(u.push);
+
+	cr_expect_str_eq(u.sent, "a");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 2);
+	cr_expect_eq(sp_push_queued(u.push), 0);
+}
+
 Test(push, nearly_an_hour_old_is_not_too_old, .timeout = 20)
 {
 	push_start(8, 3);
 	push_status(200);
 	push_put_aged('a', 0);
 	u.now += 3539 * SP_NS_PER_S;
-	push_put_aged('b', 3540);
-	u.now += SP_NS_PER_S - 1;
+	push_put_aged('b', 3541);
+	u.now += SP_NS_PER_S;
 	sp_push_run(u.push);
-	cr_expect_str_eq(u.sent, "a");
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 1, "a second more than the limit");
+	cr_expect_str_eq(u.sent, "a", "it has just the age that may be");
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 1, "two seconds more than the limit");
 }
 
 Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
@@ -439,6 +453,23 @@ Test(push, a_flush_for_which_nobody_waits_tries_as_long_as_it_may, .timeout = 20
 	cr_expect_str_eq(core.log, "push failed, will try again: refused\n");
 }
 
+/* The place behind the last one holds what was sent before, which never had to wait. */
+Test(push, what_is_sent_is_not_looked_at_again, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(429);
+	push_status(200);
+	push_put('a', 1);
+	push_put('b', 1);
+	for (unsigned i = 0; i < 4; i++) {
+		sp_push_run(u.push);
+		u.now += 30 * SP_NS_PER_S;
+	}
+
+	cr_expect_str_eq(u.sent, "aba");
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 2);
+}
+
 Test(push, a_flush_does_not_press_a_server_that_refuses_for_now, .timeout = 20)
 {
 	push_start(8, 0);
@@ -507,4 +538,24 @@ Test(push, says_each_kind_of_trouble_once_a_minute, .timeout = 20)
 
 	cr_expect_eq(push_lines_with("push failed"), 2, "%s", core.log);
 	cr_expect(core_logged("(4 more such messages held back)"), "%s", core.log);
+}
+
+/* Each status has its minute, until there are too many: those that are left over share one. */
+Test(push, trouble_of_many_kinds_is_bounded, .timeout = 20)
+{
+	push_start(16, 0);
+	push_put('a', 1);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < (int)SP_PUSH_KINDS + 3; i++) {
+			u.answers = u.posts = 0;
+			push_status(500 + i);
+			u.now = 5000 * SP_NS_PER_S + (uint64_t)(round * 40 + i) * SP_NS_PER_S;
+			sp_push_run(u.push);
+		}
+	}
+
+	cr_expect_eq(push_lines_with("push failed"), SP_PUSH_KINDS, "%s", core.log);
+	cr_expect(core_logged("status 500: "));
+	cr_expect(core_logged("status 507: "));
+	cr_expect_not(core_logged("status 508: "));
 }

@@ -73,6 +73,29 @@ Test(push_family, side_by_side_where_it_falls_behind, .timeout = 20)
 	cr_expect_eq(u.under_way, 1, "it has caught up");
 }
 
+/* It has taken one a moment ago, but what waits meanwhile waits because of it. */
+Test(push_family, a_server_that_fails_gets_one, .timeout = 20)
+{
+	start();
+	u.answers = u.posts = 0;
+	push_unreachable();
+	put_all();
+	sp_push_run(u.push);
+	u.now += u.interval_ms * SP_NS_PER_MS;
+	put_all();
+	u.answers = 0;
+	push_status(200);
+	u.hangs = true;
+	sp_push_run(u.push);
+	u.hangs = false;
+	u.answer_ns = SP_NS_PER_MS;
+	sp_push_run(u.push);
+	u.now += 2 * SP_NS_PER_MS;
+	sp_push_run(u.push);
+
+	cr_expect_eq(u.most_under_way, 1, "%u", u.most_under_way);
+}
+
 /* It would cost all that is sent to it. */
 Test(push_family, a_server_that_hangs_gets_one, .timeout = 20)
 {

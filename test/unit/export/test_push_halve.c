@@ -2,6 +2,7 @@
 /* What is too large is sent in parts, what there is no room for waits behind the others. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "push_unit.h"
@@ -199,6 +200,59 @@ Test(push_halve, what_is_left_is_lost_once_when_it_cannot_be_encoded, .timeout =
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 4);
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
 	cr_expect_eq(sp_push_queued(u.push), 0);
+	push_tell();
+	cr_expect(core_logged("1 profile lost: the server refused it (413), 4 samples\n"), "%s",
+		  core.log);
+}
+
+/* Its parts need not have all samples of a whole: what none of them has is counted with the last. */
+Test(push_halve, no_sample_is_left_between_the_parts, .timeout = 20)
+{
+	struct sp_message whole = {.end = 8, .samples = 10};
+
+	start(4, 413, "");
+	whole.body = (struct sp_bytes){calloc(9, 1), 9};
+	sp_push_put(u.push, &u.origin, &whole, u.now);
+	run_dry();
+
+	cr_expect_eq(requests, 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 10);
+}
+
+/* What cannot be encoded any more is told with the answer for which it is sent in parts. */
+Test(push_halve, the_rest_of_what_there_was_no_room_for_is_lost_with_that_answer, .timeout = 20)
+{
+	start(4, 429, "");
+	push_put_records('a', 8);
+	for (unsigned i = 0; i < 2; i++) {
+		sp_push_run(u.push);
+		u.now += 30 * SP_NS_PER_S;
+	}
+	u.is_gone = true;
+	run_dry();
+
+	cr_expect_eq(taken, 4);
+	push_tell();
+	cr_expect(core_logged("1 profile lost: the server refused it (429), 4 samples\n"), "%s",
+		  core.log);
+}
+
+static void gone_after_it(const struct sp_message *message, struct sp_reply *reply)
+{
+	server(message, reply);
+	u.is_gone = true;
+}
+
+Test(push_halve, nor_what_is_sent_in_parts_because_others_were_too_large, .timeout = 20)
+{
+	start(4, 413, "");
+	push_put_records('a', 8);
+	run_dry();
+	u.server = gone_after_it;
+	push_put_records('b', 8);
+	run_dry();
+
+	cr_expect_eq(taken, 12);
 	push_tell();
 	cr_expect(core_logged("1 profile lost: the server refused it (413), 4 samples\n"), "%s",
 		  core.log);
