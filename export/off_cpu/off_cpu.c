@@ -19,7 +19,9 @@
  * when it could run.
  *
  * Looking takes a bounded part of a processor. If that does not suffice, each thread is looked at with a chance, the
- * same for all. It changes slowly, so that it does not depend on what threads do.
+ * same for all: so large that the round takes its part of the time since the round before it. The time of one look is
+ * then what has really passed, divided by the chance that there really was: nothing in it is learnt, and so nothing is
+ * wrong with it while the exporter does not know yet what looks cost, or how late a busy machine lets it come.
  *
  * Who waits for a lock waits for a thread: the one that holds it at the time of the look (lock_owner.h). The span
  * of that thread is read between two readings of the lock that find the same owner, and after them the first thread
@@ -47,9 +49,14 @@
 
 #define THREADS_MAX 65536U
 /* Looking may take so much of a processor: 1.5 %. */
-#define BUDGET_NS (SP_OFF_CPU_PERIOD_NS * 15 / 1000)
+#define BUDGET 0.015
+/* And no more of one round than of so much time. */
+#define LATE_NS (3.0 * SP_OFF_CPU_PERIOD_NS)
+/* What a look costs, as if so many had been made. */
+#define LOOK_NS 20000.0
+#define LOOKS 50
 /* The first stacks take milliseconds, as the host's objects are read; that says nothing of what follows. */
-#define LOOK_MOST_NS (100 * UINT64_C(1000))
+#define LOOK_MOST_NS 100000.0
 /* So many rounds are averaged over. */
 #define ROUNDS 64
 /* So many looks in a row make a deadlock. */
@@ -104,16 +111,19 @@ struct sp_off_cpu {
 	size_t cap;
 	uint32_t last_owner; /* its place in the array; many threads may wait for one */
 	uint32_t threads;    /* in the array */
-	uint32_t with_span;
 	uint64_t begun_ns;
 	uint64_t due_ns;
 	uint64_t at_ns; /* the last round */
-	uint64_t
-		period_ns; /* between two rounds, on the average; on a busy machine they come late */
 	uint64_t random;
-	uint64_t chance;  /* of a thread to be looked at in a round, of ALWAYS */
-	uint64_t cost_ns; /* of looking at all threads, about */
-	uint32_t rounds;  /* that it is the average of */
+	uint64_t chance;     /* of a thread to be looked at in this round, of ALWAYS */
+	uint64_t advance_ns; /* what a look in this round gives a thread in advance */
+	/* Averages of rounds. */
+	struct {
+		double period_ns; /* on a busy machine they come late */
+		double took_ns, looks, with_span, chance;
+	} mean;
+	uint32_t rounds;    /* that these are of */
+	uint32_t with_span; /* threads that this round has found in spans */
 	uint64_t put_ns;
 };
 
@@ -165,6 +175,19 @@ static bool read_memory(void *arg, uint32_t tid, uint64_t at, void *out, size_t 
 	return sp_wait_stacks_read(tid, at, out, bytes);
 }
 
+/*
+ * Until the next round: a number that forgets, as each millisecond may be the last one with the same chance. Its mean
+ * is the period.
+ */
+static uint64_t wait_ns(struct sp_off_cpu *o)
+{
+	uint64_t ns = sp_clock_random(&o->random) % (2 * SP_NS_PER_MS);
+
+	while (sp_clock_random(&o->random) % (SP_OFF_CPU_PERIOD_NS / SP_NS_PER_MS) != 0)
+		ns += SP_NS_PER_MS;
+	return ns;
+}
+
 struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwinder *unwinder,
 				  const struct sp_off_cpu_hooks *hooks)
 {
@@ -180,9 +203,11 @@ struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwin
 		o->kernel = *hooks->kernel;
 	o->sockets.ops = ops;
 	o->random = sp_clock_seed(ops->pid);
-	o->chance = ALWAYS;
+	o->mean.period_ns = SP_OFF_CPU_PERIOD_NS;
+	o->mean.took_ns = LOOK_NS * LOOKS;
+	o->mean.looks = LOOKS;
 	o->begun_ns = o->at_ns = o->kernel.now_ns(o->kernel.arg);
-	o->period_ns = SP_OFF_CPU_PERIOD_NS;
+	o->due_ns = o->begun_ns + wait_ns(o);
 	o->stacks = sp_wait_stacks_new(ops, unwinder);
 	if (o->stacks != NULL)
 		return o;
@@ -464,8 +489,6 @@ static uint64_t since(uint64_t now, uint64_t then)
 static void spend(const struct sp_off_cpu *o, struct thread *t, uint64_t off_ns, uint64_t now,
 		  const struct sp_task_times *times)
 {
-	uint64_t advance = o->period_ns * ALWAYS / o->chance;
-
 	if (t->has_clocks) {
 		uint64_t delay = since(times->delay_ns, t->times.delay_ns);
 
@@ -480,8 +503,8 @@ static void spend(const struct sp_off_cpu *o, struct thread *t, uint64_t off_ns,
 		t->delay_ns = times->delay_ns <= off ? (int64_t)times->delay_ns : 0;
 		t->blocked_ns = (int64_t)off - t->delay_ns;
 	}
-	t->blocked_ns += (int64_t)(advance - t->advance_ns);
-	t->advance_ns = advance;
+	t->blocked_ns += (int64_t)(o->advance_ns - t->advance_ns);
+	t->advance_ns = o->advance_ns;
 	t->has_clocks = true;
 	t->at_ns = now;
 	t->times = *times;
@@ -593,23 +616,37 @@ static bool make_room(struct sp_off_cpu *o, uint32_t used)
 	return true;
 }
 
-static uint64_t average(uint64_t so_far, uint64_t next, uint32_t rounds)
+/*
+ * The chance of each thread for the time since the last round. One that comes very late takes no more for it: where
+ * processors are that full, it would not be over before the next one is due, or the host has ended.
+ */
+static void spread(struct sp_off_cpu *o, double since_ns)
 {
-	return (uint64_t)((int64_t)so_far + ((int64_t)next - (int64_t)so_far) / (int64_t)rounds);
+	double all_ns = o->mean.took_ns / o->mean.looks * o->threads;
+	double budget_ns = (since_ns < LATE_NS ? since_ns : LATE_NS) * BUDGET;
+
+	o->chance = budget_ns < all_ns ? (uint64_t)((double)ALWAYS * budget_ns / all_ns) : ALWAYS;
+	o->chance += o->chance == 0;
+	o->advance_ns = (uint64_t)(since_ns * (double)ALWAYS / (double)o->chance - since_ns +
+				   o->mean.period_ns);
 }
 
-static void spread(struct sp_off_cpu *o, uint64_t took_ns, uint32_t looks)
+static void average(const struct sp_off_cpu *o, double *mean, double next)
 {
-	uint64_t most = looks * LOOK_MOST_NS;
-	uint64_t all = (took_ns < most ? took_ns : most) * ALWAYS / o->chance;
-
-	/* The first rounds are dear, as they read what later ones know, and shall not weigh for long. */
-	o->rounds += o->rounds < ROUNDS;
-	o->cost_ns = average(o->cost_ns, all, o->rounds);
-	o->chance = o->cost_ns > BUDGET_NS ? ALWAYS * BUDGET_NS / o->cost_ns + 1 : ALWAYS;
+	*mean += (next - *mean) / (o->rounds + 1);
 }
 
-static void look_around(struct sp_off_cpu *o)
+static void learn(struct sp_off_cpu *o, double took_ns, uint32_t looks)
+{
+	double most = (looks + 1) * LOOK_MOST_NS;
+
+	average(o, &o->mean.took_ns, took_ns < most ? took_ns : most);
+	average(o, &o->mean.looks, looks);
+	average(o, &o->mean.with_span, o->with_span);
+	average(o, &o->mean.chance, (double)o->chance);
+}
+
+static void look_around(struct sp_off_cpu *o, double since_ns)
 {
 	uint64_t begun = o->kernel.cpu_ns(o->kernel.arg);
 	uint32_t room = 0;
@@ -627,39 +664,29 @@ static void look_around(struct sp_off_cpu *o)
 		return;
 	}
 	o->with_span = 0;
+	spread(o, since_ns);
 	for (uint32_t i = 0; i < o->threads; i++) {
 		if (sp_clock_random(&o->random) % ALWAYS >= o->chance)
 			continue;
 		look(o, &o->thread[i], &part->thread[i]);
 		looks++;
 	}
-	o->with_span = (uint32_t)((uint64_t)o->with_span * ALWAYS / o->chance);
-	spread(o, o->kernel.cpu_ns(o->kernel.arg) - begun, looks);
-}
-
-/*
- * Until the next round: a number that forgets, as each millisecond may be the last one with the same chance. Its mean
- * is the period.
- */
-static uint64_t wait_ns(struct sp_off_cpu *o)
-{
-	uint64_t ns = sp_clock_random(&o->random) % (2 * SP_NS_PER_MS);
-
-	while (sp_clock_random(&o->random) % (SP_OFF_CPU_PERIOD_NS / SP_NS_PER_MS) != 0)
-		ns += SP_NS_PER_MS;
-	return ns;
+	if (o->threads != 0)
+		learn(o, (double)(o->kernel.cpu_ns(o->kernel.arg) - begun), looks);
 }
 
 void sp_off_cpu_run(struct sp_off_cpu *o)
 {
 	uint64_t now = o->kernel.now_ns(o->kernel.arg);
+	double since_ns;
 
 	if (now < o->due_ns)
 		return;
-	if (o->rounds != 0)
-		o->period_ns = average(o->period_ns, since(now, o->at_ns), o->rounds + 1);
+	since_ns = (double)since(now, o->at_ns);
 	o->at_ns = now;
-	look_around(o);
+	o->rounds += o->rounds < ROUNDS;
+	average(o, &o->mean.period_ns, since_ns);
+	look_around(o, since_ns);
 	o->due_ns = now + wait_ns(o);
 }
 
@@ -671,7 +698,9 @@ uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o)
 void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out)
 {
 	*out = (struct sp_off_cpu_news){
-		.threads = o->with_span,
+		.threads = o->mean.chance > 0
+				   ? (uint32_t)(o->mean.with_span * ALWAYS / o->mean.chance + 0.5)
+				   : 0,
 		.ns = o->put_ns,
 		.refusal = sp_wait_stacks_refusal(o->stacks),
 	};

@@ -63,6 +63,7 @@ static struct model {
 	struct sp_task_times times;
 	uint64_t phase_ns; /* until when it repeats the step */
 	uint32_t changes;
+	bool is_walked;
 } model[THREADS];
 
 static uint64_t now_ns;
@@ -84,7 +85,10 @@ static bool runs_at
 static bool other_runs_at[8];
 static uint32_t circle; /* so many threads wait for each other's locks; 0 = none does */
 static bool runs_for_ever;
-static bool moves; /* the first thread waits elsewhere once the lock was read */
+static uint64_t late_ns;       /* a round comes so much too late, on the average */
+static unsigned starved;       /* the exporter gets one of so many units of time; 0 = all of it */
+static uint64_t first_walk_ns; /* what the first stack of each thread costs */
+static bool moves;             /* the first thread waits elsewhere once the lock was read */
 static char last_leaf[256];
 static uint16_t depth;
 static struct {
@@ -167,7 +171,7 @@ static void show(unsigned i)
 		sp_thread_labels_put(&who, &label);
 	}
 	m->changes = 0;
-	part->thread[i].off_ns = 0;
+	part->thread[i].off_ns = SP_NS_PER_S;
 }
 
 static struct sp_thread_labels_part *labels(void *self, uint32_t *places)
@@ -199,6 +203,13 @@ static uint64_t read_cpu(void *arg)
 	return cpu_ns;
 }
 
+/* The exporter's time on a processor, and what passes meanwhile. */
+static void spend_ns(uint64_t ns)
+{
+	cpu_ns += ns;
+	now_ns += starved != 0 ? ns * starved : ns;
+}
+
 static bool read_times(void *arg, struct sp_task_file *file, uint32_t tid,
 		       struct sp_task_times *out)
 {
@@ -207,8 +218,7 @@ static bool read_times(void *arg, struct sp_task_file *file, uint32_t tid,
 	if (is_gone)
 		return false;
 	reads++;
-	now_ns += LOOK_NS;
-	cpu_ns += LOOK_NS;
+	spend_ns(LOOK_NS);
 	if (core.ops.thread_labels == labels)
 		show(tid - 1);
 	*out = model[tid - 1].times;
@@ -262,9 +272,11 @@ static bool may_be_lock(void *arg, uint64_t pc)
 static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, struct sp_sample *s)
 {
 	(void)arg;
-	(void)tid;
 	(void)place;
 	walks++;
+	if (!model[tid - 1].is_walked)
+		spend_ns(first_walk_ns);
+	model[tid - 1].is_walked = true;
 	s->depth = walked;
 	s->pc[0] = tid;
 	s->flags = SP_SAMPLE_ROOTED;
@@ -333,12 +345,13 @@ static void go_to(uint64_t end)
 		sp_off_cpu_run(off_cpu);
 		if (sp_off_cpu_due_ns(off_cpu) > now_ns)
 			now_ns = sp_off_cpu_due_ns(off_cpu);
+		now_ns += about(late_ns);
 	}
 	now_ns = end;
 }
 
 /* So many threads do these steps, each for the length of a phase before the next one is drawn. */
-static void run(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t looks)
+static void run_for(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t ns)
 {
 	const struct sp_off_cpu_hooks hooks = {.put = keep,
 					       .prepare = prepare,
@@ -367,10 +380,15 @@ static void run(unsigned n, unsigned first, unsigned last, uint64_t phase, uint6
 	sp_off_cpu_free(off_cpu);
 	off_cpu = sp_off_cpu_new(&core.ops, NULL, &hooks);
 	cr_assert_not_null(off_cpu);
-	/* 50 looks a second at each thread, or about 1,000 in all. */
-	go_to(now_ns + looks * SP_NS_PER_S / (n < 20 ? n * 50 : 1000));
+	go_to(now_ns + ns);
 	for (unsigned i = 0; i < n; i++)
 		go_on(&model[i]);
+}
+
+/* For so many looks: 50 a second at each thread, or about 1,000 in all. */
+static void run(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t looks)
+{
+	run_for(n, first, last, phase, looks * SP_NS_PER_S / (n < 20 ? n * 50 : 1000));
 }
 
 /*
@@ -443,6 +461,18 @@ Test(off_cpu, of_names_beside_time_outside_of_spans_is_what_the_threads_waited)
 	}
 }
 
+/* On a machine whose processors are full, where rounds come late and take long, the first ones above all. */
+Test(off_cpu, of_a_starved_exporter_is_what_the_threads_waited)
+{
+	late_ns = 50 * MS;
+	starved = 10;
+	first_walk_ns = MS;
+	for (unsigned c = 0; c < CROWDS; c++) {
+		run_for(crowds[c].threads, 1, LENGTHS, 100 * MS, 20 * SP_NS_PER_S);
+		expect_right("starved");
+	}
+}
+
 /* Also one that waits for nothing is in a span. */
 Test(off_cpu, counts_threads_in_spans)
 {
@@ -490,6 +520,18 @@ Test(off_cpu, takes_two_percent_of_a_processor)
 		cr_expect_eq(news.ns, sum[5].got_ns);
 		cr_expect(threads > 24 || news.threads >= threads / 2);
 	}
+}
+
+/* Where processors are full it would not be over before the next one is due, or the threads end. */
+Test(off_cpu, takes_no_more_for_a_round_that_comes_very_late)
+{
+	uint64_t then;
+
+	run(THREADS, 5, 5, 1, 3000);
+	then = cpu_ns;
+	now_ns += 10 * SP_NS_PER_S;
+	sp_off_cpu_run(off_cpu);
+	cr_expect_leq(cpu_ns - then, 2 * MS, "%llu us", (unsigned long long)((cpu_ns - then) / US));
 }
 
 /* Threads that are blocked outside of spans, once with a label and then never again, are left alone. */
