@@ -10,6 +10,7 @@
  *	outside fork_handler N    N forks while a handler allocates every 200 us; prints the most threads seen
  *	outside clone_exit N      N children of a raw clone that end by exit(7)
  *	outside clone_threads     a child of a raw clone has a thread with a span
+ *	outside notified N        the C library starts N threads for a timer (SIGEV_THREAD), of 30 ms each
  *	outside small_default N   N threads of 128 KiB, given by pthread_setattr_default_np
  *	outside threads N         N threads of the default size, as "ulimit -s" says
  *	outside space             prints by how many KiB the span made the address space grow
@@ -332,17 +333,48 @@ static int replaced_stderr(char **argv)
 	return 6;
 }
 
+static _Atomic int notifications;
+
+static void notified_of(union sigval value)
+{
+	(void)value;
+	host_burn_ms(30);
+	notifications++;
+}
+
+static int notified(char **argv)
+{
+	struct itimerspec often = {{0, 40000000}, {0, 40000000}};
+	struct timespec moment = {0, 10000000};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD};
+	timer_t timer;
+
+	event.sigev_notify_function = notified_of;
+	HOST_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+	HOST_CHECK(timer_settime(timer, 0, &often, NULL) == 0);
+	while (notifications < atoi(argv[2]))
+		(void)nanosleep(&moment, NULL);
+	return 6;
+}
+
 static const struct {
 	const char *word;
 	int arguments;
 	int (*run)(char **argv);
 } cases[] = {
-	{"clone_exit", 1, clone_exit},       {"clone_threads", 0, clone_threads},
-	{"fork_handler", 1, fork_handler},   {"identity", 1, identity},
-	{"inventory", 0, inventory},         {"kill_thread", 0, kill_thread},
-	{"last_exit", 0, last_exit},         {"limited", 0, limited},
-	{"small_default", 1, small_default}, {"space", 0, space},
-	{"stderr", 2, replaced_stderr},      {"threads", 1, threads},
+	{"clone_exit", 1, clone_exit},
+	{"clone_threads", 0, clone_threads},
+	{"fork_handler", 1, fork_handler},
+	{"identity", 1, identity},
+	{"inventory", 0, inventory},
+	{"kill_thread", 0, kill_thread},
+	{"last_exit", 0, last_exit},
+	{"limited", 0, limited},
+	{"notified", 1, notified},
+	{"small_default", 1, small_default},
+	{"space", 0, space},
+	{"stderr", 2, replaced_stderr},
+	{"threads", 1, threads},
 };
 
 int main(int argc, char **argv)
