@@ -302,6 +302,16 @@ static void news_warn(struct sp_push_news *n, const struct sp_core_ops *ops,
 			      again ? ", will try again" : "", n->last_error);
 }
 
+/* In OTLP a server may have a remark on what it takes. */
+static void news_warn_of_success(struct sp_push_news *n, const struct sp_core_ops *ops,
+				 const struct sp_reply *r, uint64_t now_ns)
+{
+	char words[200];
+
+	sp_reply_words(r, words, sizeof(words));
+	sp_export_log_limited(ops, site_of(n, r), now_ns, "the server says: %s", words);
+}
+
 /* One line at level debug for each try. */
 static void news_tell(const struct sp_core_ops *ops, const struct sp_reply *r,
 		      const struct queued *b, uint64_t samples, uint64_t ns)
@@ -680,8 +690,7 @@ static bool ended(struct sp_push *p, unsigned slot)
 		return goes_on;
 	}
 	if (p->reply.is_otlp && p->reply.text_len != 0)
-		sp_export_log_limited(p->ops, site_of(&p->news, &p->reply), now(p),
-				      "the server says: %.200s", p->reply.text);
+		news_warn_of_success(&p->news, p->ops, &p->reply, now(p));
 	p->taken_ns = now(p);
 	ops->counter_add(ops->arg, SP_COUNT_UPLOADS, 1);
 	ops->counter_add(ops->arg, is_of_waits(b) ? SP_COUNT_WAITS_SENT : SP_COUNT_SAMPLES_SENT,

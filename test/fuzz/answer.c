@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fuzzes what a server answers, from the socket to the log: libcurl, the reply, the queue's decision
- * and the message about it. The first byte says how many profiles are queued.
+ * and the message about it. The first byte says how many profiles are queued, and by which protocol.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -129,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fuzz.http == NULL)
 		begin();
 	env.transport_arg = fuzz.http;
+	core.config.protocol = size != 0 && data[0] >= 128 ? SP_PROTOCOL_OTLP : SP_PROTOCOL_PUSH;
 	/* The server may still be busy with an answer that nobody wants any more. */
 	pthread_mutex_lock(&fuzz.lock);
 	fuzz.size = size > sizeof(fuzz.answer) ? sizeof(fuzz.answer) : size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes SPANPROF_HTTP_HEADERS: each header that comes out is one line with a name. */
+/* Fuzzes SPANPROF_HTTP_HEADERS, and OpenTelemetry's list of them: each header that comes out is one line with a name. */
 #include <stdint.h>
 
 #include "export/push/credentials.h"
@@ -19,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned refused = 0;
 
 	(void)sp_headers_parse(json, check, NULL, &refused);
+	(void)sp_headers_parse_list(json, check, NULL, &refused);
 	free(json);
 	return 0;
 }

@@ -271,6 +271,60 @@ Test(push, treats_every_status_as_it_should_be, .timeout = 20)
 	}
 }
 
+/* OTLP/HTTP says which may be repeated; what is rejected of a request that was taken is lost, and may not be. */
+Test(push, obeys_the_rules_of_otlp, .timeout = 20)
+{
+	static const int never[] = {301, 400, 401, 403, 404, 408, 413, 500, 501, 505};
+	static const int again[] = {429, 502, 503, 504};
+
+	push_start(8, 0);
+	for (size_t i = 0; i < SP_ARRAY_LEN(never) + SP_ARRAY_LEN(again); i++) {
+		bool is_again = i >= SP_ARRAY_LEN(never);
+
+		u.answers = 0;
+		u.posts = 0;
+		push_status(is_again ? again[i - SP_ARRAY_LEN(never)] : never[i]);
+		u.answer[0].is_otlp = true;
+		push_put('a', 1);
+		u.now += 100 * SP_NS_PER_S;
+		sp_push_run(u.push);
+		cr_expect_eq(sp_push_queued(u.push), is_again, "%d", u.answer[0].status);
+		push_status(200);
+		u.posts = 1;
+		u.now += 400 * SP_NS_PER_S;
+		sp_push_run(u.push);
+		cr_assert_eq(sp_push_queued(u.push), 0);
+	}
+	push_tell();
+	core.log[0] = '\0';
+	u.answers = u.posts = 0;
+	push_status(200);
+	u.answer[0].is_otlp = true;
+	u.answer[0].rejected = 1;
+	push_put('a', 3);
+	sp_push_run(u.push);
+	push_tell();
+	cr_expect_eq(sp_push_queued(u.push), 0);
+	cr_expect(core_logged("the server refused it (200), 3 samples"), "%s", core.log);
+}
+
+/* What a server says of a profile that it takes is shown in one line, as is all that it says. */
+Test(push, a_warning_of_otlp_is_one_clean_line, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(200);
+	u.answer[0].is_otlp = true;
+	u.answer[0].text_len = (size_t)snprintf(u.answer[0].text, sizeof(u.answer[0].text),
+						"a\nspanprof[1]: fake\x1b[31m");
+	push_put('a', 1);
+	sp_push_run(u.push);
+
+	cr_expect_eq(sp_push_queued(u.push), 0);
+	cr_expect_not_null(strstr(core.log, "the server says: a"), "%s", core.log);
+	cr_expect_null(strstr(core.log, "a\n"), "%s", core.log);
+	cr_expect_null(strchr(core.log, '\x1b'));
+}
+
 Test(push, gives_up_after_max_tries, .timeout = 20)
 {
 	push_start(8, 3);
