@@ -40,8 +40,11 @@ settings()
 more_settings()
 {
 	echo "without us|OTELC_PROCESSOR=drop"
-	echo "without us, attribute|OTELC_PROCESSOR=drop BENCH_ATTRIBUTE=1"
+	echo "without us, attribute|OTELC_PROCESSOR=drop BENCH_ATTRIBUTE=http.route"
 	profiled "root, never" SPANPROF_ATTRIBUTES=never
+	profiled "default" SPANPROF_ATTRIBUTES=with-samples
+	profiled "attribute" BENCH_ATTRIBUTE=http.route
+	profiled "label" SPANPROF_SPAN_LABELS=http.route BENCH_ATTRIBUTE=http.route
 	profiled "published" SPANPROF_ATTRIBUTES=never SPANPROF_THREAD_CONTEXT=true
 	profiled "with waits" SPANPROF_ATTRIBUTES=never SPANPROF_OFF_CPU=true
 	profiled "CPU time of roots" SPANPROF_SPAN_CPU_TIME=true SPANPROF_ATTRIBUTES=always
@@ -108,10 +111,14 @@ done
 echo "opentelemetry-cpp, what an attribute of its own costs, and what options cost a span (with the"
 echo 'attributes that carry the times of roots), 1 thread:'
 more_settings | rounds_of direct 1 0
-printf '  one SetAttribute %+d ns\n' "$(more_than 'without us, attribute' 'without us')"
+plain=$(more_than 'without us, attribute' 'without us')
+printf '  one SetAttribute %+d ns\n' "$plain"
+echo "  no label: $(answer "an attribute of a span while SPANPROF_SPAN_LABELS is not set, of the SDK's own" \
+	"$(($(more_than attribute default) - plain))" ns 5)"
 while IFS='|' read -r label base question target; do
 	echo "  $label: $(answer "$question" "$(more_than "$label" "$base")" ns "$target")"
 done <<'END'
+label|attribute|a local root with one attribute in SPANPROF_SPAN_LABELS, more than one without|100
 published|root, never|a span whose thread context is published, more than one without|20
 with waits|root, never|a span with SPANPROF_OFF_CPU, more than one without|150
 CPU time of roots|root, always|a local root with SPANPROF_SPAN_CPU_TIME, more than one without|1500
