@@ -31,6 +31,13 @@ for variable in $(compgen -e); do
 	esac
 done
 unset variable
+# With TEST_ALLOC=1 hosts have the second object as well, and their allocations are sampled.
+PRELOAD=$SO
+if [[ ${TEST_ALLOC:-} == 1 ]]; then
+	PRELOAD+=:${SO%/*}/libspanprof-alloc.so
+	export SPANPROF_ALLOC=true SPANPROF_ALLOC_INTERVAL=16384
+fi
+readonly PRELOAD
 export LC_ALL=C TZ=UTC
 # Stories tell by its attributes which spans a program had, also of spans that are too short for a sample.
 export SPANPROF_ATTRIBUTES=always
@@ -124,7 +131,7 @@ run_under()
 	local name=$1
 
 	shift
-	run "$name" LD_PRELOAD="$SO" "$@"
+	run "$name" LD_PRELOAD="$PRELOAD" "$@"
 }
 
 result()
