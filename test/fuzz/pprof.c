@@ -34,7 +34,8 @@ static void add(void *arg, const struct sp_report_sample *s)
 
 static void print(struct report *r)
 {
-	static const struct sp_flame_head head = {"t", "s", "h", "CPU", "http.route", false, true, true};
+	static const struct sp_flame_head head = {"t",          "s",   "h",  "CPU",
+						  "http.route", false, true, true};
 	const struct sp_print p = {.files = 1,
 				   .top = 20,
 				   .coloured = true,
