@@ -578,7 +578,7 @@ Test(off_cpu, walks_a_stack_once_for_a_wait)
 	block_for_good();
 	/* A walk may have found nothing. */
 	while (walks == 0 || sum[6].looks < walks + 3)
-		go_to(now_ns + 1);
+		go_to(now_ns + MS);
 	then = walks;
 	go_to(now_ns + SP_NS_PER_S);
 	cr_expect_eq(walks, then);
@@ -586,7 +586,7 @@ Test(off_cpu, walks_a_stack_once_for_a_wait)
 	/* It has run meanwhile, and is blocked at the same place. */
 	model[0].times.slices++;
 	while (walks == then)
-		go_to(now_ns + 1);
+		go_to(now_ns + MS);
 }
 
 /* Two threads in spans; the first waits for a lock that the second one holds, which is blocked itself. */
