@@ -98,6 +98,26 @@ static void renamed(void)
 	tell_end(a);
 }
 
+/* Attributes whose values become labels (SPANPROF_SPAN_LABELS=test.value). */
+static void labels(void)
+{
+	static char key[] = "test.value";
+	const struct otelc_kv pair[] = {
+		{.key = key, .value = {OTELC_VALUE_STRING, {.value_string = "a text"}}},
+		{.key = key, .value = {OTELC_VALUE_INT64, {.value_int64 = 42}}},
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct otelc_span *a = tell_start("a", "a");
+
+		tell_burn("a", "a");
+		/* test/e2e/span_labels.sh knows what follows */
+		printf("value 0 %s\n", i == 0 ? "a text" : "42");
+		HOST_CHECK(a->ops->set_attribute_kv_n(a, &pair[i], 1) == 1);
+		tell_end(a);
+	}
+}
+
 static void refused(void)
 {
 	struct otelc_span_context *far = tell_extract(&(struct otelc_carrier){{1}, {1}});
@@ -229,9 +249,9 @@ static const struct story {
 	const char *name;
 	void (*tell)(void);
 } stories[] = {
-	{"nested", nested}, {"unrelated", unrelated}, {"remote", remote},
-	{"ends", ends},     {"renamed", renamed},     {"refused", refused},
-	{"silent", silent}, {"tracers", tracers},     {"forked", forked},
+	{"nested", nested},   {"unrelated", unrelated}, {"remote", remote},   {"ends", ends},
+	{"labels", labels},   {"renamed", renamed},     {"refused", refused}, {"silent", silent},
+	{"tracers", tracers}, {"forked", forked},
 };
 
 int main(int argc, char **argv)

@@ -109,6 +109,10 @@ otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view
 					     otel_string_view_t value);
 otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_view_t key,
 					    int64_t value);
+otel_status_t otel_span_set_bool_attribute(otel_span_t *span, otel_string_view_t key,
+					   uint32_t value);
+otel_status_t otel_span_set_double_attribute(otel_span_t *span, otel_string_view_t key,
+					     double value);
 otel_status_t otel_span_set_attribute(otel_span_t *span, otel_key_value_t attribute);
 otel_status_t otel_span_update_name(otel_span_t *span, otel_string_view_t name);
 otel_status_t otel_span_end(otel_span_t *span);

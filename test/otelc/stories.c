@@ -287,6 +287,81 @@ static void own_attribute(void)
 	tell_destroy(b);
 }
 
+/* Of a root that works and then has that attribute, by whichever function. */
+static void with_value(const char *value, void (*set)(otel_span_t *span, otel_string_view_t key))
+{
+	otel_span_t *a = tell_start("a", "a", NULL);
+	otel_span_t *b;
+
+	tell_burn("a", "a");
+	b = tell_start("b", "a", a);
+	HOST_CHECK(otel_span_set_string_attribute(b, tell_view("test.value"),
+						  tell_view("of the child")) == 0);
+	tell_burn("b", "a");
+	tell_finish(b);
+	/* test/e2e/span_labels.sh knows what follows */
+	printf("value 0 %s\n", value);
+	set(a, tell_view("test.value"));
+	tell_end(a);
+	HOST_CHECK(otel_span_set_int64_attribute(a, tell_view("test.value"), 1) == 0);
+	tell_destroy(a);
+}
+
+static void set_text(otel_span_t *span, otel_string_view_t key)
+{
+	HOST_CHECK(otel_span_set_string_attribute(span, key, tell_view("a text")) == 0);
+}
+
+static void set_number(otel_span_t *span, otel_string_view_t key)
+{
+	HOST_CHECK(otel_span_set_int64_attribute(span, key, INT64_MIN) == 0);
+}
+
+static void set_bool(otel_span_t *span, otel_string_view_t key)
+{
+	tell_status("set_bool_attribute", otel_span_set_bool_attribute(span, key, 1));
+}
+
+static void set_double(otel_span_t *span, otel_string_view_t key)
+{
+	tell_status("set_double_attribute", otel_span_set_double_attribute(span, key, 0.1));
+}
+
+static void set_by_value(otel_span_t *span, otel_string_view_t key)
+{
+	tell_status(
+		"set_attribute",
+		otel_span_set_attribute(
+			span, (otel_key_value_t){.key = key, .value_type = 3, .value.d = -2.5}));
+}
+
+static void set_nothing(otel_span_t *span, otel_string_view_t key)
+{
+	(void)span;
+	(void)key;
+}
+
+/* Attributes whose values become labels (SPANPROF_SPAN_LABELS=test.value), by each way to set them. */
+static void labels(void)
+{
+	const otel_key_value_t given = {
+		.key = tell_view("test.value"), .value_type = 2, .value.i = 42};
+	const otel_span_start_options_ex_t options = {
+		.struct_size = sizeof(options), .attributes = &given, .attribute_count = 1};
+	otel_span_t *a;
+
+	with_value("a text", set_text);
+	with_value("-9223372036854775808", set_number);
+	with_value("true", set_bool);
+	with_value("0.1", set_double);
+	with_value("-2.5", set_by_value);
+	with_value("-", set_nothing);
+	a = tell_start_ex("a", "a", &options);
+	tell_burn("a", "a");
+	printf("value 0 42\n");
+	tell_finish(a);
+}
+
 /* As a server does that knows the route only after it has begun. */
 static void renamed(void)
 {
@@ -358,6 +433,7 @@ static const struct story {
 	{"ends", ends},
 	{"refused", refused},
 	{"own_attribute", own_attribute},
+	{"labels", labels},
 	{"renamed", renamed},
 	{"unnamed", unnamed},
 	{"silent", silent},

@@ -269,8 +269,36 @@ API otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_v
 		snprintf(a->key, sizeof(a->key), "%.*s", (int)key.len, key.ptr);
 		snprintf(a->value, sizeof(a->value), "%" PRId64, value);
 	}
-	record(OURS, "set_int64_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len, key.ptr,
+	/* As above; what we say ourselves under keys of ours is no call of the host. */
+	record(OURS && key.len > 9 && strncmp(key.ptr, "spanprof.", 9) == 0,
+	       "set_int64_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len, key.ptr,
 	       status);
+	errno = after;
+	return status;
+}
+
+API otel_status_t otel_span_set_bool_attribute(otel_span_t *span, otel_string_view_t key,
+					       uint32_t value)
+{
+	int after = errno_after();
+	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+
+	clear_error();
+	record(OURS, "set_bool_attribute %u %.*s %u -> %u\n", shown_span(span), (int)key.len,
+	       key.ptr, value, status);
+	errno = after;
+	return status;
+}
+
+API otel_status_t otel_span_set_double_attribute(otel_span_t *span, otel_string_view_t key,
+						 double value)
+{
+	int after = errno_after();
+	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+
+	clear_error();
+	record(OURS, "set_double_attribute %u %.*s %g -> %u\n", shown_span(span), (int)key.len,
+	       key.ptr, value, status);
 	errno = after;
 	return status;
 }

@@ -6,6 +6,7 @@
  * line "cpu NAME ROOT NANOSECONDS" for work that belongs to a span ("- -" for work that belongs to
  * none), as measured by the thread's own clock. Usage: stories NAME MILLISECONDS-PER-PIECE-OF-WORK
  */
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -536,6 +537,85 @@ static void many()
 }
 
 /* Scopes that never end, as where a program loses its tokens: they pile up, in the SDK as well. */
+/* A root with an attribute, which is set by that function when its work is done, and with a child. */
+static void with_value(const char *value, void (*set)(trace::Span &span))
+{
+	auto span = start("labelled", "labelled");
+	{
+		trace::Scope scope(span);
+		long long began = cpu_ns();
+
+		span->SetAttribute("test.value", "first");
+		work("labelled", "labelled");
+		auto child = start("child", "labelled");
+
+		child->SetAttribute("test.value", "of the child");
+		work("child", "labelled");
+		child->End();
+		/* test/e2e/span_labels.sh knows what follows */
+		std::printf("value %lld %s\n", cpu_ns() - began, value);
+		if (std::getenv("STORY_WAITS") != nullptr)
+			std::this_thread::sleep_for(std::chrono::milliseconds(100));
+		set(*span);
+	}
+	span->End();
+	span->SetAttribute("test.value", "too late");
+}
+
+/* Attributes whose values become labels (SPANPROF_SPAN_LABELS=test.value), of every type. */
+static void labels()
+{
+	static const int64_t array[] = {1, 2};
+	static const std::string cut(300, 'x');
+	auto span = tracer()->StartSpan(
+		"labelled",
+		{{"other", 1}, {"test.value", nostd::string_view("given at the start+", 18)}});
+
+	std::printf("span labelled labelled\n");
+	{
+		trace::Scope scope(span);
+		long long began = cpu_ns();
+
+		work("labelled", "labelled");
+		std::printf("value %lld given at the start\n", cpu_ns() - began);
+	}
+	span->End();
+	with_value("first", [](trace::Span &) {});
+	with_value("a text", [](trace::Span &s) { s.SetAttribute("test.value", "a text"); });
+	with_value("a part", [](trace::Span &s) {
+		s.SetAttribute("test.value", nostd::string_view("a part of it", 6));
+	});
+	with_value("-7", [](trace::Span &s) { s.SetAttribute("test.value", int32_t{-7}); });
+	with_value("9007199254740993",
+		   [](trace::Span &s) { s.SetAttribute("test.value", int64_t{9007199254740993}); });
+	with_value("4000000000",
+		   [](trace::Span &s) { s.SetAttribute("test.value", uint32_t{4000000000}); });
+	with_value("18446744073709551615",
+		   [](trace::Span &s) { s.SetAttribute("test.value", ~uint64_t{0}); });
+	with_value("0.1", [](trace::Span &s) { s.SetAttribute("test.value", 0.1); });
+	with_value("true", [](trace::Span &s) { s.SetAttribute("test.value", true); });
+	with_value(cut.substr(0, 256).c_str(),
+		   [](trace::Span &s) { s.SetAttribute("test.value", cut); });
+	with_value("-", [](trace::Span &s) { s.SetAttribute("test.value", ""); });
+	with_value("-", [](trace::Span &s) {
+		s.SetAttribute("test.value", nostd::span<const int64_t>(array, 2));
+	});
+	work_alone();
+}
+
+/* More different values than are kept apart. */
+static void many_labels()
+{
+	for (int i = 0; i < 1300; i++) {
+		auto span = start("labelled", "labelled");
+		trace::Scope scope(span);
+
+		work("labelled", "labelled");
+		span->SetAttribute("test.value", int32_t{i});
+		span->End();
+	}
+}
+
 static void piled_up()
 {
 	for (int i = 0; i < 1200; i++) {
@@ -670,6 +750,8 @@ static const Story stories[] = {
 	{"deaf_storage", deaf_storage, false},
 	{"renamed", renamed, true},
 	{"own_attributes", own_attributes, true},
+	{"labels", labels, true},
+	{"many_labels", many_labels, true},
 	{"piled_up", piled_up, false},
 	{"unsampled", not_recorded, false},
 	{"noop", not_recorded, false},
