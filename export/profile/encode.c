@@ -399,7 +399,8 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 			  .time_ns = i->time_ns,
 			  .duration_ns = i->duration_ns,
 			  .type = range->type,
-			  .resource = range->resource},
+			  .resource = range->resource,
+			  .service = i->ops->config->service_name},
 		.location = calloc(i->named_n + 1, sizeof(*r.location)),
 	};
 	int err = r.location != NULL ? 0 : -ENOMEM;

@@ -353,6 +353,14 @@ static int put_labels(struct sp_otlp *p, const struct sp_pprof_sample *s,
 {
 	int err = put_link(p, s, &pb->link_index);
 
+	/*
+	 * Collectors write the resource's attributes as references into the dictionary, which Pyroscope does not follow; a
+	 * service of the sample it takes for the profile's.
+	 */
+	if (err == 0 && p->times.service != NULL)
+		err = put_label(p, "service.name", p->times.service, pb->attribute_indices,
+				&pb->n_attribute_indices);
+
 	for (size_t i = 0; err == 0 && i < s->labels && i < LABELS; i++) {
 		const struct sp_label *label = &s->label[i];
 		bool is_linked = pb->link_index != 0 && (strcmp(label->name, "span_id") == 0 ||
@@ -400,7 +408,7 @@ static int otlp_sample(void *profile, const struct sp_pprof_sample *s)
 	struct sp_otlp *p = profile;
 	Spanprof__Otlp__Sample pb = SPANPROF__OTLP__SAMPLE__INIT;
 	int64_t unit = p->times.type == SP_PROFILE_CPU ? p->times.period_ns : 1;
-	int32_t attribute[LABELS];
+	int32_t attribute[LABELS + 1];
 	int err = 0;
 
 	pb.attribute_indices = attribute;

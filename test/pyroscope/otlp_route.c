@@ -21,6 +21,7 @@ struct maker {
 	int64_t *attribute_text; /* 0 = not added yet */
 	int64_t *span_text, *trace_text;
 	int64_t span_key, trace_key;
+	struct pd_bytes service; /* of samples; the server makes a series of each, we have one */
 };
 
 static int64_t add_text(struct maker *m, struct pd_bytes text)
@@ -95,6 +96,11 @@ static void make_labels(struct maker *m, const struct pd_otlp_sample *from, stru
 
 		if (a->text.len == 0)
 			continue;
+		/* Of the sample it is that of the series, and no label. */
+		if (pd_bytes_is(pd_profile_string(m->p, (int64_t)a->v[1]), "service.name")) {
+			m->service = a->text;
+			continue;
+		}
 		if (*text == 0)
 			*text = add_text(m, a->text);
 		to->label[to->labels++] = (struct pd_label){.key = (int64_t)a->v[1], .str = *text};
@@ -183,10 +189,15 @@ static void take_resource(struct maker *m, struct pd_labels *labels)
 	pd_labels_add(labels, "__delta__", pd_bytes_of("false"));
 	pd_labels_add(labels, "__otel__", pd_bytes_of("true"));
 	for (size_t i = 0; i < r->pairs; i++) {
+		/* The server follows no reference. */
+		if (r->pair[i].key.len == 0)
+			continue;
 		pd_labels_add(labels, pd_arena_string(m->arena, r->pair[i].key), r->pair[i].value);
-		if (pd_bytes_is(r->pair[i].key, "service.name"))
+		if (pd_bytes_is(r->pair[i].key, "service.name") && m->service.len == 0)
 			pd_labels_add(labels, "service_name", r->pair[i].value);
 	}
+	if (m->service.len != 0)
+		pd_labels_add(labels, "service_name", m->service);
 }
 
 static void push_one(struct pd_double *d, const struct pd_request *in, const char *tenant,
@@ -248,7 +259,7 @@ static void handle(struct pd_double *d, const struct pd_request *in, const char 
 			     "Failed to parse protobuf request");
 	else if (!o.has_dictionary)
 		pd_error_set(&e, PD_UNKNOWN, "otlp", "missing profile metadata dictionary");
-	else
+	else if (!d->options.lenient)
 		(void)pd_otlp_judge(&o, &e);
 	if (e.code != PD_OK)
 		pd_stats_reject(&d->stats, &e);

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# OTLP beside others' programs. It builds them from the Go module proxy, so it is no part of "make test".
+
+.PHONY: otlp
+otlp: all test-programs $(B)/release/test/hostile/test_otlp ## profcheck, a collector and PYROSCOPE_URL's server on what we send in OTLP (minutes)
+	@$(RUN) e2e=test/otlp/otlp.sh
