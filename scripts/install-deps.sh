@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
-# lint bench carrier deb rpm cross kernels corpus peers. This is the one list of packages. Does nothing, quickly, when
+# lint bench carrier deb rpm cross kernels corpus peers products. This is the one list of packages. Does nothing, quickly, when
 # all are there. Removes no package.
 set -euo pipefail
 
@@ -15,7 +15,7 @@ declare -A GROUP=(
 	[test]="libcriterion-dev clang strace valgrind golang-go=go gdb python3 perl git curl sed gawk tar gzip
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
 		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl
-		patchelf python3-yaml systemd groff libjemalloc2 libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0
+		patchelf python3-yaml python3-venv systemd groff libjemalloc2 libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0
 		libeatmydata1 libfaketime libclang-rt-14-dev g++ lld libboost-context-dev nodejs=node"
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
@@ -27,6 +27,7 @@ declare -A GROUP=(
 	[corpus]="redis-server redis-tools nginx-light memcached php-cli mariadb-server postgresql
 		nodejs openjdk-17-jre-headless sqlite3 openssl xz-utils gcc clang coreutils python3 perl
 		bash git gzip tar curl strace procps"
+	[products]="python3-venv python3-pymysql"
 	[peers]="libpython3.11-testsuite python3-venv redis-server redis-tools tcl postgresql cmake g++ dpkg-dev procps"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 	[kernels]="qemu-system-x86 qemu-system-arm busybox-static=busybox"

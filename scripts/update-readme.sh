@@ -5,6 +5,7 @@
 #   update-readme.sh            the variables (sampler/config), and the costs of the front page
 #   update-readme.sh --check    changes nothing, fails if one of these two is out of date
 #   update-readme.sh --demo     runs the demo: its output and its flame graph (test/rideshare)
+#   update-readme.sh --products the flame graph of the front page, as "make products" left it (test/products)
 #   update-readme.sh --matrix   the conformance matrix, as "make matrix" left it (test/conformance)
 #   update-readme.sh --check-matrix
 #   update-readme.sh --latest   the results of "make sdk-latest" (test/sdk-latest)
@@ -20,7 +21,6 @@ cd "$(dirname "$0")/.."
 readonly FRONT=README.md
 readonly CONFIG=sampler/config/README.md
 readonly DEMO=test/rideshare/README.md
-readonly PICTURE=test/rideshare/flamegraph.png
 readonly MATRIX=test/conformance/README.md
 readonly LATEST=test/sdk-latest/README.md
 readonly BENCH=test/bench/README.md
@@ -92,21 +92,19 @@ make_costs()
 	} >"$work/costs"
 }
 
-# The flame graph of the demo as a browser shows it, its upper part.
+# make_picture PAGE PICTURE: a flame graph as a browser shows it, its upper part.
 make_picture()
 {
-	local page browser
+	local browser
 
-	for page in build/demo/flamegraph.html build/demo/flamegraph.svg; do
-		[[ ! -e $page ]] || break
-	done
 	for browser in chromium chromium-browser google-chrome; do
 		! command -v "$browser" >/dev/null || break
 	done
-	"$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=3000 \
-		--window-size=1200,500 --screenshot="$work/picture.png" "file://$PWD/$page" >/dev/null 2>&1 ||
-		fail "no Chromium here: $PICTURE stays as it was"
-	cp "$work/picture.png" "$PICTURE"
+	"$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+		--disable-component-update --disable-sync --user-data-dir="$work/browser" --hide-scrollbars \
+		--virtual-time-budget=3000 --window-size=1200,640 --screenshot="$work/picture.png" \
+		"file://$PWD/$1" >/dev/null 2>&1 || fail "no Chromium here: $2 stays as it was"
+	cp "$work/picture.png" "$2"
 }
 
 make_matrix()
@@ -134,7 +132,10 @@ case ${1-} in
 		echo '```'
 	} >"$work/demo"
 	put demo "$DEMO"
-	make_picture
+	make_picture build/demo/flamegraph.html test/rideshare/flamegraph.png
+	;;
+--products)
+	make_picture build/products/mysql/flamegraph.html test/products/flamegraph.png
 	;;
 --matrix)
 	make_matrix

@@ -32,10 +32,18 @@ def read_varint(data, at):
 
 
 def fields(data):
-    """The fields of a message as (number, value); the value is a number, or bytes."""
+    """The fields of a message as (number, value); the value is a number, or bytes. Numbers of fixed length are taken
+    without a sign, as they stand."""
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
+        if key & 7 in (1, 5):
+            length = 8 if key & 7 == 1 else 4
+            if length > len(data) - at:
+                raise ValueError("a number beyond the end")
+            yield key >> 3, int.from_bytes(data[at:at + length], "little")
+            at += length
+            continue
         value, at = read_varint(data, at)
         if key & 7 == 2:
             if value > len(data) - at:
