@@ -24,17 +24,7 @@ expect_rc worker 0
 # python3 may be a script that starts it.
 [[ $(profiles_in "$WORK" | grep -c service_python) == 2 ]] || fail "not both processes were profiled"
 
-# The signal by which the C library does this is the one that we sample with: it reaches the C library in each
-# thread, also while threads come and go, and the samples go on.
-mkdir "$WORK/storm"
-run_under storm SPANPROF_PROFILE=on-span SPANPROF_OUTPUT_DIR="$WORK/storm" SPANPROF_SAMPLE_RATE=1000 "$HOSTS/setxid"
-expect_rc storm 12
-[[ $(result storm.out) == changed ]] || fail "$(result storm.out)"
-report "$WORK/storm" "$WORK/storm.json"
-# Almost all of its time was in spans of three threads, and what no sample stands for is little of it.
-expect "$WORK/storm.json" 'd["labelled"]["ns"] > 200e6 and d["residual"]["ns"] * 5 < d["total"]["ns"]'
-
-# The same in programs with sanitizers, which stand between the C library and the kernel with what they make of
+# What hosts.table has of this, in programs with sanitizers, which stand between the C library and the kernel with what they make of
 # signals and threads. The program prints and ends as without us, and samples go on.
 tried=()
 # sanitized COMPILER OPTION PRELOADED
