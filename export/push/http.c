@@ -223,12 +223,16 @@ static void add_header(void *arg, const char *header)
 
 static void add_headers(struct sp_http *h, struct transfer *t)
 {
+	static const char *const otlp_type[] = {
+		[SP_OTLP_HTTP_PROTOBUF] = "Content-Type: application/x-protobuf",
+	};
+
 	if (h->config->protocol == SP_PROTOCOL_PUSH) {
 		add_header(t, "Content-Type: application/proto");
 		add_header(t, "Content-Encoding: gzip");
 		add_header(t, "Connect-Protocol-Version: 1");
 	} else if (h->config->protocol == SP_PROTOCOL_OTLP) {
-		add_header(t, "Content-Type: application/x-protobuf");
+		add_header(t, otlp_type[h->config->otlp_protocol]);
 		if (h->config->compression == SP_COMPRESSION_GZIP)
 			add_header(t, "Content-Encoding: gzip");
 	} else {
