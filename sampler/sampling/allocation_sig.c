@@ -13,10 +13,9 @@
 #include "sampler/sampling/allocation.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
@@ -37,16 +36,22 @@ void sp_allocation_init(uint32_t depth)
 	most_frames = depth < SP_ALLOCATION_FRAMES ? depth : SP_ALLOCATION_FRAMES;
 }
 
-/* A stack that no walk has proven may be an alternate one, of which the host has made only as much as it needs. */
+static bool is_in(const struct sp_stack_bounds *bounds, uintptr_t here)
+{
+	return here >= bounds->lo && here < bounds->hi;
+}
+
+/*
+ * A stack that no walk has proven may be an alternate one, of which the host has made only as much as it needs. The
+ * kernel is not asked: a filter that no hook has seen may kill for that.
+ */
 static size_t room(const struct sp_thread *t, const void *frame)
 {
 	uintptr_t here = (uintptr_t)frame;
-	stack_t alternate;
 
-	if ((here < t->allocation_bounds.lo || here >= t->allocation_bounds.hi) &&
-	    sp_arch_syscall(SYS_sigaltstack, 0, (long)&alternate, 0, 0) == 0 &&
-	    (alternate.ss_flags & SS_ONSTACK) != 0)
-		return here - (uintptr_t)alternate.ss_sp;
+	if (!is_in(&t->allocation_bounds, here) && !is_in(&t->bounds, here) &&
+	    atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) != 0)
+		return 0;
 	return sp_thread_stack_room(t, frame);
 }
 
