@@ -30,6 +30,7 @@
 #define SP_WORK_BYTES (256 * MIB) /* while addresses are looked up */
 #define SP_REST_BYTES (128 * MIB) /* in between */
 #define SP_LINES_MAX (96 * MIB)   /* what libdw keeps; it is made to forget when it is more */
+#define SP_LINES_SMALL (MIB / 2)  /* of one that is read again in a millisecond */
 #define SP_SYMBOLS_MAX ((size_t)4 << 20)
 #define SP_FRAMES_MAX_BYTES ((uint64_t)1 << 30)
 #define SP_SYMBOL_WALK 16U /* symbols examined before the nearest one */
@@ -403,6 +404,24 @@ static void make_room(struct sp_builds *all, const struct build *but, size_t lim
 	}
 }
 
+/*
+ * A host may have hundreds of objects. Their addresses are looked up one build after the other, and what was found is
+ * remembered elsewhere, so what libdw read of a small one is not kept when another one has its turn. Split units are
+ * found by a descriptor that is closed meanwhile, so they stay.
+ */
+static void forget_small_lines(struct sp_builds *all, const struct build *but)
+{
+	for (unsigned i = 0; i < all->n; i++) {
+		struct build *b = all->build[i];
+
+		if (b == but || b->lines == NULL || sp_lines_are_split(b->lines) ||
+		    sp_lines_bytes(b->lines) > SP_LINES_SMALL)
+			continue;
+		sp_lines_free(b->lines);
+		b->lines = NULL;
+	}
+}
+
 static bool is_of(const struct build *b, const struct sp_module *mod)
 {
 	if (b->id_len != mod->build_id_len)
@@ -642,6 +661,7 @@ static void answer(void *arg)
 	if (b->dwarf != NULL && a->lines)
 		find_lines(a, b);
 	out->has_lines = b->dwarf != NULL;
+	forget_small_lines(a->all, b);
 	make_room(a->all, b, SP_WORK_BYTES);
 	/* libdw finds split units beside a file by its descriptor. */
 	if (a->lines && b->lines == NULL && b->dwarf != NULL)
@@ -692,6 +712,7 @@ void sp_builds_hurry(struct sp_builds *b, bool is_hurried)
 
 void sp_builds_rest(struct sp_builds *b)
 {
+	forget_small_lines(b, NULL);
 	make_room(b, NULL, SP_REST_BYTES);
 	for (unsigned i = 0; i < b->n; i++)
 		if (!sp_elf_file_let_go(&b->build[i]->object) ||

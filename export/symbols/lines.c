@@ -57,6 +57,7 @@ struct sp_lines {
 	size_t n, cap;
 	struct ranges ranges;
 	size_t bytes; /* of units that were looked into */
+	bool is_split;
 };
 
 static int add_range(struct ranges *r, uint64_t lo, uint64_t hi, uint64_t item)
@@ -120,6 +121,7 @@ static int add_unit(struct sp_lines *l, const Dwarf_Die *die, bool is_split)
 		return -ENOMEM;
 	u = &l->unit[l->n++];
 	*u = (struct unit){.die = *die, .is_split = is_split};
+	l->is_split = l->is_split || is_split;
 	return add_ranges(&l->ranges, &u->die, l->n - 1);
 }
 
@@ -256,6 +258,11 @@ void sp_lines_free(struct sp_lines *l)
 Dwarf *sp_lines_dwarf(const struct sp_lines *l)
 {
 	return l->dwarf;
+}
+
+bool sp_lines_are_split(const struct sp_lines *l)
+{
+	return l->is_split;
 }
 
 size_t sp_lines_bytes(const struct sp_lines *l)

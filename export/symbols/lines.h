@@ -36,6 +36,9 @@ void sp_lines_free(struct sp_lines *l);
 /* For what refers to a file that several files share. */
 Dwarf *sp_lines_dwarf(const struct sp_lines *l);
 
+/* Whether parts of it are in files of their own, which are found by the descriptor of this one. */
+bool sp_lines_are_split(const struct sp_lines *l);
+
 /* Memory that it takes by now, roughly, without what is mapped or was packed: it grows with the units that were looked into. */
 size_t sp_lines_bytes(const struct sp_lines *l);
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,42 @@ Test(lines, of_the_object_itself_are_read_at_any_time, .timeout = 20)
 	prepare(outer, outer + 1);
 
 	cr_expect_eq(frame(outer).line[0].line, 4);
+}
+
+#define LINES 3000U
+
+static size_t memory(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* A host may have hundreds of objects, and what was found in them is remembered elsewhere. */
+Test(lines, of_a_small_object_are_read_again_and_not_kept, .timeout = 120)
+{
+	char header[] = "/tmp/spanprof-lines-XXXXXX";
+	char flags[128];
+	size_t before, after;
+	FILE *many = fdopen(mkstemp(header), "w");
+
+	cr_assert_not_null(many);
+	(void)fputs("__attribute__((optimize(0))) void many(int *x) {\n", many);
+	for (unsigned i = 0; i < LINES; i++)
+		(void)fputs("++*x;\n", many);
+	(void)fputs("}\n", many);
+	cr_assert_eq(fclose(many), 0);
+	(void)snprintf(flags, sizeof(flags), "-g -include %s", header);
+	start(&sp_symbolizer_options_default);
+	load(flags);
+	before = memory();
+	prepare(outer, outer + 1);
+	after = memory();
+	cr_expect_eq(frame(outer).line[0].line, 4);
+	cr_expect_lt(after - before, LINES * 64U, "%zu KiB more", (after - before) >> 10);
+	prepare(outer + 1, outer + 2);
+	cr_expect_eq(frame(outer + 1).line[0].line, 4);
+	(void)unlink(header);
 }
 
 /* Access to what is gone raises SIGBUS. */
