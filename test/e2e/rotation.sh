@@ -15,7 +15,8 @@ run_under host SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_OUTPUT_DIR="$WORK/
 	"$HOSTS/requests" $((INTERVAL_MS * 6))
 expect_rc host 19
 double_get /double/stats "$WORK/stats.json"
-expect "$WORK/stats.json" 'd["faults"]["served"] == 2'
+# One while it runs, and at its end all that waits, side by side.
+expect "$WORK/stats.json" '2 <= d["faults"]["served"] <= 7'
 PYTHONPATH=$ROOT/test/common python3 - "$INTERVAL_MS" "$WORK/profiles"/*.pb.gz <<'END' || fail "profiles are not in time"
 import gzip, sys
 from pb import fields
