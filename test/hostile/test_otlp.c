@@ -18,6 +18,9 @@
 
 static struct way w;
 
+/* Of a message into which a fault is put: the fault takes parts out and puts others in, so all are freed at once. */
+static struct sp_pool pool;
+
 TestSuite(otlp, .fini = way_fini);
 
 typedef Spanprof__Otlp__ExportProfilesServiceRequest pb_request;
@@ -521,7 +524,7 @@ static void repeat_stack(void)
 	{                                                                                          \
 		static type row;                                                                   \
 		size_t n = tables->n_##table;                                                      \
-		void *more = calloc(n + 1, sizeof(tables->table[0]));                              \
+		void *more = sp_pool_get(&pool, (n + 1) * sizeof(tables->table[0]));               \
                                                                                                    \
 		make(&row);                                                                        \
 		memcpy(more, tables->table, n * sizeof(tables->table[0]));                         \
@@ -684,21 +687,19 @@ static bool is_good(const void *data, size_t len, struct pd_error *e)
 	return good;
 }
 
-/* A fault takes messages out and puts others in, so all of them are freed at once. */
-static void *take_from_pool(void *pool, size_t bytes)
+static void *take_from_pool(void *arg, size_t bytes)
 {
-	return sp_pool_get(pool, bytes);
+	return sp_pool_get(arg, bytes);
 }
 
-static void leave_in_pool(void *pool, void *block)
+static void leave_in_pool(void *arg, void *block)
 {
-	(void)pool;
+	(void)arg;
 	(void)block;
 }
 
 Test(otlp, each_rule_is_judged, .timeout = 60)
 {
-	struct sp_pool pool = {0};
 	ProtobufCAllocator memory = {take_from_pool, leave_in_pool, &pool};
 
 	make_good();
