@@ -69,11 +69,31 @@ static bool looks_rust(const char *symbol, size_t len)
 }
 
 /*
+ * A Rust name can say of the type of a function, or of a trait object, how many lifetimes it binds: "G", a number of base
+ * 62 and "_". The demangler counts to that number, also where it prints nothing and so is not left by take(). Two
+ * digits are more than any compiler writes.
+ */
+static bool binds_without_end(const char *symbol)
+{
+	static const char digit[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	for (const char *at = symbol + 2; (at = strchr(at, 'G')) != NULL; at++) {
+		size_t digits = strspn(at + 1, digit);
+
+		if ((at[-1] == 'F' || at[-1] == 'D') && digits > 2 && at[1 + digits] == '_')
+			return true;
+	}
+	return false;
+}
+
+/*
  * Template arguments stay. Function parameters are left out: they lengthen a flame graph, and the
  * raw symbol distinguishes overloads.
  */
 static void demangle(const char *symbol, size_t len, struct text *t)
 {
+	if (symbol[1] == 'R' && binds_without_end(symbol))
+		return;
 	if (setjmp(t->enough) != 0) // NOLINT(cert-err52-cpp)
 		return;
 	if (looks_rust(symbol, len) && rust_demangle_callback(symbol, 0, take, t) != 0)

@@ -327,6 +327,17 @@ Test(demangle, takes_a_rust_name_with_an_empty_part, .timeout = 20)
 	cr_expect_neq(sp_demangle("_RINwNtC0xE", out), 0);
 }
 
+/* A number in it would be counted to, though nothing is printed. */
+Test(demangle, leaves_a_rust_name_that_binds_without_end, .timeout = 20)
+{
+	static const char symbol[] = "_RMYFGzzzzzzzzzz_EuC1tu";
+	char out[SP_FUNCTION_NAME_MAX + 1];
+
+	cr_expect_eq(sp_demangle("_RMYFG_EuC1tu", out), strlen("<()>"));
+	(void)sp_demangle(symbol, out);
+	cr_expect_str_eq(out, symbol);
+}
+
 Test(demangle, cuts_long_names, .timeout = 20)
 {
 	char symbol[5000], out[SP_FUNCTION_NAME_MAX + 1];
