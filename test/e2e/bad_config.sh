@@ -35,11 +35,13 @@ bad_value()
 # try NAME VALUE
 try()
 {
-	local name=$1 value=$2 lines
+	local name=$1 value=$2 lines protocol=()
 
 	mkdir -p "$WORK/profiles"
+	# What is OpenTelemetry's counts where its protocol is chosen.
+	[[ $name != OTEL_EXPORTER_OTLP_* ]] || protocol=(SPANPROF_PROTOCOL=otlp)
 	# The variable itself comes last: it may be the folder's.
-	run_under try SPANPROF_OUTPUT_DIR="$WORK/profiles" "$name=$value" "$HOSTS/spend" 60
+	run_under try SPANPROF_OUTPUT_DIR="$WORK/profiles" "${protocol[@]}" "$name=$value" "$HOSTS/spend" 60
 	cmp -s "$WORK/plain.out" "$WORK/try.out" || fail "$name: other output"
 	expect_rc try 7
 	lines=$(grep -c 'spanprof\[' "$WORK/try.err" || true)

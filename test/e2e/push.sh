@@ -97,10 +97,11 @@ if grep -q 'not-the-password' "$WORK/wrong.err"; then
 	fail "a secret on stderr"
 fi
 
-# Three types of profiles follow each other over one connection, and nothing of them is lost or sent twice.
+# Three types of profiles follow each other over one connection, at the end side by side, and nothing of them is lost or
+# sent twice.
 double_start --ack-delay 0
 run_under types SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=1s SPANPROF_WALL=true \
-	SPANPROF_OFF_CPU=true SPANPROF_STATUS_FILE="$WORK/types.json" "$HOSTS/waits" 2 300
+	SPANPROF_OFF_CPU=true SPANPROF_STATUS_FILE="$WORK/types.json" "$HOSTS/waits" 8 300
 expect_rc types 0
 double_get /double/stats "$WORK/stats.json"
 expect "$WORK/stats.json" 'd["accepted"]["profiles"] >= 3 and d["rejected"] == {}'
