@@ -47,7 +47,7 @@ void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store)
 		   sp_stack_map_seal(i->allocations) + sp_hash_index_bytes(&i->by_number) +
 		   sp_strtab_bytes(&i->text) + i->named_cap * sizeof(*i->named) +
 		   i->line_cap * sizeof(*i->line) + i->place_cap * sizeof(*i->place) +
-		   (i->value != NULL ? i->records * i->attributes * sizeof(*i->value) : 0);
+		   (i->value != NULL ? (size_t)i->records * i->attributes * sizeof(*i->value) : 0);
 	i->store = store;
 	i->next = NULL;
 	while (*at != NULL)

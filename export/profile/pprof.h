@@ -108,6 +108,7 @@ struct sp_label {
 
 /* Those of the list, and values of attributes. */
 #define SP_SAMPLE_LABELS_MAX (0 SP_FOR_EACH_SAMPLE_LABEL(SP_SAMPLE_LABEL_ONE_) + SP_SPAN_VALUES_MAX)
+// NOLINTNEXTLINE(bugprone-macro-parentheses): one summand of a sum
 #define SP_SAMPLE_LABEL_ONE_(name) +1
 
 /*

@@ -75,7 +75,8 @@ static bool looks_rust(const char *symbol, size_t len)
  */
 static bool binds_without_end(const char *symbol)
 {
-	static const char digit[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const char digit[] =
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 	for (const char *at = symbol + 2; (at = strchr(at, 'G')) != NULL; at++) {
 		size_t digits = strspn(at + 1, digit);

@@ -46,6 +46,7 @@ static SP_TLS struct {
 	X(pvalloc)
 // clang-format on
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name of a member
 #define MEMBER_(sym) __typeof__(&(sym)) sym;
 struct allocator {
 	FOR_EACH(MEMBER_)
@@ -97,7 +98,7 @@ static void look_up(void)
 
 	sp_elf_find_each(NULL, name, found, SP_ARRAY_LEN(name));
 #define TAKE_(sym)                                                                                 \
-	next.sym = (__typeof__(next.sym))(found[i] != NULL ? found[i] : without_memory);           \
+	next.sym = (__typeof__(next.sym))(found[i] != NULL ? found[i] : (void *)without_memory);   \
 	i++;
 	FOR_EACH(TAKE_)
 	counts_arrays = sp_elf_object_at((void *)next.reallocarray).start !=
@@ -160,9 +161,9 @@ static __attribute__((noinline)) void sample(uint64_t bytes,
 
 /* Of the function that it stands in: that was reached by a jump, so its caller is the program's. */
 #if defined(__clang__) || defined(__x86_64__)
-#define CALLERS_SP (uintptr_t) __builtin_frame_address(0) + 16
+#define CALLERS_SP ((uintptr_t)__builtin_frame_address(0) + 16)
 #else
-#define CALLERS_SP (uintptr_t) __builtin_dwarf_cfa()
+#define CALLERS_SP ((uintptr_t)__builtin_dwarf_cfa())
 #endif
 #define CALLER                                                                                     \
 	{                                                                                          \

@@ -42,7 +42,7 @@ int sp_span_values_init(const char *keys)
 		wanted.key[wanted.n++].len = len;
 		wanted.lengths |= UINT64_C(1) << (len < 63 ? len : 63);
 	}
-	values = sp_arena_map(wanted.n * SP_SPANS_MAX * sizeof(*values));
+	values = sp_arena_map((size_t)wanted.n * SP_SPANS_MAX * sizeof(*values));
 	noted = sp_arena_map(SP_SPANS_MAX * sizeof(*noted));
 	if (values == NULL || noted == NULL)
 		return -ENOMEM;

@@ -793,6 +793,7 @@ hooked_memory otel_span_set_attribute;        /* span, memory */
 	sp_reentrancy_guard_leave(g);                                                              \
 	return status
 
+/* NOLINTNEXTLINE(readability-function-size): every register that a call may use */
 SP_EXPORT uintptr_t otel_span_set_double_attribute(WORDS, double x)
 {
 	HAND_ON_MORE(otel_span_set_double_attribute, ,
@@ -801,6 +802,7 @@ SP_EXPORT uintptr_t otel_span_set_double_attribute(WORDS, double x)
 						   .value.real = x}));
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the same */
 SP_EXPORT uintptr_t otel_span_set_attribute(WORDS, double x MEMORY)
 {
 	HAND_ON_MORE(otel_span_set_attribute, HAND_ON_MEMORY, IN_MEMORY);
