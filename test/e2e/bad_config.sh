@@ -67,6 +67,7 @@ while IFS='|' read -r names type; do
 	for name in $(grep -o '`[A-Z_]*`' <<<"$names" | tr -d '`'); do
 		case $name in
 		PYROSCOPE_PROFILING_INTERVAL) value=15 ;;
+		SPANPROF_SPAN_LABELS) value=a,b,c,d,e ;;
 		OTEL_PYROSCOPE_ROOT_SPAN_ONLY | OTEL_PYROSCOPE_ADD_SPAN_NAME) value=maybe ;;
 		# Whatever is not a plain no switches us off, before anything could be said.
 		SPANPROF_DISABLED) continue ;;
