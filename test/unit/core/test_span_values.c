@@ -107,6 +107,16 @@ Test(span_values, knows_its_keys_and_no_others)
 	cr_expect_eq(sp_span_values_key("", 0), SP_SPAN_KEY_NONE);
 }
 
+/* A record has room for so many. */
+Test(span_values_keys, are_four_at_the_most, .timeout = 20)
+{
+	set_up();
+	cr_assert_eq(sp_span_values_init("a,b,c,d,e"), 0);
+	cr_expect_eq(sp_span_keys_wanted.n, 4);
+	cr_expect_eq(sp_span_values_key("d", 1), 3);
+	cr_expect_eq(sp_span_values_key("e", 1), SP_SPAN_KEY_NONE);
+}
+
 Test(span_values, of_a_root_go_when_it_ends_and_the_last_ones_count)
 {
 	int64_t number = -7;
