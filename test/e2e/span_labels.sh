@@ -32,9 +32,14 @@ d = json.load(open(sys.argv[2]))
 got = {v["value"]: v["ns"] for v in d["values"]}
 if set(got) != set(told) - {"-"}:
     sys.exit("values %s, not %s" % (sorted(got), sorted(told)))
+# On a busy machine a span may have the samples of the next one's first milliseconds, or give it its last ones.
 for value, ns in got.items():
-    if told[value] != 0 and not 0.5 * told[value] < ns < 1.5 * told[value]:
+    if told[value] != 0 and not 0.2 * told[value] < ns < 3 * told[value]:
         sys.exit("%s: %.1f ms, not %.1f" % (value, ns / 1e6, told[value] / 1e6))
+timed = [value for value in got if told[value] != 0]
+sums = [sum(of[value] for value in timed) for of in (got, told)]
+if timed and not 0.7 * sums[1] < sums[0] < 1.3 * sums[1]:
+    sys.exit("all: %.1f ms, not %.1f" % (sums[0] / 1e6, sums[1] / 1e6))
 END
 }
 
@@ -100,7 +105,7 @@ expect_rc keys 0
 
 # More values than are kept apart: the sum stays right, and it is told.
 tell_under many root SPANPROF_SPAN_LABELS=test.value SPANPROF_SAMPLE_RATE=1000 \
-	SPANPROF_STATUS_FILE="$WORK/many.status" "$OTELCPP/debian/stories" many_labels 3
+	SPANPROF_STATUS_FILE="$WORK/many.status" "$OTELCPP/debian/stories" many_labels 8
 expect_rc many 0
 by many
 expect "$WORK/many.json" 'len(d["values"]) == 1001'
