@@ -428,7 +428,9 @@ SP_RAW static bool wait_for_an_end(long exporter, long host)
 
 	for (;;) {
 		rc = sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0);
-		if (rc != 0 && rc != -EINTR)
+		/* A filter of the host may refuse to answer. */
+		if (rc == exporter || rc == -ECHILD ||
+		    (rc != 0 && sp_arch_syscall(SYS_kill, exporter, 0, 0, 0) == -ESRCH))
 			return true;
 		/* The end of a single thread of the host sends PARENT_ENDED, too. */
 		if (sp_arch_syscall(SYS_getppid, 0, 0, 0, 0) != host)
@@ -682,18 +684,26 @@ bool sp_keeper_is_there(void)
 }
 
 /*
- * One thread at a time. A keeper that has ended says that the exporter has ended, or that the keeper was
- * killed. False if there is one that has not.
+ * One thread at a time. False if there is a keeper that has not ended. One that has says that the exporter has
+ * ended, or that the keeper was killed.
+ *
+ * The host may have reaped it with __WALL, and a filter of the host may refuse to answer. Its stack goes only
+ * when it certainly has: without it the keeper would die, and the kernel may dump the core of all that share
+ * its memory.
  */
 static bool reap(void)
 {
+	long rc;
+
 	if (!sp_keeper_is_there())
 		return true;
-	/* If the host has reaped it with __WALL, it is no longer a child. */
-	if (sp_arch_syscall(SYS_wait4, keeper.pid, 0, (long)(WNOHANG | __WCLONE), 0) == 0)
+	rc = sp_arch_syscall(SYS_wait4, keeper.pid, 0, (long)(WNOHANG | __WCLONE), 0);
+	if (rc == 0 || (rc != keeper.pid && rc != -ECHILD &&
+			atomic_load_explicit(&keeper.is_over, memory_order_acquire) == 0))
 		return false;
+	if (rc == keeper.pid || sp_arch_syscall(SYS_kill, keeper.pid, 0, 0, 0) == -ESRCH)
+		(void)sp_arch_syscall(SYS_munmap, (long)keeper.memory, (long)BIRTH_BYTES, 0, 0);
 	keeper.pid = 0;
-	(void)sp_arch_syscall(SYS_munmap, (long)keeper.memory, (long)BIRTH_BYTES, 0, 0);
 	return true;
 }
 

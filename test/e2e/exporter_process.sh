@@ -59,7 +59,7 @@ for case in plain kept ignored parent_death crowded same_number thread forked fe
 	expect_wanted "$case"
 done
 for case in missing not_executable no_memory kill_exporter kill_keeper host_ends ended reused \
-	filtered_more exec; do
+	filtered_more filtered_wait exec; do
 	starter "$case" -- "$case"
 done
 

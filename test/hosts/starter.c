@@ -276,6 +276,23 @@ static void case_filtered_more(void)
 	expect_refused(-EPERM);
 }
 
+/* Whether the keeper lives cannot be asked: it is not taken for dead, and keeps its stack. */
+static void case_filtered_wait(void)
+{
+	pid_t child = 0;
+
+	MUST(start_it() == 0);
+	SOON(works());
+	refuse(SYS_wait4);
+	MUST(sp_exporter_process_alive(region) && start_it() == -EBUSY);
+	MUST(children_in_proc(&child) == 1 && child != exporter());
+	end_it();
+	MUST(kill(exporter(), 0) == -1 && errno == ESRCH);
+	MUST(start_it() == 0);
+	SOON(works());
+	end_it();
+}
+
 static int by_value(const void *a, const void *b)
 {
 	long x = *(const long *)a;
@@ -319,7 +336,8 @@ static void case_cost(const char *megabytes)
 	X(plain) X(kept) X(init) X(ignored) X(parent_death) X(crowded) X(same_number) \
 	X(few_files) X(thread) X(missing) X(not_executable) X(no_processes) X(no_memory) X(unshared) \
 	X(forked) X(kill_exporter) X(kill_keeper) X(host_ends) X(ended) X(reused) X(emulated) X(emulated_init) \
-	X(filtered) X(filtered_more) X(execed)
+	X(filtered) X(filtered_more) \
+	X(filtered_wait) X(execed)
 // clang-format on
 #define CASE(name) {#name, case_##name},
 static const struct {

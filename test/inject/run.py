@@ -26,7 +26,7 @@ HOST = {
     "fcntl": ["EINVAL", "EMFILE"], "dup3": ["EMFILE"], "memfd_create": ["EPERM", "ENOSYS", "EMFILE"],
     "ftruncate": ["ENOSPC", "EPERM"], "prlimit64": ["EPERM"], "clone": ["EAGAIN", "EINVAL", "EPERM"],
     "execve": ["EACCES", "ENOMEM", "ENOENT"], "setsid": ["EPERM"], "prctl": ["EINVAL"],
-    "close_range": ["ENOSYS"], "futex": ["EINTR", "ENOSYS"], "kill": ["EPERM"], "wait4": ["EINTR"],
+    "close_range": ["ENOSYS"], "futex": ["EINTR", "ENOSYS"], "kill": ["EPERM"], "wait4": ["EINTR", "EPERM"],
     "timer_create": ["EAGAIN", "ENOMEM"], "timer_settime": ["EINVAL"],
     "rt_sigaction": ["EINVAL"], "rt_sigprocmask": ["EPERM"],
 }
