@@ -58,7 +58,8 @@ settled()
 	[[ $(ask "$1" 'd["samples"]["put"] - d["samples"]["drained"] in range(d["loss"]["ring_records_unfinished"] + 1)') == True ]]
 }
 
-# storm NAME RATE STOP_MS [KILL_AFTER_MS]
+# storm NAME RATE STOP_MS [KILL_AFTER_MS]: at its end it waits for an exporter that is stopped as long as it may,
+# or the last samples would be missing now and then.
 storm()
 {
 	local name=$1 rate=$2 rc=0 harrier
@@ -68,7 +69,7 @@ storm()
 	harrier=$!
 	STARTED+=("$harrier")
 	timeout --kill-after=5 $((SECONDS_EACH + 120)) "${ALONE[@]}" env LD_PRELOAD="$SO" \
-		SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE="$rate" \
+		SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE="$rate" SPANPROF_FLUSH_TIMEOUT=60s \
 		SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_STATUS_FILE="$WORK/$name.status.%p" \
 		"$STORM" "$SECONDS_EACH" "$PLUGIN" "$(kill -l URG)" \
 		>"$WORK/$name.out" 2>"$WORK/$name.err" </dev/null || rc=$?

@@ -31,6 +31,9 @@ for line in open(sys.argv[1]):
         unnamed = []
     # At the library's first and last instructions it is not yet, or no more, at work.
     inside = len(stack) > at + 2
+    # Without names, what the loader runs at a library's beginning and end looks like its work.
+    if not called and not any("work_of_" in f for f in stack):
+        worked = set()
     if unnamed or (worked and worked != called) or (inside and not worked):
         bad.append(line)
     for library in worked:
