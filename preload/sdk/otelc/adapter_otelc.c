@@ -503,7 +503,10 @@ static void keep_given(const void *span, parent_fn *how, const uintptr_t *word)
 	const struct sp_otelc_options_ex *o = (const struct sp_otelc_options_ex *)word[3];
 	struct sp_span_record r;
 
-	if (how != parent_in_options_ex || o->attributes == NULL || !sp_span_of(span, &r))
+	/* the first release's callers have no attributes; what lies behind their struct is theirs */
+	if (how != parent_in_options_ex ||
+	    o->struct_size < offsetof(struct sp_otelc_options_ex, links) || o->attributes == NULL ||
+	    !sp_span_of(span, &r))
 		return;
 	for (size_t i = 0; i < o->attribute_count; i++)
 		keep_value(&r, &o->attributes[i]);
