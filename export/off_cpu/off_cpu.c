@@ -181,9 +181,9 @@ static bool read_memory(void *arg, uint32_t tid, uint64_t at, void *out, size_t 
  */
 static uint64_t wait_ns(struct sp_off_cpu *o)
 {
-	uint64_t ns = sp_clock_random(&o->random) % (2 * SP_NS_PER_MS);
+	uint64_t ns = sp_random_next(&o->random) % (2 * SP_NS_PER_MS);
 
-	while (sp_clock_random(&o->random) % (SP_OFF_CPU_PERIOD_NS / SP_NS_PER_MS) != 0)
+	while (sp_random_next(&o->random) % (SP_OFF_CPU_PERIOD_NS / SP_NS_PER_MS) != 0)
 		ns += SP_NS_PER_MS;
 	return ns;
 }
@@ -197,12 +197,13 @@ struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwin
 		return NULL;
 	o->ops = ops;
 	o->hooks = *hooks;
-	o->kernel = (struct sp_off_cpu_kernel){now_ns, cpu_ns,      read_times, read_place,
-					       walk,   read_memory, o};
+	o->kernel = (struct sp_off_cpu_kernel){
+		now_ns, cpu_ns,      read_times, read_place,
+		walk,   read_memory, o,          sp_clock_seed(ops->pid)};
 	if (hooks->kernel != NULL)
 		o->kernel = *hooks->kernel;
 	o->sockets.ops = ops;
-	o->random = sp_clock_seed(ops->pid);
+	o->random = o->kernel.seed;
 	o->mean.period_ns = SP_OFF_CPU_PERIOD_NS;
 	o->mean.took_ns = LOOK_NS * LOOKS;
 	o->mean.looks = LOOKS;
@@ -666,7 +667,7 @@ static void look_around(struct sp_off_cpu *o, double since_ns)
 	o->with_span = 0;
 	spread(o, since_ns);
 	for (uint32_t i = 0; i < o->threads; i++) {
-		if (sp_clock_random(&o->random) % ALWAYS >= o->chance)
+		if (sp_random_next(&o->random) % ALWAYS >= o->chance)
 			continue;
 		look(o, &o->thread[i], &part->thread[i]);
 		looks++;

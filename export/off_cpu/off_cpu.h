@@ -54,6 +54,7 @@ struct sp_off_cpu_kernel {
 	/* As sp_wait_stacks_read(). */
 	bool (*memory)(void *arg, uint32_t tid, uint64_t at, void *out, size_t bytes);
 	void *arg;
+	uint64_t seed; /* of the moments of looks */
 };
 
 struct sp_off_cpu_hooks {

@@ -58,7 +58,7 @@ struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops)
 	f->ops = ops;
 	f->dir = ops->config->output_dir;
 	f->random = sp_clock_seed(ops->pid);
-	f->token = (uint32_t)sp_clock_random(&f->random);
+	f->token = (uint32_t)sp_random_next(&f->random);
 	safe_name(f->service, sizeof(f->service), ops->config->service_name);
 	return f;
 }
@@ -95,7 +95,7 @@ static int write_new(struct sp_file_sink *f, int folder, const struct sp_bytes *
 
 	for (unsigned i = 0; i < SP_FILE_NAMES_TRIED && err == -EEXIST; i++) {
 		if (i != 0)
-			f->token = (uint32_t)sp_clock_random(&f->random);
+			f->token = (uint32_t)sp_random_next(&f->random);
 		make_name(f, item, name, cap);
 		(void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
 		err = sp_user_file_create(folder, name, temp, profile->data, profile->len, 0640);

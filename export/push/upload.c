@@ -45,7 +45,7 @@ static uint64_t next_random(void *arg)
 {
 	struct sp_upload *u = arg;
 
-	return sp_clock_random(&u->random_state);
+	return sp_random_next(&u->random_state);
 }
 
 static void warn(void *arg, const char *text)

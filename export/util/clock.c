@@ -34,17 +34,7 @@ uint64_t sp_clock_seed(uint32_t pid)
 	return read_clock(CLOCK_MONOTONIC) ^ read_clock(CLOCK_REALTIME) << 20 ^ (uint64_t)pid << 40;
 }
 
-/* splitmix64 */
-uint64_t sp_clock_random(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 uint64_t sp_clock_first_wait(uint64_t interval, uint64_t seed)
 {
-	return interval / 2 + sp_clock_random(&seed) % (interval - interval / 2 + 1);
+	return interval / 2 + sp_random_next(&seed) % (interval - interval / 2 + 1);
 }

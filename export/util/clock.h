@@ -5,13 +5,14 @@
 
 #include <stdint.h>
 
+#include "sampler/base/random.h"
+
 uint64_t sp_clock_mono_ns(void);
 int64_t sp_clock_real_ns(void);
 uint64_t sp_clock_thread_ns(void); /* CPU time of the calling thread */
 
 /* Not for secrets: spreads the pushes and retries of many processes. */
 uint64_t sp_clock_seed(uint32_t pid);
-uint64_t sp_clock_random(uint64_t *state);
 
 /*
  * How long to wait for the first push: processes that start together must not push together. At

@@ -11,8 +11,8 @@
  * some constructor, before there is a second thread. Nothing here allocates, so a look-up needs no memory to
  * begin with.
  *
- * A sanitizer's allocator knows who has called it, and
- * answers for blocks that it has not made, so a program with one is left alone.
+ * A sanitizer's allocator knows who has called it, and answers for blocks that it has not made, so a program with
+ * one is left alone.
  *
  * Context: any of the host's, its signal handlers included.
  */
@@ -28,6 +28,7 @@
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/allocations.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/random.h"
 
 /* While nothing is sampled, so often it is asked whether something is. */
 #define IDLE_BYTES (UINT64_C(64) << 10)
@@ -120,13 +121,15 @@ static __attribute__((constructor)) void load(void)
 static uint64_t draw(uint32_t mean)
 {
 	static _Atomic uint64_t threads;
-	const uint64_t *of_program = (const uint64_t *)getauxval(AT_RANDOM);
 
 	/* The storage of a thread that has ended may be another one's, so its address makes no seed. */
-	if (own.random == 0)
-		own.random = sp_random_seed(
-			atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) ^
+	if (own.random == 0) {
+		const uint64_t *of_program = (const uint64_t *)getauxval(AT_RANDOM);
+
+		own.random = sp_random_scramble(
+			(atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1) ^
 			(of_program != NULL ? *of_program : 0));
+	}
 	return sp_interval_bytes(mean, sp_random_next(&own.random));
 }
 

@@ -12,24 +12,6 @@
 
 #include <stdint.h>
 
-/* xorshift64*; the state is not 0. */
-static inline uint64_t sp_random_next(uint64_t *state)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-/* Another state for each number, without a pattern. */
-static inline uint64_t sp_random_seed(uint64_t number)
-{
-	number += UINT64_C(0x9e3779b97f4a7c15);
-	number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (number ^ number >> 31) | 1;
-}
-
 /* -log2(u / 2^64), of a u that is not 0, in units of 2^-32. */
 static inline uint64_t sp_minus_log2(uint64_t u)
 {

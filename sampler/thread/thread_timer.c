@@ -27,6 +27,7 @@
 #include "sampler/base/counters.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
+#include "sampler/base/random.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/thread/signals.h"
@@ -54,27 +55,16 @@ uint64_t sp_thread_timer_period_ns(void)
 	return timer_period_ns;
 }
 
-/*
- * The finalizer of splitmix64: the phases of threads that are born at the same moment have to
- * differ.
- */
-static uint64_t scramble(uint64_t x)
-{
-	x ^= x >> 30;
-	x *= UINT64_C(0xbf58476d1ce4e5b9);
-	x ^= x >> 27;
-	x *= UINT64_C(0x94d049bb133111eb);
-	return x ^ (x >> 31);
-}
-
+/* Those of threads that are born at the same moment have to differ. */
 static struct timespec phase(uint32_t tid)
 {
 	struct timespec now = {0, 0};
 	uint64_t ns;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	ns = 1 + scramble((uint64_t)now.tv_nsec * 2654435761U + (uint64_t)now.tv_sec + tid) %
-			 timer_period_ns;
+	ns = 1 +
+	     sp_random_scramble((uint64_t)now.tv_nsec * 2654435761U + (uint64_t)now.tv_sec + tid) %
+		     timer_period_ns;
 	return (struct timespec){.tv_sec = (time_t)(ns / SP_NS_PER_S),
 				 .tv_nsec = (long)(ns % SP_NS_PER_S)};
 }

@@ -40,7 +40,7 @@ static _Atomic bool is_over;
 
 static unsigned any(unsigned n)
 {
-	return (unsigned)(sp_clock_random(&state) % n);
+	return (unsigned)(sp_random_next(&state) % n);
 }
 
 static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,

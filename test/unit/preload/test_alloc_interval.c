@@ -4,12 +4,13 @@
 #include <math.h>
 
 #include "preload/alloc/interval.h"
+#include "sampler/base/random.h"
 
 TestSuite(alloc_interval, .timeout = 60);
 
 Test(alloc_interval, takes_logarithms_without_floating_point)
 {
-	uint64_t random = sp_random_seed(1);
+	uint64_t random = sp_random_scramble(1);
 
 	cr_expect_eq(sp_minus_log2(UINT64_C(1) << 63), UINT64_C(1) << 32);
 	cr_expect_eq(sp_minus_log2(1), UINT64_C(64) << 32);
@@ -29,7 +30,7 @@ Test(alloc_interval, samples_a_block_as_often_as_its_size_says)
 	static const uint64_t sizes[] = {1, 16, 1000, 100000, 524288, 1000000, 4000000};
 	const uint32_t mean = 524288;
 	const int draws = 4000000;
-	uint64_t random = sp_random_seed(2);
+	uint64_t random = sp_random_scramble(2);
 	uint64_t sampled[7] = {0};
 	double sum = 0;
 
@@ -57,7 +58,7 @@ Test(alloc_interval, begins_differently_in_each_thread)
 	double sum = 0;
 
 	for (uint64_t thread = 0; thread < 1000000; thread++) {
-		uint64_t random = sp_random_seed(thread);
+		uint64_t random = sp_random_scramble(thread);
 
 		sum += (double)sp_interval_bytes(mean, sp_random_next(&random));
 	}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pseudo-random numbers for phases, intervals and names: nothing that has to be secret. Any context. */
+#ifndef SP_RANDOM_H
+#define SP_RANDOM_H
+
+#include <stdint.h>
+
+/* The finalizer of splitmix64: numbers that differ in any bit become numbers without a pattern. */
+static inline uint64_t sp_random_scramble(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* splitmix64: the next one of a sequence. Any number may begin one. */
+static inline uint64_t sp_random_next(uint64_t *state)
+{
+	return sp_random_scramble(*state += UINT64_C(0x9e3779b97f4a7c15));
+}
+
+#endif
