@@ -194,6 +194,28 @@ size_t sp_text_percent(char out[3], char c)
 	return 3;
 }
 
+bool sp_text_is_escape(const char *text, size_t len, char *byte)
+{
+	if (len < 3 || text[0] != '%' || sp_text_digit(text[1]) < 0 || sp_text_digit(text[2]) < 0)
+		return false;
+	*byte = (char)(sp_text_digit(text[1]) << 4 | sp_text_digit(text[2]));
+	return true;
+}
+
+size_t sp_text_unescape(char *out, const char *text, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		if (sp_text_is_escape(text + i, len - i, &c))
+			i += 2;
+		out[n++] = c;
+	}
+	return n;
+}
+
 void sp_text_hex(char *out, const uint8_t *bytes, size_t n)
 {
 	static const char digit[] = "0123456789abcdef";

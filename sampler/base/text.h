@@ -57,23 +57,11 @@ bool sp_text_number(const char **s, unsigned base, uint64_t *n);
  */
 size_t sp_text_percent(char out[3], char c);
 
+/* Whether the text begins with "%" and two digits, and the byte that these stand for. */
+bool sp_text_is_escape(const char *text, size_t len, char *byte);
+
 /* The contrary of a whole text, which may be written over itself. Returns its length; there is no NUL. */
-static inline size_t sp_text_unescape(char *out, const char *text, size_t len)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
-
-		if (c == '%' && i + 2 < len && sp_text_digit(text[i + 1]) >= 0 &&
-		    sp_text_digit(text[i + 2]) >= 0) {
-			c = (char)(sp_text_digit(text[i + 1]) << 4 | sp_text_digit(text[i + 2]));
-			i += 2;
-		}
-		out[n++] = c;
-	}
-	return n;
-}
+size_t sp_text_unescape(char *out, const char *text, size_t len);
 
 /* Lower-case hex of n bytes, NUL-terminated; out holds 2 * n + 1 bytes. */
 void sp_text_hex(char *out, const uint8_t *bytes, size_t n);

@@ -136,10 +136,8 @@ static const char *decode(const char *s, size_t len, char *out, size_t *out_len)
 		char c = s[i];
 
 		if (c == '%') {
-			if (i + 2 >= len || sp_text_digit(s[i + 1]) < 0 ||
-			    sp_text_digit(s[i + 2]) < 0)
+			if (!sp_text_is_escape(s + i, len - i, &c))
 				return "has a % that is not followed by two hex digits";
-			c = (char)(sp_text_digit(s[i + 1]) << 4 | sp_text_digit(s[i + 2]));
 			i += 2;
 		}
 		if (sp_text_is_control(c))

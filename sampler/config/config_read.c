@@ -186,7 +186,7 @@ static enum state copied_value(enum sp_config_id id, unsigned source, const char
 	return (enum state)c->state;
 }
 
-#define OTLP_PROFILES_ENDPOINT 3U /* its place among the names of the address */
+#define OTLP_PROFILES_ENDPOINT SP_OTLP_PREFIX "PROFILES_ENDPOINT"
 
 static bool is_otlp_name(enum sp_config_id id, unsigned source)
 {
@@ -211,7 +211,9 @@ static bool wants_otlp(void)
 			continue;
 		if (!is_otlp_name(SP_VAR_SERVER_ADDRESS, source))
 			return false;
-		endpoint = endpoint || source == OTLP_PROFILES_ENDPOINT;
+		endpoint = endpoint ||
+			   strcmp(sp_config_vars[SP_VAR_SERVER_ADDRESS].source[source].name,
+				  OTLP_PROFILES_ENDPOINT) == 0;
 	}
 	return endpoint;
 }
@@ -559,7 +561,7 @@ static void complete(struct sp_config *cfg)
 		cfg->protocol = SP_PROTOCOL_OTLP;
 	cfg->server_path = cfg->server_address != NULL &&
 			   strcmp(sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS),
-				  SP_OTLP_PREFIX "PROFILES_ENDPOINT") == 0;
+				  OTLP_PROFILES_ENDPOINT) == 0;
 	if (cfg->server_address == NULL && cfg->output_dir == NULL)
 		cfg->server_address = cfg->protocol == SP_PROTOCOL_OTLP ? "http://localhost:4318"
 									: "http://localhost:4040";

@@ -96,10 +96,8 @@ static void put_text(struct writer *w, unsigned number, const char *text, size_t
 	for (size_t i = 0; i < len; i++) {
 		char c = text[i];
 
-		if (is_encoded && c == '%' && i + 2 < len) {
-			c = (char)(sp_text_digit(text[i + 1]) << 4 | sp_text_digit(text[i + 2]));
+		if (is_encoded && sp_text_is_escape(text + i, len - i, &c))
 			i += 2;
-		}
 		if (w->at == w->end) {
 			w->full = true;
 			return;
