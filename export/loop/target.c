@@ -237,15 +237,6 @@ static bool has_collected(const struct sp_target_data *d)
 	       (waits != NULL && sp_stack_map_samples(waits) != 0);
 }
 
-static uint64_t samples_of(const struct sp_stack_map *map)
-{
-	uint64_t samples = 0;
-
-	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++)
-		samples += sp_stack_map_entry(map, i)->count;
-	return samples;
-}
-
 /*
  * What was collected since the profile began, with its names. Its maps go with it, and empty ones take their
  * place. NULL without memory: then the old ones stay.
@@ -300,8 +291,8 @@ static void hand_over(struct sp_target *t)
 	(void)sp_modules_refresh(d->modules);
 	end = now();
 	follow_clock(&d->begun, end);
-	samples = samples_of(d->map) + samples_of(d->allocations);
-	waits = samples_of(sp_waits_map(d->waits));
+	samples = sp_stack_map_count(d->map) + sp_stack_map_count(d->allocations);
+	waits = sp_stack_map_count(sp_waits_map(d->waits));
 	modules = sp_modules_copy(d->modules);
 	if (modules != NULL)
 		interval = take_interval(t, end);
@@ -399,8 +390,10 @@ void sp_target_abandon(struct sp_target *t)
 	const struct sp_core_ops *ops = t->ops;
 
 	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT,
-			 samples_of(t->data->map) + samples_of(t->data->allocations));
-	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, samples_of(sp_waits_map(t->data->waits)));
+			 sp_stack_map_count(t->data->map) +
+				 sp_stack_map_count(t->data->allocations));
+	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT,
+			 sp_stack_map_count(sp_waits_map(t->data->waits)));
 }
 
 uint64_t sp_target_due_ns(const struct sp_target *t)

@@ -82,19 +82,10 @@ static void wake(const struct sp_worker *w)
 		errno = 0;
 }
 
-static uint64_t count_of(const struct sp_stack_map *map)
-{
-	uint64_t count = 0;
-
-	for (uint32_t i = 0; map != NULL && i < sp_stack_map_entries(map); i++)
-		count += sp_stack_map_entry(map, i)->count;
-	return count;
-}
-
 /* Of CPU time and of allocations. */
 static uint64_t samples_of(const struct sp_interval *i)
 {
-	return count_of(i->map) + count_of(i->allocations);
+	return sp_stack_map_count(i->map) + sp_stack_map_count(i->allocations);
 }
 
 static void count_unsent(const struct work *k)
@@ -102,7 +93,7 @@ static void count_unsent(const struct work *k)
 	const struct sp_core_ops *ops = k->origin->ops;
 
 	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples_of(k->interval));
-	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, count_of(k->interval->waits));
+	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, sp_stack_map_count(k->interval->waits));
 }
 
 static struct work *take(struct sp_worker *w)
@@ -128,7 +119,7 @@ static void lose_oldest(struct sp_worker *w)
 	const struct sp_loss loss = {.cause = SP_LOSS_QUEUE_FULL,
 				     .profiles = 1,
 				     .samples = samples_of(k->interval),
-				     .waits = count_of(k->interval->waits)};
+				     .waits = sp_stack_map_count(k->interval->waits)};
 
 	sp_losses_add(&k->origin->losses, k->origin->ops, &loss);
 	drop(k);

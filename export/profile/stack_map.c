@@ -363,3 +363,12 @@ uint64_t sp_stack_map_samples(const struct sp_stack_map *m)
 {
 	return m->samples;
 }
+
+uint64_t sp_stack_map_count(const struct sp_stack_map *m)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; m != NULL && i < m->entries; i++)
+		count += m->entry[i].count;
+	return count;
+}

@@ -122,6 +122,9 @@ bool sp_stack_map_is_crowded(const struct sp_stack_map *m);
 /* Samples and records of CPU time put since the last clear. */
 uint64_t sp_stack_map_samples(const struct sp_stack_map *m);
 
+/* The counts of all entries: samples without records of CPU time, or waits. 0 for NULL. */
+uint64_t sp_stack_map_count(const struct sp_stack_map *m);
+
 void sp_stack_map_clear(struct sp_stack_map *m);
 
 /* Nothing is put any more: what was needed for that goes. The memory that is left; 0 for NULL. */
