@@ -216,13 +216,22 @@ static __attribute__((noinline, cold)) int decide_attributes(struct sp_otelcpp *
 	return (int)when;
 }
 
-/* The attributes of a start. */
+/* The attributes of a start, and the record of its span, which is looked up if one of them concerns us. */
 struct given {
-	const struct sp_span_record *r;
+	struct sp_otelcpp *sdk;
+	void *span;
+	struct sp_span_record r;
+	bool has_record;
 	uint8_t keys; /* of ours */
 };
 typedef bool given_fn(void *callable, size_t len, const char *key,
 		      struct sp_otelcpp_attribute value);
+
+static bool find_record(struct given *g)
+{
+	g->has_record = g->has_record || record_of(g->sdk, g->span, &g->r);
+	return g->has_record;
+}
 
 /* What a function_ref<bool(string_view, AttributeValue)> calls. */
 static bool look_at(void *callable, size_t len, const char *key, struct sp_otelcpp_attribute value)
@@ -231,8 +240,8 @@ static bool look_at(void *callable, size_t len, const char *key, struct sp_otelc
 	unsigned labelled = sp_span_values_key(key, len);
 
 	g->keys |= sp_span_attr_key(key, len);
-	if (labelled != SP_SPAN_KEY_NONE)
-		keep_value(g->r, labelled, &value);
+	if (labelled != SP_SPAN_KEY_NONE && find_record(g))
+		keep_value(&g->r, labelled, &value);
 	return true;
 }
 
@@ -242,14 +251,16 @@ static __attribute__((noinline)) void keep_given(struct sp_otelcpp *sdk, const v
 {
 	bool (*for_each)(const void *, void *, given_fn *) = sp_otelcpp_member(
 		sp_otelcpp_member(attributes, 0), SP_OTELCPP_SLOT_FOR_EACH * sizeof(void *));
-	struct sp_span_record r;
-	struct given given = {.r = &r};
+	struct given given;
 
-	if (!record_of(sdk, span, &r))
-		return;
+	given.sdk = sdk;
+	given.span = span;
+	given.has_record = false;
+	given.keys = 0;
+
 	(void)for_each(attributes, &given, look_at);
-	if (given.keys != 0)
-		sp_span_keys_add(&r, given.keys);
+	if (given.keys != 0 && find_record(&given))
+		sp_span_keys_add(&given.r, given.keys);
 }
 
 /*
