@@ -266,14 +266,14 @@ static bool is_own_folder(const struct sp_host_descriptors *fds, bool numbers_ou
 
 /*
  * The process that has started us may end before we are there: a signal or a filter kills it, or it has
- * been told not to wait. What is in its region is sent all the same. Nothing is read of it, as its number
- * may be another's by now. Whoever joins is waited for by us, and has to be there.
+ * been told not to wait; or it executes another program. What is in its region is sent all the same. Nothing is
+ * read of it, as its number may be another's by now. Whoever joins is waited for by us, and has to be there.
  */
-static int has_ended(struct sp_host *h)
+static int is_gone(struct sp_host *h, int err)
 {
 	sp_host_close(h);
 	h->ended = !h->joined;
-	return h->ended ? 0 : -ESRCH;
+	return h->ended ? 0 : err;
 }
 
 int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_host_descriptors *fds)
@@ -291,7 +291,7 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 			      .inode = v->inode};
 	h->pidfd = (int)syscall(PIDFD_OPEN_NR, (pid_t)v->pid, 0);
 	if (h->pidfd < 0 && errno == ESRCH)
-		return has_ended(h);
+		return is_gone(h, -ESRCH);
 	if (h->proc >= 0 && !is_own_folder(fds, numbers_ours)) {
 		(void)close(h->proc);
 		h->proc = -1;
@@ -303,8 +303,8 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 	/* Alive after that, so pidfd and folder are of the same process. */
 	if (err == 0 && !sp_host_lives(h))
 		err = -ESRCH;
-	if (err == -ESRCH)
-		return has_ended(h);
+	if (err == -ESRCH || err == -EPERM)
+		return is_gone(h, err);
 	if (err != 0)
 		sp_host_close(h);
 	return err;

@@ -29,7 +29,7 @@ struct sp_host_descriptors {
 struct sp_host {
 	uint32_t pid;
 	bool joined;
-	bool ended; /* before we were there: the rest is -1 or 0 */
+	bool ended; /* before we were there, or is another program: the rest is -1 or 0 */
 	int pidfd;  /* -1 = the kernel has none (before 5.3) */
 	int proc;   /* its folder in /proc, -1 = not to be seen */
 	int maps;   /* its memory map, of the image that it had at first; -1 = may not be read */
@@ -39,9 +39,9 @@ struct sp_host {
 };
 
 /*
- * Takes over the descriptors, except the region's. 0, also if the process has started us and has ended;
- * -ESRCH the one that joins has; -EPERM it is not the process of the region; -EACCES we have rights that it may give up without
- * our seeing it.
+ * Takes over the descriptors, except the region's. 0, also if the process has started us and has ended or has
+ * become another program; -ESRCH the one that joins has ended; -EPERM that one is not the process of the region;
+ * -ENOTDIR we have rights that it may give up without our seeing it.
  */
 int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_host_descriptors *fds);
 /* Closes the descriptors instead. */
