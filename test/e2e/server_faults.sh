@@ -5,7 +5,18 @@
 # its end is not held up, its memory does not grow, it is told in a few lines what was lost, and what
 # can still be sent is sent, and nothing is sent twice that may have arrived. Prints the table of faults.
 # Runs alone: it judges how long requests take, and how many are handled.
-protocol=${1:-push}
+# Usage: server_faults.sh [push|otlp]. Without one both are tried side by side, as most of the time is waited.
+if (($# == 0)); then
+	rc=0
+	shown=$(mktemp)
+	bash "$0" otlp >"$shown" 2>&1 &
+	bash "$0" push || rc=$?
+	wait $! || rc=$?
+	cat "$shown"
+	rm "$shown"
+	exit "$rc"
+fi
+readonly protocol=$1
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/e2e/tls.bash
