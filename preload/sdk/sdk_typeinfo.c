@@ -37,6 +37,7 @@ struct search {
 	unsigned n;
 	uintptr_t bytes_left;
 	bool complete;
+	bool apart; /* what is only read lies in a segment without code */
 	struct keys names;
 	struct keys infos;   /* typeinfos of those names */
 	struct keys derived; /* typeinfos of classes over them */
@@ -139,14 +140,13 @@ static bool has_constants(const struct sp_elf_image *image)
 static void find_names(struct search *s, const char *marker)
 {
 	const size_t len = strlen(marker);
-	bool apart = has_constants(s->image);
 
 	for (unsigned i = 0; i < s->image->n; i++) {
 		const struct sp_elf_segment *g = &s->image->segment[i];
 		uintptr_t at = g->start;
 		uintptr_t end = g->start + g->from_file;
 
-		if (g->writable || (apart && g->executable) || g->from_file == 0 ||
+		if (g->writable || (s->apart && g->executable) || g->from_file == 0 ||
 		    !spend(s, g->from_file) || !sp_elf_image_readable(g->start, g->from_file))
 			continue;
 		while (s->complete && at < end) {
@@ -261,7 +261,7 @@ static void find_words_where(struct search *s, bool relro_only, const struct key
 	for (unsigned i = 0; i < s->image->n; i++) {
 		const struct sp_elf_segment *g = &s->image->segment[i];
 
-		if (relro_only ? g->relro : !g->executable)
+		if (relro_only ? g->relro : !(s->apart && g->executable))
 			find_words(s, g, k, fn);
 	}
 }
@@ -287,9 +287,7 @@ static bool found_any(const struct search *s)
  * In position-independent code they are where the loader relocates and then protects. A program that is
  * loaded at one place has them among the constants, but those of an archive that was compiled as
  * position-independent code as that has them: so there both are searched. What was found counts even if
- * the rest is more than we search. Some linkers (gold, old ones) put the constants into one
- * segment with the code, which cannot be made writable while the code runs, so they are not looked for
- * there.
+ * the rest is more than we search.
  */
 static void find_classes(struct search *s)
 {
@@ -320,6 +318,7 @@ bool sp_typeinfo_find(const struct sp_elf_image *image, const char *marker,
 		.n = n,
 		.bytes_left = SP_ELF_IMAGE_SEARCH_MAX,
 		.complete = true,
+		.apart = has_constants(image),
 	};
 
 	memset(found, 0, n * sizeof(*found));

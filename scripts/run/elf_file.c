@@ -257,18 +257,6 @@ static bool has_text(const struct sp_elf *f, const char *text)
 	return has_bytes(f, text, strlen(text), false);
 }
 
-/*
- * A program at a fixed address whose constants are in one segment with its code, where nobody could
- * write to them while the code runs.
- */
-static bool constants_in_code(const struct sp_elf *f)
-{
-	for (unsigned i = 0; i < f->phdrs; i++)
-		if (f->phdr[i].p_type == PT_LOAD && (f->phdr[i].p_flags & (PF_W | PF_X)) == 0)
-			return false;
-	return f->type == ET_EXEC;
-}
-
 bool sp_elf_has_section(const struct sp_elf *f, const char *name)
 {
 	Elf64_Ehdr h;
@@ -471,9 +459,6 @@ static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *pl
 		*how = "the program has a getenv of its own, so its SDK is not noticed";
 	else if (!seen->imports_getenv)
 		*how = "it never calls getenv, so its SDK is not noticed";
-	else if (constants_in_code(f))
-		*how = "its vtables are in one segment with the code and cannot be changed "
-		       "(link it position-independent, or with -z separate-code)";
 	else
 		return true;
 	return false;

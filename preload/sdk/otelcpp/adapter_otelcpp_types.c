@@ -86,23 +86,24 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 
 /*
  * Under a lock: two slots may lie in one page, and one thread must not write what another has just
- * protected again.
+ * protected again. Where there is code in the segment (gold, old linkers) it goes on meanwhile.
  */
 static bool put(const struct place *place, const void *function)
 {
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
 	void *page = (void *)(place->address & ~(page_size - 1));
 	const void *_Atomic *word = (void *)place->address;
+	int access = place->executable ? PROT_READ | PROT_EXEC : PROT_READ;
 	bool done;
 
 	if (!sp_try_lock(&busy))
 		return false;
 	done = !place->readonly ||
-	       sp_syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE) == 0;
+	       sp_syscall(SYS_mprotect, page, page_size, access | PROT_WRITE) == 0;
 	if (done) {
 		atomic_store_explicit(word, function, memory_order_release);
 		if (place->readonly)
-			(void)sp_syscall(SYS_mprotect, page, page_size, PROT_READ);
+			(void)sp_syscall(SYS_mprotect, page, page_size, access);
 	}
 	sp_unlock(&busy);
 	return done;
@@ -114,7 +115,7 @@ bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 	bool done;
 
 	(void)sp_fork_barrier_walk(visit, &place);
-	if (!place.found || (place.executable && place.readonly))
+	if (!place.found)
 		return false;
 	/* A child that is forked meanwhile would have the page writable, and the lock held. */
 	sp_fork_barrier_enter();
