@@ -18,6 +18,8 @@
 
 /* What is not known of the runnable time may be so much of it: a tenth. */
 #define UNKNOWN_OF_RUNNABLE 10U
+/* So many threads at most are asked whether they are in a root that ends, because the host waits for it. */
+#define LOOK_BLOCKS 256U
 
 struct account {
 	_Atomic uint64_t cpu_ns;
@@ -27,8 +29,9 @@ struct account {
 	_Atomic uint64_t voluntary;
 	_Atomic uint64_t involuntary;
 	_Atomic uint64_t parts;
-	_Atomic uint64_t open; /* parts that have not ended */
-	_Atomic bool is_whole; /* it begins with the root */
+	_Atomic uint64_t open;   /* parts that have not ended */
+	_Atomic uint32_t latest; /* the number of the thread's block that has begun one last */
+	_Atomic bool is_whole;   /* it begins with the root */
 };
 
 /* By the number of the root's entry in the table; NULL = off. */
@@ -152,16 +155,15 @@ static struct account *open_account(uint64_t root_id, uint32_t root_ref)
 
 static void end_part(struct sp_thread *t, const struct sp_thread_part_edge *now)
 {
-	struct account *a = open_account(t->part.root_id, t->part.root_ref);
+	struct account *a = open_account(get(&t->part.root_id), t->part.root_ref);
 
-	t->part.root_id = 0;
+	put(&t->part.root_id, 0);
 	if (a == NULL)
 		return;
 	/* A forked child's clock begins anew, and so does what it is compared with. */
 	add(&a->cpu_ns, since(now->cpu_ns, t->part.begun.cpu_ns));
-	if (!wants_all)
-		return;
-	add_part(a, t, now);
+	if (wants_all)
+		add_part(a, t, now);
 	/* pairs with the acquire in sp_span_times_of(): whoever finds no open part has all of it */
 	atomic_fetch_sub_explicit(&a->open, 1, memory_order_release);
 }
@@ -171,14 +173,50 @@ static void begin_part(struct sp_thread *t, const struct sp_span_record *e,
 {
 	struct account *a = open_account(e->root_id, e->root_ref);
 
-	t->part.root_id = e->root_id;
-	t->part.root_ref = e->root_ref;
 	t->part.begun = *now;
+	put(&t->part.cpu_ns, now->cpu_ns);
+	atomic_store_explicit(&t->part.root_ref, e->root_ref, memory_order_relaxed);
+	/* pairs with the acquire in is_in() */
+	atomic_store_explicit(&t->part.root_id, e->root_id, memory_order_release);
 	/* The root has ended, and a span below it is still active. */
 	if (a == NULL)
 		return;
 	add(&a->parts, 1);
 	add(&a->open, 1);
+	atomic_store_explicit(&a->latest, t->index, memory_order_relaxed);
+}
+
+static bool is_in(const struct sp_thread *t, uint64_t root_id, uint32_t root_ref)
+{
+	return atomic_load_explicit(&t->part.root_id, memory_order_acquire) == root_id &&
+	       atomic_load_explicit(&t->part.root_ref, memory_order_relaxed) == root_ref;
+}
+
+/*
+ * The CPU time so far of the parts that other threads are in, each by its own clock; mostly it is one, whose block
+ * is known. A part that ends meanwhile is missed, and never counted twice: what has ended was read before.
+ */
+static uint64_t open_parts_ns(const struct account *a, const struct sp_span_record *r)
+{
+	uint32_t n = atomic_load_explicit(&sp_thread_table.used, memory_order_acquire);
+	uint32_t at = atomic_load_explicit(&a->latest, memory_order_relaxed);
+	uint64_t open = get(&a->open);
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n && i < LOOK_BLOCKS && open != 0; i++, at++) {
+		const struct sp_thread *t = sp_thread_at(at % n);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
+		uint64_t then;
+		uint64_t now;
+
+		if (tid == 0 || !is_in(t, r->span_id, r->ref))
+			continue;
+		open--;
+		then = get(&t->part.cpu_ns);
+		if (sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now) && is_in(t, r->span_id, r->ref))
+			sum += since(now, then);
+	}
+	return sum;
 }
 
 void sp_span_times_changed(struct sp_thread *t)
@@ -202,15 +240,15 @@ void sp_span_times_changed(struct sp_thread *t)
 		is_in_root = false;
 		break;
 	}
-	if (t->part.root_id == 0 && !is_in_root)
+	if (get(&t->part.root_id) == 0 && !is_in_root)
 		return;
-	if (is_in_root && r.root_id == t->part.root_id && r.root_ref == t->part.root_ref)
+	if (is_in_root && is_in(t, r.root_id, r.root_ref))
 		return;
 	if (!read_edge(&now)) {
-		t->part.root_id = 0;
+		put(&t->part.root_id, 0);
 		return;
 	}
-	if (t->part.root_id != 0)
+	if (get(&t->part.root_id) != 0)
 		end_part(t, &now);
 	if (is_in_root)
 		begin_part(t, &r, &now);
@@ -225,10 +263,10 @@ void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 	*out = (struct sp_span_times){.cpu_ns = 0};
 	if (a == NULL)
 		return;
-	if (t != NULL && t->part.root_id == r->span_id && t->part.root_ref == r->ref &&
-	    read_edge(&now))
+	if (t != NULL && is_in(t, r->span_id, r->ref) && read_edge(&now))
 		end_part(t, &now);
 	out->cpu_ns = get(&a->cpu_ns);
+	out->cpu_ns += open_parts_ns(a, r);
 	/* pairs with the release in end_part() */
 	if (!wants_all || atomic_load_explicit(&a->open, memory_order_acquire) != 0 ||
 	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed) || get(&a->parts) == 0)

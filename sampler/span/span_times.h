@@ -14,8 +14,9 @@
  *   part, it was runnable. What others of that time were runnable, only the kernel knows, and to ask it takes three
  *   system calls at each edge.
  *
- * Nothing but the CPU time of the parts that have ended is known of a root that ends while it is active on another
- * thread, that a forked child has from its parent, or that was never active.
+ * Nothing but the CPU time is known of a root that ends while it is active on another thread: of that one by the
+ * thread's clock of the moment. Nor is more known of one that a forked child has from its parent, or that was never
+ * active.
  *
  * APP context, calling thread; errno untouched, no lock, and no memory after sp_span_times_init().
  */
@@ -62,8 +63,8 @@ struct sp_span_times {
 };
 
 /*
- * Of that open root, which is about to be ended on the calling thread: the thread's part of it ends now.
- * CPU time of other threads counts up to the end of their parts.
+ * Of that open root, which is about to be ended on the calling thread: the thread's part of it ends now, and what
+ * others do in it from now on is not its.
  */
 void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out);
 

@@ -59,10 +59,14 @@ struct sp_thread_part_edge {
 	uint32_t involuntary;
 };
 
-/* The part of a local root's time that the thread is in (span_times.h). */
+/*
+ * The part of a local root's time that the thread is in (span_times.h). Who ends the root on another thread reads
+ * what is atomic.
+ */
 struct sp_thread_part {
-	uint64_t root_id; /* 0 = it is in none */
-	uint32_t root_ref;
+	_Atomic uint64_t root_id; /* 0 = it is in none */
+	_Atomic uint32_t root_ref;
+	_Atomic uint64_t cpu_ns; /* when it began */
 	struct sp_thread_part_edge begun;
 };
 
@@ -254,7 +258,7 @@ void sp_timer_limit_look(void);
  */
 bool sp_thread_scan(void);
 
-/* The table of blocks, for the files of this folder and for thread_account.c. */
+/* The table of blocks, for the files of this folder, thread_account.c and span_times.c. */
 #define SP_THREAD_STRIDE 8192U
 
 /*

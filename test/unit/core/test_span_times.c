@@ -49,6 +49,14 @@ static uint64_t cpu_now(void)
 	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
+static uint64_t process_cpu(void)
+{
+	struct timespec ts;
+
+	cr_assert_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts), 0);
+	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
 static void burn(uint64_t ns)
 {
 	uint64_t until = cpu_now() + ns;
@@ -276,6 +284,7 @@ static _Atomic bool may_end;
 static void *stay_below(void *arg)
 {
 	cr_assert(begin_under(2, 1));
+	burn(20 * MS);
 	is_below = true;
 	while (!may_end)
 		sched_yield();
@@ -283,8 +292,9 @@ static void *stay_below(void *arg)
 	return arg;
 }
 
-Test(span_times, are_unknown_while_another_thread_has_not_told_its_own)
+Test(span_times, but_for_cpu_time_are_unknown_while_another_thread_is_in_it)
 {
+	uint64_t around = process_cpu();
 	pthread_t thread;
 
 	cr_assert(begin(1));
@@ -293,10 +303,14 @@ Test(span_times, are_unknown_while_another_thread_has_not_told_its_own)
 		sched_yield();
 	ask(1);
 	cr_expect_not(got.is_known);
+	/* but for its CPU time so far, which its clock tells */
+	cr_expect_geq(got.cpu_ns, 20 * MS);
 	may_end = true;
 	pthread_join(thread, NULL);
+	around = process_cpu() - around;
 	ask(1);
 	cr_expect(got.is_known);
+	cr_expect_leq(got.cpu_ns, around);
 }
 
 Test(span_times, of_a_span_that_ends_on_another_thread_are_unknown)
