@@ -53,7 +53,7 @@ uint64_t sp_host_own_start(void)
 	char state;
 
 	if (sp_host_read(&self, "stat", text, sizeof(text)) > 0)
-		time = sp_proc_stat_start(text, &state);
+		time = sp_proc_stat(text, SP_STAT_START, &state);
 	if (self.proc >= 0)
 		(void)close(self.proc);
 	return time;
@@ -229,7 +229,7 @@ static int prove(struct sp_host *h, bool joined)
 		return has_rights_to_lose() ? -ENOTDIR : 0;
 	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
 		return -ESRCH;
-	h->start_time = sp_proc_stat_start(text, &state);
+	h->start_time = sp_proc_stat(text, SP_STAT_START, &state);
 	if (h->start_time == 0 || own == 0 || (h->start_time > own && !joined))
 		return -EPERM;
 	shown = h->maps >= 0 ? shows_region(h->maps, h->mapped_at, h->inode) : NO_MEMORY;
@@ -365,8 +365,18 @@ bool sp_host_lives(const struct sp_host *h)
 		return syscall(SYS_kill, (pid_t)h->pid, 0) == 0 || errno != ESRCH;
 	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)
 		return false;
-	(void)sp_proc_stat_start(text, &state);
+	(void)sp_proc_stat(text, SP_STAT_START, &state);
 	return (state != 'Z' && state != 'X') || has_other_threads(h);
+}
+
+uint64_t sp_host_stack(const struct sp_host *h)
+{
+	char text[1024];
+	char state;
+
+	return sp_host_read(h, "stat", text, sizeof(text)) > 0
+		       ? sp_proc_stat(text, SP_STAT_STACK, &state)
+		       : 0;
 }
 
 /*

@@ -63,6 +63,9 @@ uint64_t sp_host_own_start(void);
 /* False when all of its threads have ended. */
 bool sp_host_lives(const struct sp_host *h);
 
+/* Where its stack begins, which is cheap to ask and changes when it executes a program; 0 = unknown. */
+uint64_t sp_host_stack(const struct sp_host *h);
+
 /* 1: it still is the program that it was at first; 0: it has executed another one; -1: unknown. */
 int sp_host_has_image(const struct sp_host *h);
 

@@ -229,6 +229,7 @@ void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
 	w->config = config;
 	w->family = family;
 	w->image_ns = sp_clock_mono_ns() + interval_ns(w);
+	w->stack = sp_host_stack(h);
 	w->filters = sp_threads_filters(h);
 }
 
@@ -284,6 +285,21 @@ static bool is_leaving(const struct sp_waiter *w)
 	       SP_REGION_LEAVING;
 }
 
+/*
+ * Our keeper holds the memory of the program that has started us until we have ended, also when that has executed
+ * another program and no hook of ours has seen it.
+ */
+static bool hints_at_exec(struct sp_waiter *w, uint64_t now)
+{
+	uint64_t before = w->stack;
+
+	if (w->host->joined || now < w->stack_ns)
+		return false;
+	w->stack_ns = now + LOOK_NS;
+	w->stack = sp_host_stack(w->host);
+	return w->stack != before;
+}
+
 /* Its memory map is long to read, so it is read seldom as long as nothing hints at an exec. */
 static bool has_gone(struct sp_waiter *w)
 {
@@ -296,7 +312,7 @@ static bool has_gone(struct sp_waiter *w)
 		w->leaving_ns = 0;
 	else if (w->leaving_ns == 0)
 		w->leaving_ns = now;
-	if (w->leaving_ns != 0 && w->image_ns > now + LEAVING_NS)
+	if (hints_at_exec(w, now) || (w->leaving_ns != 0 && w->image_ns > now + LEAVING_NS))
 		w->image_ns = 0;
 	if (now < w->image_ns ||
 	    (w->is_still && w->leaving_ns == 0 && now - w->image_ns < STILL * interval_ns(w)))

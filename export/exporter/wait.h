@@ -95,6 +95,8 @@ struct sp_waiter {
 	uint64_t look_ns;    /* when the host is looked at next */
 	uint64_t idle_ns;    /* the same for one in which nothing moves */
 	uint64_t image_ns;   /* when its memory map is */
+	uint64_t stack_ns;   /* when the beginning of its stack is */
+	uint64_t stack;      /* that was there */
 	uint64_t rights_ns;  /* when its rights were compared with ours */
 	uint64_t leaving_ns; /* since when it wants to be another program; 0 = it does not */
 	uint64_t end_ns;     /* of the flush in progress; 0 = there is none */

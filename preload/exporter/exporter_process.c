@@ -747,7 +747,7 @@ static bool other_exporter_lives(const struct sp_region *region)
 		rc = sp_arch_syscall(SYS_read, fd, (long)text, sizeof(text) - 1, 0);
 		(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
 		text[rc > 0 ? rc : 0] = '\0';
-		now = sp_proc_stat_start(text, &state);
+		now = sp_proc_stat(text, SP_STAT_START, &state);
 	}
 	return state != 'Z' && state != 'X' && (own == 0 || now == 0 || own == now);
 }

@@ -18,8 +18,6 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 
-#define STAT_START 22U /* the field of a stat file, counted from 1 */
-
 _Atomic uint32_t sp_seccomp_filters;
 _Atomic uint32_t sp_process_forks;
 static pid_t owner; /* 0 = none yet */
@@ -146,20 +144,20 @@ int sp_proc_line(const char *path, const char *start, char *line, size_t size)
 	return found;
 }
 
-uint64_t sp_proc_stat_start(const char *text, char *state)
+uint64_t sp_proc_stat(const char *text, unsigned field, char *state)
 {
 	/* The name, which may hold anything, ends at the last parenthesis. */
 	const char *at = strrchr(text, ')');
-	uint64_t ticks = 0;
+	uint64_t value = 0;
 
 	*state = '?';
 	if (at == NULL || at[1] != ' ')
 		return 0;
 	*state = at[2];
-	for (unsigned field = 2; at != NULL && field < STAT_START; field++)
+	for (unsigned i = 2; at != NULL && i < field; i++)
 		at = strchr(at + 1, ' ');
 	if (at == NULL)
 		return 0;
 	at++;
-	return sp_text_number(&at, 10, &ticks) ? ticks : 0;
+	return sp_text_number(&at, 10, &value) ? value : 0;
 }

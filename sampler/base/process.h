@@ -49,10 +49,17 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 int sp_proc_line(const char *path, const char *start, char *line, size_t size);
 
 /*
- * Any context. The state of a process, and its start in ticks since boot, from the text of its stat
- * file: together with its number the start names a process for good. 0 = unknown, and the state is
- * '?' if it cannot be read either.
+ * Fields of a stat file, counted from 1. The start of a process, in ticks since boot, names it for good together
+ * with its number. The beginning of its stack is 0 to whom may not read its memory, and else another address in each
+ * program that it executes.
  */
-uint64_t sp_proc_stat_start(const char *text, char *state);
+#define SP_STAT_START 22U
+#define SP_STAT_STACK 28U
+
+/*
+ * Any context. The state of a process and one of those fields, from the text of its stat file. 0 = unknown, and the
+ * state is '?' if it cannot be read either.
+ */
+uint64_t sp_proc_stat(const char *text, unsigned field, char *state);
 
 #endif

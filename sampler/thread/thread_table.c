@@ -392,7 +392,7 @@ static bool is_zombie(int dir, const char *tid)
 	got = sp_syscall(SYS_read, fd, text, sizeof(text) - 1);
 	(void)sp_syscall(SYS_close, fd);
 	text[got > 0 ? got : 0] = '\0';
-	(void)sp_proc_stat_start(text, &state);
+	(void)sp_proc_stat(text, SP_STAT_START, &state);
 	return state == 'Z' || state == 'X';
 }
 

@@ -38,6 +38,14 @@ for name in short.0 short.2s; do
 	poll_until 10 is_there "$name" || fail "$name: no profile"
 done
 
+# One that becomes another program, and no hook sees it. That one lives until the profile is there, which is not as late
+# as the next upload: as long as the exporter lives, the memory of the program before is held.
+mkdir "$WORK/executes.d"
+run_under executes SPANPROF_OUTPUT_DIR="$WORK/executes.d" SPANPROF_UPLOAD_INTERVAL=10m "$HOSTS/outside" execute \
+	"until ls $WORK/executes.d/*.pb.gz; do sleep 0.01; done >/dev/null 2>&1"
+expect_rc executes 0
+expect_silent executes
+
 # One that no hook sees the end of, with an exporter that begins when it is gone.
 cat >"$WORK/late" <<END
 #!/bin/bash

@@ -6,6 +6,7 @@
  *
  *	outside inventory         prints its threads, descriptors, mapped files, children and their signals
  *	outside last_exit         the last thread ends by a raw SYS_exit with status 5
+ *	outside execute COMMAND   becomes the shell with that command, by a raw SYS_execve
  *	outside kill_thread       a seccomp filter kills the last thread
  *	outside fork_handler N    N forks while a handler allocates every 200 us; prints the most threads seen
  *	outside clone_exit N      N children of a raw clone that end by exit(7)
@@ -116,6 +117,15 @@ static int last_exit(char **argv)
 	(void)argv;
 	begin();
 	(void)syscall(SYS_exit, 5);
+	return 99;
+}
+
+static int execute(char **argv)
+{
+	char *const command[] = {"sh", "-c", argv[2], NULL};
+
+	begin();
+	(void)syscall(SYS_execve, "/bin/sh", command, environ);
 	return 99;
 }
 
@@ -364,6 +374,7 @@ static const struct {
 } cases[] = {
 	{"clone_exit", 1, clone_exit},
 	{"clone_threads", 0, clone_threads},
+	{"execute", 1, execute},
 	{"fork_handler", 1, fork_handler},
 	{"identity", 1, identity},
 	{"inventory", 0, inventory},
