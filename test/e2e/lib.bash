@@ -180,11 +180,11 @@ profiles_in()
 	find "$1" -maxdepth 1 -name '*.pb.gz' | sort
 }
 
-# report FOLDER FILE: what spanprof-report says of the folder's profiles, as JSON.
+# report FOLDER FILE [OPTION]...: what spanprof-report says of the folder's profiles, as JSON.
 report()
 {
 	[[ -n $(profiles_in "$1") ]] || fail "no profile in $1"
-	build/spanprof-report --json "$1" >"$2"
+	build/spanprof-report --json "${@:3}" "$1" >"$2"
 }
 
 # ask FILE EXPRESSION: a Python expression over the JSON document d.

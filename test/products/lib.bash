@@ -19,6 +19,7 @@ get()
 	timeout 250 bash test/products/fetch.sh "$1" "$PRODUCT" >"$WORK/fetch" 2>&1 ||
 		skip "$1 cannot be had: $(tail -n 1 "$WORK/fetch")"
 	VERSION=$(<"$PRODUCT/version")
+	rm -f "$PRODUCT/row"
 }
 
 # in_root: sets INSIDE to the loader of $PRODUCT/root, which runs a program on the libraries there.
@@ -57,7 +58,7 @@ within()
 		fail "$what: $got ns, but the program says $wanted ns"
 }
 
-# row NAME REPORT TRUTH: the product's line of the table in README.md. Its SDK says itself which one it is.
+# row NAME REPORT TRUTH: a line of the product in the table in README.md. Its SDK says itself which one it is.
 row()
 {
 	local name=$1 report=$2 truth=$3 sdk line
@@ -66,5 +67,5 @@ row()
 	line="| $name $VERSION | $sdk | $(wc -l <"$SPANS") | $(ask "$report" 'd["total"]["samples"]') | \
 $(ask "$report" '"%.1f %%" % (100.0 * d["labelled"]["ns"] / d["total"]["ns"])') | $truth |"
 	echo "$line"
-	echo "$line" >"$PRODUCT/row"
+	echo "$line" >>"$PRODUCT/row"
 }
