@@ -1,19 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # OTLP beside others' programs, "make otlp": our .proto against the release that it names; OpenTelemetry's checker
-# (profcheck) on random profiles, on those of hosts and of the demo, and on each seeded fault; a collector between a host
-# and a server, which has to have the same nanoseconds of each span as pprof files of the same samples, for CPU,
-# off-CPU and wall time. PYROSCOPE_URL names a real server, else the double is there. PROFCHECK and COLLECTOR name
-# programs that are there already; what cannot be built is left out.
+# (profcheck) on random profiles, on those of hosts, of the matrix, of programs of the corpus and of the demo, and on each
+# seeded fault; a server, and a collector before it, which has to have the same nanoseconds of each span as pprof files of
+# the same samples, for CPU, off-CPU and wall time. PYROSCOPE names a real server's program, PYROSCOPE_URL one that runs;
+# else the double is there. PROFCHECK and COLLECTOR name programs that are there already; what cannot be built is left
+# out. OTLP_PARTS are the parts to run, of fields, random, hosts, matrix, corpus, demo and servers.
 # Runs alone: it takes all processors for minutes.
-url=${PYROSCOPE_URL:-} profcheck=${PROFCHECK:-} collector=${COLLECTOR:-} hosts=${OTLP_HOSTS:-10000}
+server=${PYROSCOPE_URL:-} pyroscope=${PYROSCOPE:-} profcheck=${PROFCHECK:-} collector=${COLLECTOR:-} hosts=${OTLP_HOSTS:-10000}
+parts=${OTLP_PARTS:-fields random hosts matrix corpus demo servers}
 # shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need go python3 curl
 readonly TOOLS=$ROOT/build/otlp COLLECTOR_RELEASE=0.165.0 PROTO_RELEASE=1.11.0 PROFILES_RELEASE=0.4.0
-export SPANPROF_OFF_CPU=true SPANPROF_WALL=true SPANPROF_UPLOAD_INTERVAL=1s OTEL_SERVICE_NAME=otlp-$$
+export SPANPROF_OFF_CPU=true SPANPROF_WALL=true SPANPROF_UPLOAD_INTERVAL=1s
 mkdir -p "$TOOLS"
 
 # Fields of our .proto that upstream does not have so; google.rpc.Status is not among those files.
@@ -38,85 +40,178 @@ fields()
 	echo "fields: $(wc -l <"$WORK/ours") as in opentelemetry-proto $PROTO_RELEASE"
 }
 
-# judge NAME FILE...: each passes, unpacked.
-judge()
-{
-	local name=$1 file
-
-	shift
-	for file; do
-		[[ $file != *.gz ]] || gunzip -k "$file"
-		"$profcheck" -check-dupes -check-orphans "${file%.gz}" >"$WORK/judged" 2>&1 ||
-			fail "profcheck refuses $file: $(head -c 1000 "$WORK/judged")"
-	done
-	echo "profcheck: $# profiles of $name pass"
-}
-
-conformance()
+# of_random: each of them, and none of those with a fault.
+of_random()
 {
 	local file
 
-	mkdir "$WORK/random" "$WORK/hosts"
 	OTLP_FOLDER=$WORK/random OTLP_HOSTS=$hosts build/release/test/hostile/test_otlp >"$WORK/random.log" ||
 		fail "$(tail -n 20 "$WORK/random.log")"
-	judge 'random samples' "$WORK"/random/good-*
 	for file in "$WORK"/random/fault-*; do
 		if "$profcheck" -check-dupes -check-orphans "$file" >/dev/null 2>&1; then
 			fail "profcheck passes $file"
 		fi
 	done
 	echo "profcheck: $(find "$WORK/random" -name 'fault-*' | wc -l) seeded faults fail"
-	for host in 'spans 900' 'waits 200' 'threads' 'forks' 'requests 900' 'labels'; do
-		# shellcheck disable=SC2086
-		run_under "${host%% *}" SPANPROF_OUTPUT_DIR="$WORK/hosts" SPANPROF_OUTPUT_FORMAT=otlp \
-			SPANPROF_THREAD_NAME=true OTELC_SPANS_JSON=/dev/null "$HOSTS"/$host
-	done
-	judge hosts "$WORK"/hosts/*.otlp.gz
+	rm "$WORK"/random/{fault,ours}-*
 }
 
-# A double or the server gets what the collector hands on of what the host sends to it.
+# under FOLDER COMMAND...: leaves its profiles there.
+under()
+{
+	local folder=$1
+
+	shift
+	run_under under SPANPROF_OUTPUT_DIR="$folder" SPANPROF_OUTPUT_FORMAT=otlp SPANPROF_THREAD_NAME=true \
+		OTELC_SPANS_JSON=/dev/null "$@"
+}
+
+of_hosts()
+{
+	local host
+
+	for host in 'spans 900' 'waits 200' 'threads' 'forks' 'requests 900' 'labels'; do
+		# shellcheck disable=SC2086
+		under "$WORK/hosts" "$HOSTS"/$host
+	done
+}
+
+# Each build of an SDK of the matrix. (Its own cells end without a profile: they ask the handler for samples.)
+of_matrix()
+{
+	local host story
+
+	for story in nested many; do
+		for host in "$TEST_LIBS"/otelcpp/*/stories; do
+			under "$WORK/matrix" "$host" "$story" 60
+		done
+	done
+	under "$WORK/matrix" "$TEST_LIBS/otelc/lazy" nested 60
+}
+
+# One round of each program that is here and no server.
+of_corpus()
+{
+	local name
+
+	# shellcheck source=test/corpus/common.bash
+	source test/corpus/common.bash
+	# shellcheck source=test/corpus/programs.bash
+	source test/corpus/programs.bash
+	make_data 100000
+	for name in "${!WORDS[@]}"; do
+		command -v "${name%_jit}" >/dev/null || continue
+		mkdir "$WORK/corpus/$name"
+		(cd "$DATA" && timeout 100 env CORPUS="$CORPUS" ROOT="$ROOT" ROUND=1 SPANPROF_PROFILE=always \
+			SPANPROF_OUTPUT_DIR="$WORK/corpus/$name" SPANPROF_OUTPUT_FORMAT=otlp SPANPROF_FLUSH_TIMEOUT=30s \
+			LD_PRELOAD="$PRELOAD" bash -c "${WORDS[$name]}") >"$WORK/$name.log" 2>&1 || true
+		find "$WORK/corpus/$name" -name '*.otlp.gz' | grep -q . || fail "no profile of $name: $(<"$WORK/$name.log")"
+		echo "corpus: $name"
+	done
+}
+
+of_demo()
+{
+	SPANPROF_OUTPUT_FORMAT=otlp SPANPROF_DEMO_SECONDS=10 SPANPROF_DEMO_OUT=$WORK/demo.out \
+		bash test/rideshare/demo.sh >"$WORK/demo.log" 2>&1 || fail "$(tail -n 20 "$WORK/demo.log")"
+	mv "$WORK"/demo.out/profiles/* "$WORK/demo"
+}
+
+# judge PART: all its profiles pass, unpacked.
+judge()
+{
+	local file n=0
+
+	mkdir "$WORK/$1"
+	"of_$1"
+	while IFS= read -r file; do
+		[[ $file != *.gz ]] || gunzip "$file"
+		"$profcheck" -check-dupes -check-orphans "${file%.gz}" >"$WORK/judged" 2>&1 ||
+			fail "profcheck refuses $file of $1: $(head -c 1000 "$WORK/judged")"
+		n=$((n + 1))
+	done < <(find "$WORK/$1" -name '*.otlp' -o -name '*.otlp.gz')
+	((n > 0)) || fail "no profile of $1"
+	echo "profcheck: $n profiles of $1 pass"
+}
+
+# sent HOW URL: what a host sends there in OTLP the server has, of each span and type, as pprof files of the same
+# samples have it.
+sent()
+{
+	local files=$WORK/files.$1 name=otlp-$$-$1 began
+
+	began=$(now_ms)
+	mkdir "$files"
+	run_under "$1" SPANPROF_OUTPUT_DIR="$files" SPANPROF_PROTOCOL=otlp OTELC_SPANS_JSON=/dev/null \
+		OTEL_SERVICE_NAME="$name" SPANPROF_SERVER_ADDRESS="$2" SPANPROF_FLUSH_TIMEOUT=10s "$HOSTS/spans" 900
+	expect_rc "$1" 0
+	expect_silent "$1"
+	poll_until 60 is_there "$files" "$name" "$began" || fail "$1: not the same: $(<"$WORK/differs")"
+	echo "$1: $(<"$WORK/said")"
+}
+
+is_there()
+{
+	for type in cpu off_cpu wall; do
+		build/spanprof-report --json --type "$type" "$1" >"$WORK/report.$type" || return 1
+	done
+	python3 test/otlp/ask.py "$server" "$2" "$3" "$WORK"/report.{cpu,off_cpu,wall} >"$WORK/said" 2>"$WORK/differs"
+}
+
 through_collector()
 {
 	local port
 
-	# A collector writes references into the resource, and leaves texts that nothing refers to.
-	[[ -n $url ]] || double_start --ack-delay 0 --no-strict
 	port=$(refused_port)
-	PYROSCOPE_URL=${url:-$DOUBLE_URL} COLLECTOR_LISTEN=127.0.0.1:$port "$collector" \
+	PYROSCOPE_URL=$server COLLECTOR_LISTEN=127.0.0.1:$port "$collector" \
 		--config scripts/deploy/collector.yaml --feature-gates=service.profilesSupport \
 		>"$WORK/collector.log" 2>&1 &
-	collector_pid=$!
+	STARTED+=("$!")
 	poll_until 60 curl -s -o /dev/null "http://127.0.0.1:$port" ||
 		fail "the collector does not listen: $(tail -n 5 "$WORK/collector.log")"
-	began=$(now_ms)
-	mkdir "$WORK/files"
-	run_under through SPANPROF_OUTPUT_DIR="$WORK/files" SPANPROF_PROTOCOL=otlp OTELC_SPANS_JSON=/dev/null \
-		SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$port" SPANPROF_FLUSH_TIMEOUT=10s "$HOSTS/spans" 900
-	expect_rc through 0
-	expect_silent through
-	poll_until 60 is_there "$began" || fail "not the same behind the collector: $(<"$WORK/differs")"
-	kill "$collector_pid"
-	echo "collector $COLLECTOR_RELEASE, ${url:-the double}: $(<"$WORK/said")"
+	sent collector "http://127.0.0.1:$port"
 }
 
-# is_there BEGAN: the server says of each span and type what the files say.
-is_there()
+servers()
 {
-	for type in cpu off_cpu wall; do
-		build/spanprof-report --json --type "$type" "$WORK/files" >"$WORK/report.$type" || return 1
-	done
-	python3 test/otlp/ask.py "${url:-$DOUBLE_URL}" "$OTEL_SERVICE_NAME" "$1" "$WORK"/report.{cpu,off_cpu,wall} \
-		>"$WORK/said" 2>"$WORK/differs"
+	# With the storage that it has today: the older one beside it answers until the first block is compacted.
+	if [[ -n $pyroscope && -z $server ]]; then
+		mkdir "$WORK/pyroscope"
+		(cd "$WORK/pyroscope" && exec "$pyroscope" -architecture.storage=v2 -self-profiling.disable-push=true \
+			-usage-stats.enabled=false) >"$WORK/pyroscope.log" 2>&1 &
+		STARTED+=("$!")
+		server=http://127.0.0.1:4040
+		poll_until 120 curl -sf -o /dev/null "$server/ready" ||
+			fail "no Pyroscope: $(tail -n 5 "$WORK/pyroscope.log")"
+	fi
+	if [[ -z $server ]]; then
+		left_out "PYROSCOPE and PYROSCOPE_URL are not set"
+		# A collector writes references into the resource, and leaves texts that nothing refers to.
+		double_start --ack-delay 0 --no-strict
+		server=$DOUBLE_URL
+	fi
+	sent server "$server"
+	[[ -z $collector ]] || through_collector
 }
 
-fields || left_out "the module proxy has no opentelemetry-proto: $(tail -n 1 "$WORK/fields.err")"
+is_wanted()
+{
+	[[ " $parts " == *" $1 "* ]]
+}
+
+if is_wanted fields; then
+	fields || left_out "the module proxy has no opentelemetry-proto: $(tail -n 1 "$WORK/fields.err")"
+fi
 [[ -n $profcheck ]] ||
 	if GOBIN=$TOOLS go install github.com/open-telemetry/sig-profiling/profcheck/cmd/profcheck@latest 2>"$WORK/err"; then
 		profcheck=$TOOLS/profcheck
 	else
 		left_out "no profcheck: $(tail -n 1 "$WORK/err")"
 	fi
-[[ -z $profcheck ]] || conformance
+for part in random hosts matrix corpus demo; do
+	[[ -z $profcheck ]] || ! is_wanted "$part" || judge "$part"
+done
+is_wanted servers || exit 0
 if [[ -z $collector ]]; then
 	cat >"$WORK/builder.yaml" <<-END
 		dist: {name: otelcol, output_path: $TOOLS/otelcol}
@@ -130,4 +225,4 @@ if [[ -z $collector ]]; then
 		left_out "no collector: $(tail -n 1 "$WORK/err")"
 	fi
 fi
-[[ -z $collector ]] || through_collector
+servers

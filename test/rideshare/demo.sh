@@ -237,7 +237,7 @@ say "stopping the server"
 stop_server
 
 printf '\n'
-if [[ -z $(find "$OUT/profiles" -name '*.pb.gz' -print -quit) ]]; then
+if [[ -z $(find "$OUT/profiles" -name '*.gz' -print -quit) ]]; then
 	failed "there are no profiles" "nothing was sampled, or nothing written" "see server.log"
 elif report >"$OUT/report.json"; then
 	slowest=$(summary slowest --report "$OUT/report.json") || slowest=
