@@ -57,6 +57,8 @@
 #define LOOKS 50
 /* The first stacks take milliseconds, as the host's objects are read; that says nothing of what follows. */
 #define LOOK_MOST_NS 100000.0
+/* An exporter begins milliseconds after the first span. What threads have waited then is told if it is more than this. */
+#define UNWATCHED_NS SP_NS_PER_S
 /* So many rounds are averaged over. */
 #define ROUNDS 64
 /* So many looks in a row make a deadlock. */
@@ -112,6 +114,7 @@ struct sp_off_cpu {
 	uint32_t last_owner; /* its place in the array; many threads may wait for one */
 	uint32_t threads;    /* in the array */
 	uint64_t begun_ns;
+	bool has_begun; /* a round has found threads */
 	uint64_t due_ns;
 	uint64_t at_ns; /* the last round */
 	uint64_t random;
@@ -481,13 +484,32 @@ static void put_blocked(struct sp_off_cpu *o, struct thread *t, const struct sp_
 	put(o, &w, labels);
 }
 
+static bool has_label(const struct sp_thread_label *label)
+{
+	return label->span_id != 0 || label->name_id != 0;
+}
+
 static uint64_t since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
 }
 
+/*
+ * What a thread waited before the exporter began is no look's: what it did then may have been something else. The
+ * first round tells how much that was, of all threads, as each is looked at with that chance.
+ */
+static void tell_unwatched(const struct sp_off_cpu *o, uint64_t ns)
+{
+	double all_ns = (double)ns * ALWAYS / (double)o->chance;
+
+	if (!o->has_begun && ns > UNWATCHED_NS)
+		o->ops->counter_add(o->ops->arg, SP_COUNT_WAITS_UNWATCHED,
+				    (uint64_t)(all_ns / (double)SP_NS_PER_MS));
+}
+
 /* What the thread did since its clocks were read last, or at the first time, since its first label. */
-static void spend(const struct sp_off_cpu *o, struct thread *t, uint64_t off_ns, uint64_t now,
+static void spend(const struct sp_off_cpu *o, struct thread *t,
+		  const struct sp_thread_labels_copy *c, uint64_t now,
 		  const struct sp_task_times *times)
 {
 	if (t->has_clocks) {
@@ -498,8 +520,10 @@ static void spend(const struct sp_off_cpu *o, struct thread *t, uint64_t off_ns,
 					   since(times->cpu_ns, t->times.cpu_ns) - delay);
 	} else {
 		uint64_t most = since(now, o->begun_ns);
-		uint64_t off = since(now - times->cpu_ns, off_ns);
+		uint64_t off = since(now - times->cpu_ns, c->off_ns);
 
+		if (off > most && has_label(&c->label))
+			tell_unwatched(o, off - most);
 		off = off < most ? off : most;
 		t->delay_ns = times->delay_ns <= off ? (int64_t)times->delay_ns : 0;
 		t->blocked_ns = (int64_t)off - t->delay_ns;
@@ -527,14 +551,14 @@ static void advance_delay(struct thread *t)
 static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
 		 const struct sp_thread_label *label, struct sp_thread_labels *labels)
 {
-	bool has_label = label->span_id != 0 || label->name_id != 0;
+	bool is_in_span = has_label(label);
 	uint64_t ns;
 
 	if (at->state == SP_TASK_RUNS) {
 		advance_delay(t);
 		ns = t->delay_ns > 0 ? (uint64_t)t->delay_ns : 0;
 		t->delay_ns -= (int64_t)ns;
-		if (has_label && ns != 0)
+		if (is_in_span && ns != 0)
 			put(o,
 			    &(struct sp_wait){.label = label,
 					      .tid = t->tid,
@@ -545,11 +569,11 @@ static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_pl
 	} else if (t->blocked_ns > 0) {
 		ns = (uint64_t)t->blocked_ns;
 		t->blocked_ns = 0;
-		if (has_label)
+		if (is_in_span)
 			put_blocked(o, t, at, label, ns, labels);
 	}
-	o->with_span += has_label;
-	t->is_idle = !has_label && at->state != SP_TASK_RUNS;
+	o->with_span += is_in_span;
+	t->is_idle = !is_in_span && at->state != SP_TASK_RUNS;
 }
 
 /*
@@ -595,7 +619,7 @@ static void look(struct sp_off_cpu *o, struct thread *t, struct sp_thread_labels
 	err = o->kernel.place(o->kernel.arg, tid, &at);
 	if (!t->is_idle || times.slices != t->times.slices || c.n != t->n)
 		t->idle_looks = 0;
-	spend(o, t, c.off_ns, now, &times);
+	spend(o, t, &c, now, &times);
 	t->n = c.n;
 	t->is_idle = false;
 	if (err == 0)
@@ -672,6 +696,7 @@ static void look_around(struct sp_off_cpu *o, double since_ns)
 		look(o, &o->thread[i], &part->thread[i]);
 		looks++;
 	}
+	o->has_begun = o->has_begun || o->threads != 0;
 	if (o->threads != 0)
 		learn(o, (double)(o->kernel.cpu_ns(o->kernel.arg) - begun), looks);
 }

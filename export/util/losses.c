@@ -96,6 +96,12 @@ const struct sp_loss_words sp_loss_words[] = {
 	 "wait was in a lost profile, or in none yet when the exporter or the process ended",
 	 "waits were in lost profiles, or in none yet when the exporter or the process ended",
 	 NULL},
+	{SP_COUNT_WAITS_UNWATCHED,
+	 "millisecond of waiting in spans was over when the exporter began: the machine is very "
+	 "busy",
+	 "milliseconds of waiting in spans were over when the exporter began: the machine is very "
+	 "busy",
+	 NULL},
 	{SP_COUNT_FILE_FAILED, "profile could not be written into SPANPROF_OUTPUT_DIR",
 	 "profiles could not be written into SPANPROF_OUTPUT_DIR", NULL},
 	{SP_COUNT_EXPORT_NOMEM, "time there was no memory for a profile",

@@ -73,6 +73,7 @@
 	X(BATCH_UNSENT, "batches_unsent_at_exit", 1) \
 	X(SAMPLES_UNSENT, "samples_in_lost_batches", 1) \
 	X(WAITS_UNSENT, "waits_in_lost_batches", 1) \
+	X(WAITS_UNWATCHED, "waits_unwatched_ms", 1) \
 	X(SYMBOLS_CHANGED, "symbol_files_changed", 2) \
 	X(LINES_OVER_LIMIT, "debug_info_over_limit", 2) \
 	X(LINES_LATE, "lines_not_in_time", 2) \

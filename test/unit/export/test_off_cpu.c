@@ -85,6 +85,7 @@ static bool runs_at
 static bool other_runs_at[8];
 static uint32_t circle; /* so many threads wait for each other's locks; 0 = none does */
 static bool runs_for_ever;
+static uint64_t begins_ns;     /* so long after the threads the exporter begins */
 static uint64_t late_ns;       /* a round comes so much too late, on the average */
 static unsigned starved;       /* the exporter gets one of so many units of time; 0 = all of it */
 static uint64_t first_walk_ns; /* what the first stack of each thread costs */
@@ -96,6 +97,7 @@ static struct {
 	uint64_t got_ns; /* what was put */
 	uint64_t looks;
 } sum[NAMES];
+static uint64_t early_ns; /* what they did of the last step before the exporter began */
 static struct sp_thread_labels_part *part;
 static struct sp_off_cpu *off_cpu;
 
@@ -378,6 +380,11 @@ static void run_for(unsigned n, unsigned first, unsigned last, uint64_t phase, u
 		model[i].at_ns = model[i].phase_ns = now_ns;
 		enter(&model[i], RUNNABLE);
 	}
+	now_ns += begins_ns;
+	for (unsigned i = 0; i < n; i++)
+		go_on(&model[i]);
+	early_ns = sum[steps[last].span_id].off_ns;
+	memset(sum, 0, sizeof(sum));
 	sp_off_cpu_free(off_cpu);
 	off_cpu = sp_off_cpu_new(&core.ops, NULL, &hooks);
 	cr_assert_not_null(off_cpu);
@@ -471,6 +478,34 @@ Test(off_cpu, of_a_starved_exporter_is_what_the_threads_waited)
 	for (unsigned c = 0; c < CROWDS; c++) {
 		run_for(crowds[c].threads, 1, LENGTHS, 100 * MS, 20 * SP_NS_PER_S);
 		expect_right("starved");
+	}
+}
+
+/* What was over then is no look's, and told, if it is more than what is over at the start of each program. */
+Test(off_cpu, tells_what_was_over_when_it_began)
+{
+	static const struct {
+		unsigned threads, step;
+		uint64_t begins_ns;
+		bool is_told;
+	} starts[] = {{1, 5, 10 * SP_NS_PER_S, true},
+		      {200, 5, 10 * SP_NS_PER_S, true},
+		      {200, 5, 100 * MS, false},
+		      {200, OUTSIDE, 10 * SP_NS_PER_S, false}};
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		double told, off;
+
+		core.counter[SP_COUNT_WAITS_UNWATCHED] = 0;
+		begins_ns = starts[i].begins_ns;
+		run_for(starts[i].threads, starts[i].step, starts[i].step, 1, 20 * SP_NS_PER_S);
+		expect_right("late");
+		told = (double)core.counter[SP_COUNT_WAITS_UNWATCHED];
+		off = (double)early_ns / (double)MS;
+		/* The first round looks at some of them. */
+		cr_expect(starts[i].is_told ? told > 0.5 * off && told < 2 * off : told == 0,
+			  "start %zu: %.0f ms instead of %.0f", i, told, off);
+		cr_expect(starts[i].threads > 1 || (told > 0.98 * off && told < 1.02 * off));
 	}
 }
 
