@@ -228,6 +228,7 @@ static int add_entry(struct run *r, uint32_t n, uint32_t stack)
 		return -ENOMEM;
 	sp_interval_labels(r->interval, n, &labels);
 	s.labels = labels.n;
+	s.link = labels.link;
 	return r->writer->sample(r->profile, &s);
 }
 

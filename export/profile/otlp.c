@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "export/profile/packed.h"
+#include "export/profile/stack_map.h"
 #include "export/util/containers.h"
 #include "otlp.pb-c.h"
 #include "sampler/base/compiler.h"
@@ -309,36 +310,18 @@ static int put_stack(struct sp_otlp *p, const struct sp_pprof_sample *s, int32_t
 	return put_message(p, STACKS, &pb.base, index);
 }
 
-/* An id of that size, from its hex digits. */
-static bool read_id(const char *hex, uint8_t *out, size_t size)
-{
-	if (hex == NULL || strlen(hex) != 2 * size)
-		return false;
-	for (size_t i = 0; i < size; i++)
-		out[i] = (uint8_t)(sp_text_digit(hex[2 * i]) << 4 | sp_text_digit(hex[2 * i + 1]));
-	return true;
-}
-
-/* NULL = the sample has no such label. */
-static const char *label_of(const struct sp_pprof_sample *s, const char *name)
-{
-	for (size_t i = 0; i < s->labels; i++)
-		if (strcmp(s->label[i].name, name) == 0)
-			return s->label[i].value;
-	return NULL;
-}
-
 /* A link needs both ids. Without one of them the other one is an attribute. */
 static int put_link(struct sp_otlp *p, const struct sp_pprof_sample *s, int32_t *index)
 {
-	uint8_t trace_id[TRACE_ID], span_id[SPAN_ID];
 	Spanprof__Otlp__Link pb = SPANPROF__OTLP__LINK__INIT;
+	uint8_t id[TRACE_ID + SPAN_ID];
 
-	if (!read_id(label_of(s, "trace_id"), trace_id, TRACE_ID) ||
-	    !read_id(label_of(s, "span_id"), span_id, SPAN_ID))
+	if (s->link == NULL)
 		return 0;
-	pb.trace_id = (ProtobufCBinaryData){TRACE_ID, trace_id};
-	pb.span_id = (ProtobufCBinaryData){SPAN_ID, span_id};
+	memcpy(id, s->link->trace_id, TRACE_ID);
+	memcpy(id + TRACE_ID, &s->link->span_id, SPAN_ID);
+	pb.trace_id = (ProtobufCBinaryData){TRACE_ID, id};
+	pb.span_id = (ProtobufCBinaryData){SPAN_ID, id + TRACE_ID};
 	return put_message(p, LINKS, &pb.base, index);
 }
 

@@ -36,7 +36,7 @@ static const char *const reserved[] = {
 	"profile_id",
 };
 
-size_t sp_label_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len)
+size_t sp_attribute_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len)
 {
 	size_t n = 0;
 
@@ -47,10 +47,29 @@ size_t sp_label_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len)
 
 		if (n == 0 && digit)
 			out[n++] = '_';
-		out[n++] = letter || digit ? c : '_';
+		out[n++] = letter || digit || c == '.' ? c : '_';
 	}
 	out[n] = '\0';
 	return n;
+}
+
+size_t sp_label_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len)
+{
+	size_t n = sp_attribute_name(out, name, len);
+
+	for (size_t i = 0; i < n; i++)
+		if (out[i] == '.')
+			out[i] = '_';
+	return n;
+}
+
+bool sp_label_is(const char *a, const char *b)
+{
+	while (*a != '\0' && (*a == *b || (*a == '.' && *b == '_') || (*a == '_' && *b == '.'))) {
+		a++;
+		b++;
+	}
+	return *a == *b;
 }
 
 const char *sp_label_refusal(const char *name)
@@ -58,7 +77,7 @@ const char *sp_label_refusal(const char *name)
 	if (strncmp(name, "__", 2) == 0)
 		return "names that begin with __ belong to the server";
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (strcmp(name, reserved[i]) == 0)
+		if (sp_label_is(name, reserved[i]))
 			return "this name has a fixed meaning";
 	return NULL;
 }
@@ -184,12 +203,14 @@ static int put_types(struct sp_pprof *p)
 /* Of each kind of label there is one name, which is looked up once for all samples. */
 static int put_key(struct sp_pprof *p, const char *name, int64_t *id)
 {
+	char label[SP_LABEL_NAME_MAX];
 	size_t i = 0;
 
 	while (i < SP_PPROF_LABELS - 1 && p->key[i].name != NULL && p->key[i].name != name)
 		i++;
 	if (p->key[i].name != name) {
-		if (put_text(p, name, &p->key[i].id) != 0)
+		if (put_string(p, label, sp_label_name(label, name, strlen(name)), &p->key[i].id) !=
+		    0)
 			return -ENOMEM;
 		p->key[i].name = name;
 	}

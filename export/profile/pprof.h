@@ -118,8 +118,20 @@ struct sp_label {
 #define SP_LABEL_NAME_MAX 1024U
 size_t sp_label_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len);
 
+/*
+ * The same for OTLP, where an attribute keeps the dots of its name ("http.route"). Pyroscope 2.2 keeps them as well,
+ * or, where -validation.disable-label-sanitization is false, makes underscores of them; then it refuses all of a request
+ * in which a name has another character that no label may have.
+ */
+size_t sp_attribute_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len);
+
+/* Whether both are one label: "http.route" is "http_route" where dots are no part of a name. */
+bool sp_label_is(const char *a, const char *b);
+
 /* Why no user may choose that name for a label; NULL = it is free. */
 const char *sp_label_refusal(const char *name);
+
+struct sp_stack_labels; /* stack_map.h */
 
 struct sp_pprof_sample {
 	uint64_t *location; /* ids, leaf first; not written to */
@@ -129,6 +141,8 @@ struct sp_pprof_sample {
 	/* A value of NULL = none. The name of a label is at the same address in all samples. */
 	const struct sp_label *label;
 	size_t labels; /* at most SP_SAMPLE_LABELS_MAX */
+	/* What the trace and the span among them are made of; NULL = there are not both. */
+	const struct sp_stack_labels *link;
 };
 
 #define SP_PROFILE_TABLES 7U

@@ -47,10 +47,10 @@ unsigned sp_root_labels(const char *keys, char name[SP_SPAN_VALUES_MAX][SP_SPAN_
 	for (; n < SP_SPAN_VALUES_MAX && sp_text_next_item(&keys, &key, &len); n++) {
 		if (len > SP_SPAN_KEY_BYTES)
 			len = SP_SPAN_KEY_BYTES;
-		(void)sp_label_name(whole, key, len);
+		(void)sp_attribute_name(whole, key, len);
 		reason = sp_label_refusal(whole);
 		for (unsigned i = 0; reason == NULL && i < n; i++)
-			if (strcmp(name[i], whole) == 0)
+			if (sp_label_is(name[i], whole))
 				reason = "the name is already taken";
 		(void)snprintf(name[n], sizeof(name[n]), "%.*s", (int)sizeof(name[n]) - 1,
 			       reason == NULL ? whole : "");

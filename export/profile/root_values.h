@@ -30,7 +30,7 @@ void sp_root_values_take(struct sp_root_values *v, const struct sp_span_values *
 /* A profile was made: what came before the one before it is forgotten. No-op for NULL. */
 void sp_root_values_age(struct sp_root_values *v);
 
-/* The attributes that are labels, and the name of that label. */
+/* The attributes that are labels, and their names (sp_attribute_name()). */
 unsigned sp_root_values_attributes(const struct sp_root_values *v);
 const char *sp_root_values_name(const struct sp_root_values *v, unsigned attribute);
 
@@ -39,7 +39,7 @@ const char *sp_root_values_get(const struct sp_root_values *v, uint64_t root_id,
 			       size_t *len);
 
 /*
- * The names of labels for that list of keys, in its order: dots and what else no name may have are underscores. ""
+ * The names of attributes for that list of keys, in its order, as sp_attribute_name() makes them. ""
  * where that name is no user's to choose, or another one's already; refused, if not NULL, is told so. How many keys.
  */
 typedef void (*sp_root_label_refused)(void *arg, const char *key, size_t len, const char *reason);

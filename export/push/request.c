@@ -107,7 +107,7 @@ static void look_at_span_labels(const struct sp_series *s, const char *keys,
 	(void)sp_root_labels(keys, name, NULL, NULL);
 	for (unsigned k = 0; k < SP_SPAN_VALUES_MAX && sp_text_next_item(&keys, &key, &len); k++)
 		for (size_t i = 0; i < s->n; i++)
-			if (strcmp(s->label[i].name, name[k]) == 0)
+			if (sp_label_is(s->label[i].name, name[k]))
 				refused(arg, key, len, "a label of the series has this name");
 }
 
@@ -173,16 +173,6 @@ static char *copy_text(struct resource *r, const char *text, size_t len, bool is
 	return clean;
 }
 
-/* A server may not tell dots from underscores, and then refuses two values of one name. */
-static bool is_same_key(const char *a, const char *b)
-{
-	while (*a != '\0' && (*a == *b || (*a == '.' && *b == '_') || (*a == '_' && *b == '.'))) {
-		a++;
-		b++;
-	}
-	return *a == '\0' && *b == '\0';
-}
-
 static bool is_reserved(const char *key)
 {
 	char name[SP_LABEL_NAME_MAX];
@@ -202,7 +192,7 @@ static int put_pair(struct resource *r, const struct sp_text_pair *p, bool is_en
 		return -ENOMEM;
 	if (key[0] == '\0' || value[0] == '\0')
 		return 0;
-	while (i < r->n && !is_same_key(r->attribute[i].name, key))
+	while (i < r->n && !sp_label_is(r->attribute[i].name, key))
 		i++;
 	if (i < r->fixed || (r->fixed != 0 && is_reserved(key)))
 		return 0;

@@ -35,7 +35,7 @@ struct maker {
 	struct sp_packed out;
 	pb_pprof head;
 	/* Indexes of texts that are behind those of the dictionary. */
-	int64_t span_id, trace_id, thread_name;
+	int64_t span_id, trace_id;
 	int64_t value_of; /* that of attribute 0 */
 	int64_t ids_of;   /* that of the trace of link 0, then its span, then those of link 1 */
 	pb_label *label;  /* of the sample that is being made */
@@ -206,11 +206,9 @@ static char *id_text(struct maker *m, const ProtobufCBinaryData *id, size_t size
 /* The texts of the dictionary, and behind them all others that a label may have. */
 static bool make_strings(struct maker *m)
 {
-	static char words[][16] = {"span_id", "trace_id", "thread_name", "samples",
-				   "count",   "cpu",      "nanoseconds"};
+	static char span_id[] = "span_id", trace_id[] = "trace_id";
 	const pb_dictionary *d = m->from;
-	size_t most = d->n_string_table + sizeof(words) / sizeof(words[0]) + d->n_attribute_table +
-		      2 * d->n_link_table;
+	size_t most = d->n_string_table + 2 + d->n_attribute_table + 2 * d->n_link_table;
 	char **text = sp_pool_get(&m->pool, (most + 1) * sizeof(*text));
 	size_t n = d->n_string_table;
 
@@ -219,10 +217,9 @@ static bool make_strings(struct maker *m)
 	if (n != 0)
 		memcpy(text, d->string_table, n * sizeof(*text));
 	m->span_id = (int64_t)n;
-	m->trace_id = m->span_id + 1;
-	m->thread_name = m->span_id + 2;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		text[n++] = words[i];
+	text[n++] = span_id;
+	m->trace_id = (int64_t)n;
+	text[n++] = trace_id;
 	m->value_of = (int64_t)n;
 	for (size_t i = 0; i < d->n_attribute_table; i++)
 		text[n++] = value_text(d, d->attribute_table[i]->value);
@@ -311,13 +308,10 @@ static bool make_labels(struct maker *m, const pb_otlp_sample *s, pb_sample *to)
 {
 	for (size_t i = 0; i < s->n_attribute_indices; i++) {
 		int32_t at = s->attribute_indices[i];
-		int32_t key;
 
 		if (at < 0 || (size_t)at >= m->from->n_attribute_table)
 			return false;
-		key = m->from->attribute_table[at]->key_strindex;
-		add_label(to, is_text(m, key, "thread.name") ? m->thread_name : key,
-			  m->value_of + at);
+		add_label(to, m->from->attribute_table[at]->key_strindex, m->value_of + at);
 	}
 	if (s->link_index < 0 ||
 	    ((size_t)s->link_index >= m->from->n_link_table && s->link_index != 0))

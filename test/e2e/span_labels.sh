@@ -76,6 +76,11 @@ fi
 grep -q 'no sample has the label "test.value"; the program needs SPANPROF_SPAN_LABELS=test.value' "$WORK/off.why" ||
 	fail "$(<"$WORK/off.why")"
 
+# In OTLP it is the attribute, with its own name.
+tell otlp root 0 SPANPROF_OUTPUT_FORMAT=otlp "$OTELCPP/debian/stories"
+gunzip -c "$WORK"/otlp/*.otlp.gz >"$WORK/otlp.bytes"
+grep -qaF test.value "$WORK/otlp.bytes" || fail 'no attribute test.value'
+
 # Waiting time, too; and with the CPU time in one profile.
 tell_under waits root SPANPROF_SPAN_LABELS=test.value SPANPROF_OFF_CPU=true SPANPROF_WALL=true STORY_WAITS=1 \
 	"$OTELCPP/debian/stories" labels 20

@@ -161,14 +161,14 @@ Test(root_values, names_are_safe_and_nobody_elses)
 
 	cr_expect_eq(sp_root_labels("mysql.digest_text,2nd.key, a-b ,span.id", name, refused, NULL),
 		     4);
-	cr_expect_str_eq(name[0], "mysql_digest_text");
-	cr_expect_str_eq(name[1], "_2nd_key");
+	cr_expect_str_eq(name[0], "mysql.digest_text");
+	cr_expect_str_eq(name[1], "_2nd.key");
 	cr_expect_str_eq(name[2], "a_b");
 	cr_expect_str_eq(name[3], "");
 	cr_expect_eq(
 		sp_root_labels("http.route,http_route,__name__,service.name", name, refused, NULL),
 		4);
-	cr_expect_str_eq(name[0], "http_route");
+	cr_expect_str_eq(name[0], "http.route");
 	for (unsigned i = 1; i < 4; i++)
 		cr_expect_str_eq(name[i], "");
 	cr_expect_str_eq(refusals, "span.id;http_route;__name__;service.name;");
