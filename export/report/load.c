@@ -484,7 +484,7 @@ static int read_frames(struct reader *r, const pb_sample *s)
 	return 0;
 }
 
-/* By its own name, or by that of the attribute that it is made of. */
+/* "http.route" is "http_route" where dots are no part of a label's name. */
 static bool is_named(const char *label, const char *wanted)
 {
 	char name[SP_LABEL_NAME_MAX];
@@ -492,7 +492,7 @@ static bool is_named(const char *label, const char *wanted)
 	if (wanted == NULL)
 		return false;
 	(void)sp_label_name(name, wanted, strlen(wanted));
-	return strcmp(label, wanted) == 0 || sp_label_is(label, name);
+	return strcmp(label, wanted) == 0 || strcmp(label, name) == 0;
 }
 
 static void read_labels(const pb_profile *p, const pb_sample *s, const char *by,
@@ -511,7 +511,7 @@ static void read_labels(const pb_profile *p, const pb_sample *s, const char *by,
 			out->span_name = value;
 		else if (strcmp(key, "trace_id") == 0)
 			out->trace_id = value;
-		else if (sp_label_is(key, "thread_name"))
+		else if (strcmp(key, "thread_name") == 0)
 			out->thread_name = value;
 		else if (strcmp(key, "blocked_by_span_id") == 0)
 			out->blocked_by_span_id = value;

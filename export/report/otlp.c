@@ -1,48 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes pprof of profiles in OTLP, so that all else of the tool knows one format. Ids are the indexes of the
- * dictionary. Only what is looked up here is checked here; load.c checks pprof from anybody. A stack that many samples
- * share becomes one for each of them, so what a small file can become is bounded. Context: the report tool.
+ * Makes pprof of profiles in OTLP, by the exporter's writer, so that all else of the tool knows one format. Mappings and
+ * locations get the numbers that they have in the dictionary, where the first element stands for none. Only what is
+ * looked up here is checked here; load.c checks pprof from anybody. A stack and a text that many samples share are
+ * written for each of them, so what a small file can become, and how long that takes, is bounded. Context: the report
+ * tool.
  */
 #include "export/report/otlp.h"
 
+#include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/profile/packed.h"
 #include "export/util/containers.h"
 #include "otlp.pb-c.h"
-#include "profile.pb-c.h"
 #include "sampler/base/text.h"
 
 #define PPROF_MAX ((size_t)128 << 20)
-#define PPROF_STRINGS 6U /* the field that every profile in pprof has */
-#define PPROF_SAMPLE 2U
+#define TEXT_MAX                                                                                   \
+	((uint64_t)4 << 30) /* bytes of texts that are read, each as often as it is referred to */
+#define PPROF_STRINGS 6U    /* the field that every profile in pprof has */
 
 typedef Spanprof__Otlp__ProfilesDictionary pb_dictionary;
 typedef Spanprof__Otlp__Profile pb_otlp;
 typedef Spanprof__Otlp__Sample pb_otlp_sample;
-typedef Spanprof__Pprof__Profile pb_pprof;
-typedef Spanprof__Pprof__Sample pb_sample;
-typedef Spanprof__Pprof__Label pb_label;
 
 /* One profile that is being made. */
 struct maker {
 	const pb_dictionary *from;
-	struct sp_pool pool;
-	struct sp_packed out;
-	pb_pprof head;
-	/* Indexes of texts that are behind those of the dictionary. */
-	int64_t span_id, trace_id;
-	int64_t value_of; /* that of attribute 0 */
-	int64_t ids_of;   /* that of the trace of link 0, then its span, then those of link 1 */
-	pb_label *label;  /* of the sample that is being made */
-	pb_label **labels;
+	void *to;
+	uint64_t *function; /* ids, as equal ones are one function there */
+	struct sp_pprof_line *line;
 	uint64_t *location;
-	size_t label_cap, labels_cap, location_cap;
+	size_t line_cap, location_cap;
+	uint64_t text_bytes;
+	int64_t period;
 	bool is_cpu; /* its values are numbers of periods */
+	bool is_count;
 	const char *why;
 };
 
@@ -71,66 +66,58 @@ bool sp_report_otlp_is(const struct sp_bytes *bytes)
 	return has_dictionary;
 }
 
-/* Pointers to n messages of that size, in one piece of zeroes behind them. NULL without memory. */
-static void *make_list(struct maker *m, size_t n, size_t size, void ***pointer)
+/* NULL, with a reason, where there is none. */
+static const char *text_at(struct maker *m, int32_t index)
 {
-	char *item = sp_pool_get(&m->pool, n * size + 1);
+	const char *text = NULL;
 
-	*pointer = sp_pool_get(&m->pool, (n + 1) * sizeof(**pointer));
-	for (size_t i = 0; item != NULL && *pointer != NULL && i < n; i++)
-		(*pointer)[i] = item + i * size;
-	return *pointer != NULL ? item : NULL;
-}
-
-/* Elements of a table behind the first one, which stands for none. */
-static size_t rows(size_t n)
-{
-	return n != 0 ? n - 1 : 0;
-}
-
-static bool make_mappings(struct maker *m)
-{
-	size_t n = rows(m->from->n_mapping_table);
-	void **all;
-	Spanprof__Pprof__Mapping *mapping = make_list(m, n, sizeof(*mapping), &all);
-
-	if (mapping == NULL)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		const Spanprof__Otlp__Mapping *from = m->from->mapping_table[i + 1];
-
-		spanprof__pprof__mapping__init(&mapping[i]);
-		mapping[i].id = i + 1;
-		mapping[i].memory_start = from->memory_start;
-		mapping[i].memory_limit = from->memory_limit;
-		mapping[i].file_offset = from->file_offset;
-		mapping[i].filename = from->filename_strindex;
+	if (index >= 0 && (size_t)index < m->from->n_string_table)
+		text = m->from->string_table[index];
+	if (text == NULL) {
+		m->why = "it refers to a string that is not there";
+		return NULL;
 	}
-	m->head.n_mapping = n;
-	m->head.mapping = (Spanprof__Pprof__Mapping **)all;
+	m->text_bytes += strlen(text);
+	if (m->text_bytes <= TEXT_MAX)
+		return text;
+	m->why = "its strings are too long";
+	return NULL;
+}
+
+static bool put_mappings(struct maker *m)
+{
+	uint64_t id;
+
+	for (size_t i = 1; i < m->from->n_mapping_table; i++) {
+		const Spanprof__Otlp__Mapping *from = m->from->mapping_table[i];
+		const struct sp_pprof_mapping to = {
+			.start = from->memory_start,
+			.limit = from->memory_limit,
+			.offset = from->file_offset,
+			.file = text_at(m, from->filename_strindex),
+			.build_id = "",
+		};
+
+		if (to.file == NULL || sp_pprof_mapping(m->to, &to, &id) != 0)
+			return false;
+	}
 	return true;
 }
 
-static bool make_functions(struct maker *m)
+static bool put_functions(struct maker *m)
 {
-	size_t n = rows(m->from->n_function_table);
-	void **all;
-	Spanprof__Pprof__Function *function = make_list(m, n, sizeof(*function), &all);
+	m->function = calloc(m->from->n_function_table + 1, sizeof(*m->function));
+	for (size_t i = 1; m->function != NULL && i < m->from->n_function_table; i++) {
+		const Spanprof__Otlp__Function *from = m->from->function_table[i];
+		const char *name = text_at(m, from->name_strindex);
+		const char *system_name = text_at(m, from->system_name_strindex);
+		const char *file = text_at(m, from->filename_strindex);
 
-	if (function == NULL)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		const Spanprof__Otlp__Function *from = m->from->function_table[i + 1];
-
-		spanprof__pprof__function__init(&function[i]);
-		function[i].id = i + 1;
-		function[i].name = from->name_strindex;
-		function[i].system_name = from->system_name_strindex;
-		function[i].filename = from->filename_strindex;
+		if (name == NULL || system_name == NULL || file == NULL ||
+		    sp_pprof_function(m->to, name, system_name, file, &m->function[i]) != 0)
+			return false;
 	}
-	m->head.n_function = n;
-	m->head.function = (Spanprof__Pprof__Function **)all;
-	return true;
+	return m->function != NULL;
 }
 
 /* What cannot be an id becomes one that is not there. */
@@ -139,149 +126,83 @@ static uint64_t id_of(int32_t index)
 	return index >= 0 ? (uint64_t)index : UINT64_MAX;
 }
 
-static bool make_locations(struct maker *m)
+static bool put_locations(struct maker *m)
 {
-	size_t n = rows(m->from->n_location_table);
-	void **all;
-	Spanprof__Pprof__Location *location = make_list(m, n, sizeof(*location), &all);
+	uint64_t id;
 
-	for (size_t i = 0; location != NULL && i < n; i++) {
-		const Spanprof__Otlp__Location *from = m->from->location_table[i + 1];
-		void **lines;
-		Spanprof__Pprof__Line *line = make_list(m, from->n_lines, sizeof(*line), &lines);
+	for (size_t i = 1; i < m->from->n_location_table; i++) {
+		const Spanprof__Otlp__Location *from = m->from->location_table[i];
+		size_t n = 0;
 
-		if (line == NULL)
+		if (!SP_GROW(m->line, m->line_cap, from->n_lines, SIZE_MAX))
 			return false;
-		spanprof__pprof__location__init(&location[i]);
-		location[i].id = i + 1;
-		location[i].mapping_id = id_of(from->mapping_index);
-		location[i].address = from->address;
-		location[i].line = (Spanprof__Pprof__Line **)lines;
 		for (size_t k = 0; k < from->n_lines; k++) {
-			Spanprof__Pprof__Line *to = &line[location[i].n_line];
+			uint64_t function = id_of(from->lines[k]->function_index);
 
 			/* A line without a function says nothing. */
-			if (from->lines[k]->function_index == 0)
+			if (function == 0)
 				continue;
-			spanprof__pprof__line__init(to);
-			to->function_id = id_of(from->lines[k]->function_index);
-			to->line = from->lines[k]->line;
-			location[i].n_line++;
+			m->line[n].function = function < m->from->n_function_table
+						      ? m->function[function]
+						      : UINT64_MAX;
+			m->line[n++].line = from->lines[k]->line;
 		}
+		if (sp_pprof_location(m->to, id_of(from->mapping_index), from->address, m->line, n,
+				      &id) != 0)
+			return false;
 	}
-	m->head.n_location = n;
-	m->head.location = (Spanprof__Pprof__Location **)all;
-	return location != NULL;
+	return true;
 }
 
 /* The text of an attribute that has one. "" = it has none. */
-static char *value_text(const pb_dictionary *d, const Spanprof__Otlp__AnyValue *value)
+static const char *value_text(const pb_dictionary *d, const Spanprof__Otlp__AnyValue *value)
 {
-	static char none[] = "";
-
 	if (value == NULL)
-		return none;
+		return "";
 	if (value->value_case == SPANPROF__OTLP__ANY_VALUE__VALUE_STRING_VALUE)
 		return value->string_value;
 	if (value->value_case == SPANPROF__OTLP__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX &&
 	    value->string_value_strindex >= 0 &&
 	    (size_t)value->string_value_strindex < d->n_string_table)
 		return d->string_table[value->string_value_strindex];
-	return none;
+	return "";
 }
 
-/* An id that is all zeroes is none. */
-static char *id_text(struct maker *m, const ProtobufCBinaryData *id, size_t size)
+/* Begins the profile. Samples with a period of CPU time are shown as that time. */
+static bool begin(struct maker *m, const pb_otlp *p)
 {
-	char *hex = sp_pool_get(&m->pool, 2 * size + 1);
-	bool is_one = false;
+	static const struct sp_pprof_limits limits = {UINT32_MAX, PPROF_MAX};
+	struct sp_profile_type_names names = {.count = "samples", .period = "", .period_unit = ""};
+	const struct sp_pprof_times times = {
+		.period_ns = p->period,
+		.time_ns = (int64_t)p->time_unix_nano,
+		.duration_ns = (int64_t)p->duration_nano,
+		.names = &names,
+	};
 
-	for (size_t i = 0; i < id->len; i++)
-		is_one = is_one || id->data[i] != 0;
-	if (hex != NULL && is_one && id->len == size)
-		sp_text_hex(hex, id->data, size);
-	return hex;
-}
-
-/* The texts of the dictionary, and behind them all others that a label may have. */
-static bool make_strings(struct maker *m)
-{
-	static char span_id[] = "span_id", trace_id[] = "trace_id";
-	const pb_dictionary *d = m->from;
-	size_t most = d->n_string_table + 2 + d->n_attribute_table + 2 * d->n_link_table;
-	char **text = sp_pool_get(&m->pool, (most + 1) * sizeof(*text));
-	size_t n = d->n_string_table;
-
-	if (text == NULL)
+	m->why = "it has no sample types";
+	if (p->sample_type == NULL)
 		return false;
-	if (n != 0)
-		memcpy(text, d->string_table, n * sizeof(*text));
-	m->span_id = (int64_t)n;
-	text[n++] = span_id;
-	m->trace_id = (int64_t)n;
-	text[n++] = trace_id;
-	m->value_of = (int64_t)n;
-	for (size_t i = 0; i < d->n_attribute_table; i++)
-		text[n++] = value_text(d, d->attribute_table[i]->value);
-	m->ids_of = (int64_t)n;
-	for (size_t i = 0; i < d->n_link_table; i++) {
-		text[n++] = id_text(m, &d->link_table[i]->trace_id, 16);
-		text[n++] = id_text(m, &d->link_table[i]->span_id, 8);
-		if (text[n - 2] == NULL || text[n - 1] == NULL)
-			return false;
+	m->why = NULL;
+	m->period = p->period;
+	names.sample = text_at(m, p->sample_type->type_strindex);
+	names.unit = text_at(m, p->sample_type->unit_strindex);
+	if (p->period_type != NULL) {
+		names.period = text_at(m, p->period_type->type_strindex);
+		names.period_unit = text_at(m, p->period_type->unit_strindex);
 	}
-	m->head.n_string_table = n;
-	m->head.string_table = text;
-	return true;
-}
-
-static bool is_text(const struct maker *m, int32_t index, const char *text)
-{
-	return index >= 0 && (size_t)index < m->from->n_string_table &&
-	       strcmp(m->from->string_table[index], text) == 0;
-}
-
-/* Samples with a period of CPU time are shown as that time. */
-static bool make_types(struct maker *m, const pb_otlp *p)
-{
-	const Spanprof__Otlp__ValueType *type = p->sample_type;
-	const Spanprof__Otlp__ValueType *period = p->period_type;
-	void **all;
-	Spanprof__Pprof__ValueType *to = make_list(m, 2, sizeof(*to), &all);
-
-	if (to == NULL)
+	if (m->why != NULL)
 		return false;
-	spanprof__pprof__value_type__init(&to[0]);
-	spanprof__pprof__value_type__init(&to[1]);
-	if (type != NULL) {
-		to[0].type = type->type_strindex;
-		to[0].unit = type->unit_strindex;
-	}
-	m->is_cpu = type != NULL && period != NULL && p->period > 0 &&
-		    is_text(m, type->type_strindex, "samples") &&
-		    is_text(m, type->unit_strindex, "count") &&
-		    is_text(m, period->type_strindex, "cpu") &&
-		    is_text(m, period->unit_strindex, "nanoseconds");
+	m->is_count = strcmp(names.unit, "count") == 0;
+	m->is_cpu = m->is_count && p->period > 0 && strcmp(names.sample, "samples") == 0 &&
+		    strcmp(names.period, "cpu") == 0 &&
+		    strcmp(names.period_unit, "nanoseconds") == 0;
 	if (m->is_cpu) {
-		to[1].type = period->type_strindex;
-		to[1].unit = period->unit_strindex;
+		names.sample = names.period;
+		names.unit = names.period_unit;
 	}
-	m->head.n_sample_type = type == NULL ? 0 : m->is_cpu ? 2 : 1;
-	m->head.sample_type = (Spanprof__Pprof__ValueType **)all;
-	m->head.time_nanos = (int64_t)p->time_unix_nano;
-	m->head.duration_nanos = (int64_t)p->duration_nano;
-	m->head.period = p->period;
-	return true;
-}
-
-static bool put_head(struct maker *m)
-{
-	size_t size = spanprof__pprof__profile__get_packed_size(&m->head);
-
-	if (size > PPROF_MAX || !sp_packed_reserve(&m->out, size + 1))
-		return false;
-	m->out.len = spanprof__pprof__profile__pack(&m->head, m->out.data);
-	return true;
+	m->to = sp_pprof_new(&limits, &times);
+	return m->to != NULL;
 }
 
 /* A value for each time that a sample was seen makes one sum. */
@@ -295,118 +216,98 @@ static int64_t sum_of(const pb_otlp_sample *s)
 	return s->n_values != 0 ? sum : (int64_t)s->n_timestamps_unix_nano;
 }
 
-static void add_label(pb_sample *to, int64_t key, int64_t text)
+static void set_values(const struct maker *m, int64_t value, struct sp_pprof_sample *to)
 {
-	pb_label *l = to->label[to->n_label++];
-
-	spanprof__pprof__label__init(l);
-	l->key = key;
-	l->str = text;
+	to->count = to->ns = value;
+	/* What has a period of a nanosecond was no sample, but measured. */
+	if (m->is_cpu && m->period == 1)
+		to->count = 0;
+	else if (m->is_cpu && __builtin_mul_overflow(value, m->period, &to->ns))
+		to->ns = INT64_MAX;
+	else if (!m->is_count)
+		to->count = m->period > 0 ? value / m->period : 1;
 }
 
-static bool make_labels(struct maker *m, const pb_otlp_sample *s, pb_sample *to)
+/* An id that is all zeroes is none. */
+static void add_id(struct sp_pprof_sample *to, struct sp_label *label, const char *name,
+		   const ProtobufCBinaryData *id, size_t size, char *hex)
 {
-	for (size_t i = 0; i < s->n_attribute_indices; i++) {
-		int32_t at = s->attribute_indices[i];
+	static const uint8_t none[16];
 
-		if (at < 0 || (size_t)at >= m->from->n_attribute_table)
-			return false;
-		add_label(to, m->from->attribute_table[at]->key_strindex, m->value_of + at);
-	}
-	if (s->link_index < 0 ||
-	    ((size_t)s->link_index >= m->from->n_link_table && s->link_index != 0))
-		return false;
-	if (s->link_index != 0) {
-		add_label(to, m->trace_id, m->ids_of + 2 * (int64_t)s->link_index);
-		add_label(to, m->span_id, m->ids_of + 2 * (int64_t)s->link_index + 1);
-	}
-	return true;
-}
-
-/* Room for the labels and the locations of a sample. */
-static bool reserve(struct maker *m, size_t labels, size_t locations)
-{
-	if (!SP_GROW(m->label, m->label_cap, labels, SIZE_MAX) ||
-	    !SP_GROW(m->labels, m->labels_cap, labels, SIZE_MAX) ||
-	    !SP_GROW(m->location, m->location_cap, locations, SIZE_MAX))
-		return false;
-	for (size_t i = 0; i < labels; i++)
-		m->labels[i] = &m->label[i];
-	return true;
+	if (id->len != size || memcmp(id->data, none, size) == 0)
+		return;
+	sp_text_hex(hex, id->data, size);
+	label[to->labels++] = (struct sp_label){name, hex};
 }
 
 /* False, with a reason, where it cannot be made. */
 static bool put_sample(struct maker *m, const pb_otlp_sample *s)
 {
-	pb_sample to = SPANPROF__PPROF__SAMPLE__INIT;
+	const pb_dictionary *d = m->from;
+	struct sp_label label[SP_SAMPLE_LABELS_MAX];
+	struct sp_pprof_sample to = {.label = label};
+	char trace_id[33], span_id[17];
 	const Spanprof__Otlp__Stack *stack;
-	int64_t value[2] = {sum_of(s)};
-	size_t size;
+	int err;
 
-	if (s->stack_index < 0 || (size_t)s->stack_index >= m->from->n_stack_table) {
-		m->why = "a sample refers to a stack that is not there";
+	m->why = "a sample refers to a stack that is not there";
+	if (s->stack_index < 0 || (size_t)s->stack_index >= d->n_stack_table)
 		return false;
+	stack = d->stack_table[s->stack_index];
+	m->why = "a sample refers to a label that is not there";
+	if (s->link_index < 0 || (s->link_index != 0 && (size_t)s->link_index >= d->n_link_table))
+		return false;
+	if (s->link_index != 0) {
+		add_id(&to, label, "trace_id", &d->link_table[s->link_index]->trace_id, 16,
+		       trace_id);
+		add_id(&to, label, "span_id", &d->link_table[s->link_index]->span_id, 8, span_id);
 	}
-	stack = m->from->stack_table[s->stack_index];
-	if (!reserve(m, s->n_attribute_indices + 2, stack->n_location_indices + 1))
-		return false;
-	to.label = m->labels;
-	to.location_id = m->location;
-	to.n_location_id = stack->n_location_indices;
-	for (size_t i = 0; i < stack->n_location_indices; i++)
-		to.location_id[i] = id_of(stack->location_indices[i]);
-	to.n_value = m->head.n_sample_type;
-	to.value = value;
-	/* What has a period of a nanosecond was no sample, but measured. */
-	if (m->is_cpu && m->head.period == 1) {
-		value[1] = value[0];
-		value[0] = 0;
-	} else if (m->is_cpu && __builtin_mul_overflow(value[0], m->head.period, &value[1])) {
-		value[1] = INT64_MAX;
-	}
-	if (!make_labels(m, s, &to)) {
-		m->why = "a sample refers to a label that is not there";
-		return false;
-	}
-	size = spanprof__pprof__sample__get_packed_size(&to);
-	if (sp_packed_framed(size) > PPROF_MAX - m->out.len) {
-		m->why = "it has too many frames";
-		return false;
-	}
-	if (!sp_packed_reserve(&m->out, sp_packed_framed(size)))
-		return false;
-	sp_packed_head(&m->out, PPROF_SAMPLE, size);
-	m->out.len += spanprof__pprof__sample__pack(&to, m->out.data + m->out.len);
-	return true;
-}
+	for (size_t i = 0; i < s->n_attribute_indices; i++) {
+		int32_t at = s->attribute_indices[i];
 
-static bool make(struct maker *m, const pb_otlp *p)
-{
-	spanprof__pprof__profile__init(&m->head);
-	if (!make_strings(m) || !make_mappings(m) || !make_functions(m) || !make_locations(m) ||
-	    !make_types(m, p) || !put_head(m))
-		return false;
-	for (size_t i = 0; i < p->n_samples; i++)
-		if (!put_sample(m, p->samples[i]))
+		if (at < 0 || (size_t)at >= d->n_attribute_table)
 			return false;
-	return true;
+		if (to.labels == SP_SAMPLE_LABELS_MAX)
+			break;
+		label[to.labels].value = value_text(d, d->attribute_table[at]->value);
+		label[to.labels].name = text_at(m, d->attribute_table[at]->key_strindex);
+		m->text_bytes += strlen(label[to.labels].value);
+		if (label[to.labels++].name == NULL)
+			return false;
+	}
+	m->why = NULL;
+	if (!SP_GROW(m->location, m->location_cap, stack->n_location_indices, SIZE_MAX))
+		return false;
+	for (size_t i = 0; i < stack->n_location_indices; i++)
+		m->location[i] = id_of(stack->location_indices[i]);
+	to.location = m->location;
+	to.locations = stack->n_location_indices;
+	set_values(m, sum_of(s), &to);
+	err = sp_pprof_sample(m->to, &to);
+	if (err == -E2BIG)
+		m->why = "it has too many frames";
+	return err == 0;
 }
 
 static int take(const pb_dictionary *d, const pb_otlp *p,
 		int (*each)(void *arg, const struct sp_bytes *pprof), void *arg, const char **why)
 {
 	struct maker m = {.from = d};
+	struct sp_bytes pprof = {NULL, 0};
+	bool good = begin(&m, p) && put_mappings(&m) && put_functions(&m) && put_locations(&m);
 	int err = -1;
 
-	if (make(&m, p))
-		err = each(arg, &(struct sp_bytes){m.out.data, m.out.len});
+	for (size_t i = 0; good && i < p->n_samples; i++)
+		good = put_sample(&m, p->samples[i]);
+	if (good && sp_pprof_pack(m.to, &pprof) == 0)
+		err = each(arg, &pprof);
 	else
 		*why = m.why;
-	free(m.label);
-	free(m.labels);
+	free(pprof.data);
+	free(m.function);
+	free(m.line);
 	free(m.location);
-	free(m.out.data);
-	sp_pool_fini(&m.pool);
+	sp_pprof_free(m.to);
 	return err;
 }
 
