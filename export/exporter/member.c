@@ -190,7 +190,7 @@ struct receiver {
 };
 
 /*
- * Module events were not counted when they were put, and are not counted when they are drained.
+ * Module events and ends of spans were not counted when they were put, and are not counted when they are drained.
  * Each record is counted by itself, as we may be killed before the next one.
  */
 static void count_and_put(const struct sp_record *record, void *arg)
@@ -199,7 +199,9 @@ static void count_and_put(const struct sp_record *record, void *arg)
 
 	if (record->kind == SP_RECORD_SPAN_VALUES)
 		counter_add(r->m, SP_COUNT_SPAN_VALUES_DRAINED, 1);
-	else if (record->kind != SP_RECORD_MODULE_EVENT)
+	else if (record->kind == SP_RECORD_FREED)
+		counter_add(r->m, SP_COUNT_FREED_DRAINED, 1);
+	else if (record->kind != SP_RECORD_MODULE_EVENT && record->kind != SP_RECORD_SPAN_ENDED)
 		counter_add(r->m, SP_COUNT_SAMPLES_DRAINED, 1);
 	if (record->kind == SP_RECORD_CPU_TIME)
 		counter_add(r->m, SP_COUNT_UNSAMPLED_DRAINED, 1);

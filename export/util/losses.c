@@ -31,6 +31,17 @@ const struct sp_loss_words sp_loss_words[] = {
 	 "spans have no labels by their attributes: the ring buffer was full, the machine is very "
 	 "busy",
 	 NULL},
+	{SP_COUNT_DROP_SPAN_ENDS,
+	 "span still counts as open for what was allocated in it: there was no room to tell its "
+	 "end",
+	 "spans still count as open for what was allocated in them: there was no room to tell "
+	 "their "
+	 "ends",
+	 NULL},
+	{SP_COUNT_BLOCKS_NO_ROOM,
+	 "sampled block is not in the profile of memory in use: there were too many",
+	 "sampled blocks are not in the profile of memory in use: there were too many",
+	 "raise SPANPROF_ALLOC_INTERVAL"},
 	{SP_COUNT_DROP_REENTERED, "sample interrupted the signal handler itself",
 	 "samples interrupted the signal handler itself", NULL},
 	{SP_COUNT_DROP_STACK, "sample was not taken: the stack had too little room",

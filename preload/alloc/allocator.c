@@ -11,6 +11,9 @@
  * some constructor, before there is a second thread. Nothing here allocates, so a look-up needs no memory to
  * begin with.
  *
+ * Of a block that was sampled it is told when it is freed, by whichever thread and function. Before the real function
+ * gets it: afterwards its address may be another block's.
+ *
  * A sanitizer's allocator knows who has called it, and answers for blocks that it has not made, so a program with
  * one is left alone.
  *
@@ -24,6 +27,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include "preload/alloc/blocks.h"
 #include "preload/alloc/interval.h"
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/allocations.h"
@@ -44,7 +48,7 @@ static SP_TLS struct {
 // clang-format off
 #define FOR_EACH(X) \
 	X(malloc) X(calloc) X(realloc) X(reallocarray) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc) \
-	X(pvalloc)
+	X(pvalloc) X(free)
 // clang-format on
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name of a member
@@ -62,7 +66,9 @@ static __typeof__(aligned_alloc) first_aligned_alloc;
 static __typeof__(memalign) first_memalign;
 static __typeof__(valloc) first_valloc;
 static __typeof__(pvalloc) first_pvalloc;
+static __typeof__(free) first_free;
 static struct allocator next = {FOR_EACH(FIRST_)};
+static struct sp_blocks sampled;
 /* The C library's reallocarray() calls realloc(), which counts; that of another allocator does not. */
 static bool counts_arrays;
 
@@ -142,7 +148,7 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 		own.left = UINT64_MAX;
 		return false;
 	}
-	mean = spanprof_v1_allocated(0, NULL);
+	mean = spanprof_v1_allocated(0, 0, NULL);
 	if (own.mean != mean || mean == 0) {
 		own.mean = mean;
 		own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
@@ -153,11 +159,24 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 	return false;
 }
 
-static __attribute__((noinline)) void sample(uint64_t bytes,
+static void freed(const void *block)
+{
+	struct sp_block *b = sp_blocks_take(&sampled, block);
+
+	if (b != NULL)
+		sp_blocks_tell(&sampled, b, spanprof_v1_freed);
+}
+
+static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 					     const struct sp_allocation_caller *caller)
 {
-	uint32_t mean = spanprof_v1_allocated(bytes, caller);
+	uint32_t mean;
 
+	/* What has that address was freed by a function that is not ours. */
+	if (sp_blocks_may_have(&sampled, block))
+		freed(block);
+	sp_blocks_retry(&sampled, spanprof_v1_freed);
+	mean = spanprof_v1_allocated(bytes, sp_blocks_put(&sampled, block), caller);
 	own.mean = mean;
 	own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
 }
@@ -204,7 +223,7 @@ static inline uint64_t product(size_t n, size_t size)
 		bool is_wanted = is_sampled(bytes); \
 		void *block = next.sym args; \
 		if (is_wanted && block != NULL) \
-			sample(bytes, &caller); \
+			sample(block, bytes, &caller); \
 		return block; \
 	} \
 	SP_EXPORT void *sym params \
@@ -215,13 +234,67 @@ static inline uint64_t product(size_t n, size_t size)
 
 HOOK(malloc, (size_t size), (size), size)
 HOOK(calloc, (size_t n, size_t size), (n, size), product(n, size))
-HOOK(realloc, (void *block_before, size_t size), (block_before, size), size)
-HOOK(reallocarray, (void *block_before, size_t n, size_t size), (block_before, n, size),
-     counts_arrays ? product(n, size) : 0)
 HOOK(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size)
 HOOK(memalign, (size_t alignment, size_t size), (alignment, size), size)
 HOOK(valloc, (size_t size), (size), size)
 HOOK(pvalloc, (size_t size), (size), size)
+
+/*
+ * A block that is given back to be made larger or smaller. Where that fails it is as before, unless it was to have no
+ * bytes: allocators free it then, and have none to return.
+ */
+// clang-format off
+#define HOOK_AGAIN(sym, params, args, bytes, counts) \
+	static void *first_##sym params \
+	{ \
+		look_up(); \
+		return next.sym args; \
+	} \
+	static __attribute__((noinline)) void *sampled_##sym params \
+	{ \
+		const struct sp_allocation_caller caller = CALLER; \
+		bool is_wanted = !passes(bytes) && is_sampled(bytes); \
+		struct sp_block *b = sp_blocks_may_have(&sampled, before) ? sp_blocks_take(&sampled, before) : NULL; \
+		void *block = next.sym args; \
+		if (b != NULL && block == NULL && (bytes) != 0) \
+			sp_blocks_give_back(&sampled, b, before); \
+		else if (b != NULL) \
+			sp_blocks_tell(&sampled, b, spanprof_v1_freed); \
+		if (is_wanted && block != NULL) \
+			sample(block, bytes, &caller); \
+		return block; \
+	} \
+	SP_EXPORT void *sym params \
+	{ \
+		return !(counts) || (!sp_blocks_may_have(&sampled, before) && passes(bytes)) ? next.sym args \
+											     : sampled_##sym args; \
+	}
+// clang-format on
+
+HOOK_AGAIN(realloc, (void *before, size_t size), (before, size), size, true)
+HOOK_AGAIN(reallocarray, (void *before, size_t n, size_t size), (before, n, size), product(n, size),
+	   counts_arrays)
+
+static void first_free(void *block)
+{
+	look_up();
+	next.free(block);
+}
+
+static __attribute__((noinline)) void sampled_free(void *block)
+{
+	freed(block);
+	sp_blocks_retry(&sampled, spanprof_v1_freed);
+	next.free(block);
+}
+
+SP_EXPORT void free(void *block)
+{
+	if (__builtin_expect(sp_blocks_may_have(&sampled, block), 0))
+		sampled_free(block);
+	else
+		next.free(block);
+}
 
 static int first_posix_memalign(void **block, size_t alignment, size_t size)
 {
@@ -237,7 +310,7 @@ static __attribute__((noinline)) int sampled_posix_memalign(void **block, size_t
 	int err = next.posix_memalign(block, alignment, size);
 
 	if (is_wanted && err == 0)
-		sample(size, &caller);
+		sample(*block, size, &caller);
 	return err;
 }
 

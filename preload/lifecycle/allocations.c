@@ -40,26 +40,41 @@ static struct sp_thread *own_thread(void)
 }
 
 /* A child of vfork, or of a raw clone, is another process, with our memory or with the region of ours. */
-static void take_sample(uint64_t bytes, const struct sp_allocation_caller *caller)
+static void take_sample(uint64_t bytes, uint64_t block, const struct sp_allocation_caller *caller)
 {
 	int saved = errno;
 	struct sp_thread *t = sp_process_is_ours() ? own_thread() : NULL;
 
 	if (t != NULL && !sp_thread_excluded)
-		sp_allocation_sample(t, bytes, caller);
+		sp_allocation_sample(t, bytes, block, caller);
 	errno = saved;
 }
 
-SP_EXPORT uint32_t spanprof_v1_allocated(uint64_t bytes, const struct sp_allocation_caller *caller)
+static bool is_on(void)
 {
-	const struct sp_config *config = sp_lifecycle_config();
+	return sp_lifecycle_active() && sp_lifecycle_config()->alloc && !sp_seccomp_is_on();
+}
 
-	if (!sp_lifecycle_active() || !config->alloc || sp_seccomp_is_on())
+SP_EXPORT uint32_t spanprof_v1_allocated(uint64_t bytes, uint64_t block,
+					 const struct sp_allocation_caller *caller)
+{
+	if (!is_on())
 		return 0;
 	/* A forked child has none until its first span, or its first sample of CPU time. */
 	if (bytes != 0 && sp_region_is_there())
-		take_sample(bytes, caller);
-	return config->alloc_interval;
+		take_sample(bytes, block, caller);
+	return sp_lifecycle_config()->alloc_interval;
+}
+
+/* Where nothing is sampled any more, nobody keeps the block. */
+SP_EXPORT bool spanprof_v1_freed(uint64_t block)
+{
+	int saved = errno;
+	bool is_told = !is_on() || !sp_region_is_there() || !sp_process_is_ours() ||
+		       sp_allocation_freed(block);
+
+	errno = saved;
+	return is_told;
 }
 
 void sp_allocations_check(const struct sp_config *config)

@@ -64,7 +64,7 @@ enum sp_span_attr_when sp_span_attr_when(void)
 	if (sp_span_values_on() && cfg->span_id_scope != SP_SCOPE_ROOT)
 		return SP_SPAN_ATTR_EACH;
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || cfg->span_id_scope == SP_SCOPE_NONE)
-		return sp_span_values_on() ? SP_SPAN_ATTR_NOTED : SP_SPAN_ATTR_NONE;
+		return sp_span_values_on() || cfg->alloc ? SP_SPAN_ATTR_NOTED : SP_SPAN_ATTR_NONE;
 	return cfg->attributes == SP_ATTRIBUTES_ALWAYS ? SP_SPAN_ATTR_EACH : SP_SPAN_ATTR_NOTED;
 }
 

@@ -11,7 +11,7 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/open_spans/span_table.h"
 
-/* Which spans may get an attribute, or have values of some to be told (span_values.h), as it is configured. */
+/* Which spans may get an attribute, or have something to be told (sp_span_tell_end()), as it is configured. */
 enum sp_span_attr_when {
 	SP_SPAN_ATTR_UNTRIED, /* for whoever keeps the answer */
 	SP_SPAN_ATTR_NONE,

@@ -35,11 +35,14 @@
 	X(SNAPSHOTS, "stack_snapshots", 0) \
 	X(SPAN_VALUES, "span_values", 0) \
 	X(SPAN_VALUES_DRAINED, "span_values_drained", 0) \
+	X(FREED, "blocks_freed", 0) \
+	X(FREED_DRAINED, "blocks_freed_drained", 0) \
 	X(UPLOADS, "uploads", 0) \
 	X(FILES_WRITTEN, "files_written", 0) \
 	X(DROP_RING_FULL, "dropped_ring_full", 1) \
 	X(DROP_UNTOLD, "dropped_ring_full_for_object", 1) \
 	X(DROP_SPAN_VALUES, "dropped_ring_full_for_span_values", 1) \
+	X(DROP_SPAN_ENDS, "dropped_ring_full_for_span_ends", 1) \
 	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
 	X(DROP_STACK, "dropped_small_signal_stack", 1) \
 	X(RING_DAMAGED, "ring_records_damaged", 1) \
@@ -57,6 +60,7 @@
 	X(WAIT_NAMES_OTHER, "wait_names_over_limit", 1) \
 	X(SPAN_VALUES_OTHER, "span_values_over_limit", 1) \
 	X(SPAN_VALUES_NO_ROOM, "span_values_without_room", 1) \
+	X(BLOCKS_NO_ROOM, "blocks_without_room", 1) \
 	X(UNARMED_LIMIT, "threads_unarmed_limit", 1) \
 	X(UNARMED_REFUSED, "threads_unarmed_refused", 1) \
 	X(UNARMED_STACK, "threads_unarmed_small_signal_stack", 1) \

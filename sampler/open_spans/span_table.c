@@ -327,6 +327,11 @@ bool sp_span_table_has_wait(const struct sp_span_record *r)
 	return is_noted(r, SP_SPAN_NOTE_WAIT);
 }
 
+bool sp_span_table_has_allocation(const struct sp_span_record *r)
+{
+	return is_noted(r, SP_SPAN_NOTE_ALLOCATION);
+}
+
 /*
  * Hardly any span has an attribute of ours from the program, so this is kept outside of the entries. The
  * upper bits hold the hash of the span's id, so that keys of an earlier span in the same entry do not

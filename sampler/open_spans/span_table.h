@@ -107,10 +107,14 @@ SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 /* The same of a wait that is in a profile. */
 SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id);
 
-/* Whether that was noted of the span, which was not released yet: one of them, a sample, a wait. */
+/* The same of an allocation that was sampled. */
+SP_SIGSAFE void sp_span_table_note_allocation(uint32_t ref, uint64_t span_id);
+
+/* Whether that was noted of the span, which was not released yet: a sample or a wait; a sample, a wait, an allocation. */
 bool sp_span_table_has_note(const struct sp_span_record *r);
 bool sp_span_table_has_sample(const struct sp_span_record *r);
 bool sp_span_table_has_wait(const struct sp_span_record *r);
+bool sp_span_table_has_allocation(const struct sp_span_record *r);
 
 /*
  * The program has set these attributes of ours itself: one bit each, whose meaning the caller knows.
@@ -262,8 +266,8 @@ _Static_assert(SP_SPANS_MAX <= SP_SPAN_NUMBER_MASK, "a number and its 1 fit");
 struct sp_span_tables {
 	struct sp_span_words *words;
 	/*
-	 * For each entry the id of the last span that was sampled, and of the last that has a wait in a
-	 * profile. An id and not a flag: if a slow handler writes it after the
+	 * For each entry the id of the last span that was sampled, of the last that has a wait in a
+	 * profile, and of the last that has a sampled allocation. An id and not a flag: if a slow handler writes it after the
 	 * entry was reused, it does not count for the next span.
 	 */
 	_Atomic uint64_t *noted;
@@ -271,7 +275,12 @@ struct sp_span_tables {
 	_Atomic uint64_t *renamed;
 	struct sp_span_line *_Atomic index;
 };
-enum sp_span_note { SP_SPAN_NOTE_SAMPLE, SP_SPAN_NOTE_WAIT, SP_SPAN_NOTES };
+enum sp_span_note {
+	SP_SPAN_NOTE_SAMPLE,
+	SP_SPAN_NOTE_WAIT,
+	SP_SPAN_NOTE_ALLOCATION,
+	SP_SPAN_NOTES
+};
 SP_HIDDEN struct sp_span_tables sp_span_tables;
 
 static inline SP_SIGSAFE struct sp_span_line *sp_span_index(void)
@@ -360,14 +369,16 @@ static inline bool sp_span_table_room(uint64_t hash, _Atomic uint64_t **cell)
 	return *cell != NULL;
 }
 
-/* The two notes of the span in that entry. */
+/* Any note of the span in that entry. */
 static inline bool sp_span_table_is_noted(uint32_t ref, uint64_t span_id)
 {
 	const _Atomic uint64_t *noted =
 		&sp_span_tables.noted[(size_t)((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES];
 
-	return atomic_load_explicit(&noted[SP_SPAN_NOTE_SAMPLE], memory_order_relaxed) == span_id ||
-	       atomic_load_explicit(&noted[SP_SPAN_NOTE_WAIT], memory_order_relaxed) == span_id;
+	for (unsigned i = 0; i < SP_SPAN_NOTES; i++)
+		if (atomic_load_explicit(&noted[i], memory_order_relaxed) == span_id)
+			return true;
+	return false;
 }
 
 /* For sp_span_table_leave(). */

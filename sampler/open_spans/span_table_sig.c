@@ -138,3 +138,8 @@ SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id)
 {
 	note(ref, span_id, SP_SPAN_NOTE_WAIT);
 }
+
+SP_SIGSAFE void sp_span_table_note_allocation(uint32_t ref, uint64_t span_id)
+{
+	note(ref, span_id, SP_SPAN_NOTE_ALLOCATION);
+}

@@ -20,6 +20,8 @@ enum sp_record_kind {
 	SP_RECORD_CPU_TIME, /* struct sp_cpu_time */
 	SP_RECORD_MODULE_EVENT, /* struct sp_module_event */
 	SP_RECORD_SPAN_VALUES,  /* struct sp_span_values, as long as its values are */
+	SP_RECORD_FREED,        /* a word: the number of a block that is no more */
+	SP_RECORD_SPAN_ENDED,   /* a word: the id of a span that blocks were allocated in */
 	SP_RECORD_SNAPSHOT,     /* struct sp_snapshot, in a ring of its own */
 	SP_RECORD_NAME,         /* struct sp_name_record, in a ring of its own */
 };
@@ -49,6 +51,7 @@ struct sp_sample {
 	char thread_name
 		[SP_THREAD_NAME_BYTES]; /* when sampled; all NUL = unknown, or not asked for */
 	uint64_t allocated; /* bytes of the sampled allocation; 0 = it is a sample of CPU time */
+	uint64_t block;     /* its number, by which its end is told; 0 = nobody will tell that */
 	/*
 	 * Leaf first. Each value lies inside the instruction that was executing: for callers it is
 	 * the return address minus one, so that a symbol or line lookup needs no correction.
@@ -163,12 +166,13 @@ struct sp_snapshot {
 /* One of those that share a ring. */
 struct sp_record {
 	uint32_t
-		kind; /* enum sp_record_kind: a sample, CPU time, a module event, or values of a span */
+		kind; /* enum sp_record_kind: a sample, CPU time, a module event, values of a span, a word */
 	union {
 		struct sp_sample sample;
 		struct sp_cpu_time cpu_time;
 		struct sp_module_event module_event;
 		struct sp_span_values span_values;
+		uint64_t word;
 	};
 };
 

@@ -228,6 +228,9 @@ static bool check(struct sp_record *record, uint64_t len)
 		return len == sizeof(record->module_event);
 	case SP_RECORD_SPAN_VALUES:
 		return check_span_values(&record->span_values, len);
+	case SP_RECORD_FREED:
+	case SP_RECORD_SPAN_ENDED:
+		return len == sizeof(record->word);
 	default:
 		return false;
 	}

@@ -7,6 +7,7 @@
 #ifndef SP_ALLOCATION_H
 #define SP_ALLOCATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sampler/base/compiler.h"
@@ -26,10 +27,14 @@ struct sp_allocation_caller {
 void sp_allocation_init(uint32_t depth);
 
 /*
- * The calling thread, which that block belongs to, has allocated so many bytes. In any context of the host, its signal
- * handlers included, as long as sampling is on and no seccomp filter is in. errno preserved.
+ * The calling thread, whose that struct is, has allocated so many bytes, in the block of that number (preload/alloc).
+ * In any context of the host, its signal handlers included, as long as sampling is on and no seccomp filter is in.
+ * errno preserved.
  */
-SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes,
+SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes, uint64_t block,
 				     const struct sp_allocation_caller *caller);
+
+/* The same contexts. The block of that number is no more. False = the ring has no room for that. */
+SP_SIGSAFE bool sp_allocation_freed(uint64_t block);
 
 #endif

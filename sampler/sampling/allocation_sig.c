@@ -110,6 +110,7 @@ static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 
 /* In a function of its own, because to a compiler that sees both the record were shorter than what it is said to be. */
 __attribute__((noinline)) static void take(struct sp_thread *t, struct sp_sample *s, uint64_t bytes,
+					   uint64_t block,
 					   const struct sp_allocation_caller *caller)
 {
 	struct sp_channel *o = sp_channel_now();
@@ -118,22 +119,37 @@ __attribute__((noinline)) static void take(struct sp_thread *t, struct sp_sample
 	memset(s, 0, sp_sample_bytes(0));
 	s->weight = 1;
 	s->allocated = bytes;
+	s->block = block;
 	sp_sample_label(t, s, &label);
 	if (!put(o, t, s, caller)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
 	sp_channel_count_put(o);
+	if (block == 0)
+		sp_count(SP_COUNT_BLOCKS_NO_ROOM);
+	if (s->span_id != 0)
+		sp_span_table_note_allocation(label.ref, s->span_id);
+	if (label.what == SP_SPAN_LABEL)
+		t->allocated_label = s->span_id;
 	if (s->root_id != 0)
 		sp_span_values_note(label.root_ref, s->root_id);
 }
 
-SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes,
+SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes, uint64_t block,
 				     const struct sp_allocation_caller *caller)
 {
 	uint64_t record[SP_SAMPLE_HEAD_WORDS + SP_ALLOCATION_FRAMES];
 	int saved = errno;
 
-	take(t, (struct sp_sample *)(void *)record, bytes, caller);
+	take(t, (struct sp_sample *)(void *)record, bytes, block, caller);
 	errno = saved;
+}
+
+SP_SIGSAFE bool sp_allocation_freed(uint64_t block)
+{
+	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_FREED, &block, sizeof(block)) != 0)
+		return false;
+	sp_count(SP_COUNT_FREED);
+	return true;
 }

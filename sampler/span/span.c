@@ -157,10 +157,27 @@ bool sp_span_close(const struct sp_span_record *r)
 	return true;
 }
 
+/* What is still there of what was allocated in it belongs to no open span any more. */
+static void tell_end(uint64_t span_id)
+{
+	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_SPAN_ENDED, &span_id, sizeof(span_id)) !=
+	    0)
+		sp_count(SP_COUNT_DROP_SPAN_ENDS);
+}
+
+void sp_span_tell_end(const struct sp_span_record *r)
+{
+	if (sp_span_table_has_allocation(r))
+		tell_end(r->span_id);
+	sp_span_values_end(r);
+}
+
 static bool end(const struct sp_span_record *r)
 {
 	if (!sp_span_close(r))
 		return false;
+	if (sp_span_table_has_allocation(r))
+		tell_end(r->span_id);
 	sp_span_table_release(r);
 	return true;
 }
@@ -308,6 +325,8 @@ bool sp_span_aged(const struct sp_span_record *r)
 {
 	if (!leave(r))
 		return false;
+	if (sp_span_table_has_allocation(r))
+		tell_end(r->span_id);
 	sp_span_table_release(r);
 	sp_count(SP_COUNT_SPANS_AGED);
 	return true;
@@ -574,6 +593,10 @@ bool sp_manual_label_leave(void)
 	if (t != NULL && level <= SP_MANUAL_LABEL_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
 		labelled &= ~bit_of_level();
 		(void)sp_span_stack_pop(&t->spans, sp_span_token_of_label(level, 0), false);
+		if (t->allocated_label != 0 && !sp_span_stack_has(&t->spans, t->allocated_label)) {
+			tell_end(t->allocated_label);
+			t->allocated_label = 0;
+		}
 		sp_shown_label_update(t);
 	}
 	level--;

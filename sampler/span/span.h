@@ -324,6 +324,12 @@ bool sp_span_ended(const void *handle);
 bool sp_span_close(const struct sp_span_record *r);
 
 /*
+ * Before that release: the exporter gets to know that the span has ended, if blocks were sampled in it, and its
+ * values (span_values.h).
+ */
+void sp_span_tell_end(const struct sp_span_record *r);
+
+/*
  * Gives up that open span because of its age: it labels nothing any more, and its end, should it
  * come, is ignored. APP. False if it ended meanwhile.
  */

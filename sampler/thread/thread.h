@@ -92,6 +92,7 @@ struct sp_thread {
 	struct sp_stack_bounds bounds; /* own handler */
 	struct sp_stack_bounds
 		allocation_bounds; /* the same, of samples of allocations, which it may interrupt */
+	uint64_t allocated_label;  /* the last manual label with such a sample; 0 = none */
 	struct sp_span_spare spare;
 	struct sp_thread_account account;
 	struct sp_thread_part part;

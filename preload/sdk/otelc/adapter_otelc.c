@@ -569,7 +569,7 @@ static void ending(void *span)
 	if (!sp_lifecycle_active() || !sp_span_of(span, &r) || !sp_span_close(&r))
 		return;
 	sp_span_attr_apply(&r, &attributes, span);
-	sp_span_values_end(&r);
+	sp_span_tell_end(&r);
 	sp_span_table_release(&r);
 }
 

@@ -360,7 +360,7 @@ static __attribute__((noinline)) void give_attributes(struct sp_otelcpp *sdk, vo
 	wanted = sp_span_attr_wanted(&r);
 	if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
 		sp_span_attr_give(&r, wanted, &ours, span);
-	sp_span_values_end(&r);
+	sp_span_tell_end(&r);
 	errno = saved;
 	sp_reentrancy_guard_leave(g);
 }

@@ -499,7 +499,7 @@ static void ignore(const struct sp_record *record, void *arg)
 	const struct sp_cpu_time *t = &record->cpu_time;
 
 	cr_assert_geq(record->kind, SP_RECORD_SAMPLE);
-	cr_assert_leq(record->kind, SP_RECORD_SPAN_VALUES);
+	cr_assert_leq(record->kind, SP_RECORD_SPAN_ENDED);
 	if (record->kind == SP_RECORD_SAMPLE) {
 		cr_assert_leq(s->depth, SP_FRAMES_MAX);
 		cr_assert_eq(s->thread_name[SP_THREAD_NAME_BYTES - 1], 0);
@@ -555,6 +555,25 @@ Test(ring, hands_out_values_of_spans_only_if_they_have_their_form)
 		cr_expect_eq(n, cases[i].good, "case %zu", i);
 		cr_expect_eq(ring.damaged, damaged + !cases[i].good, "case %zu", i);
 	}
+}
+
+static void take_word(const struct sp_record *record, void *arg)
+{
+	cr_assert_eq(record->kind, SP_RECORD_FREED);
+	*(uint64_t *)arg = record->word;
+}
+
+Test(ring, hands_out_words_that_are_one)
+{
+	const uint64_t words[2] = {42, 43};
+	uint64_t word = 0;
+
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_FREED, words, 16), 0);
+	cr_expect_eq(sp_ring_drain(&ring, take_word, &word, 10), 0);
+	cr_expect_eq(ring.damaged, 1);
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_FREED, words, 8), 0);
+	cr_expect_eq(sp_ring_drain(&ring, take_word, &word, 10), 1);
+	cr_expect_eq(word, 42);
 }
 
 /* Whatever stands in the ring, draining ends, and is in step with the producers afterwards. */

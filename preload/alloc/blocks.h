@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks that were sampled and are still there, each with a number by which its end is told. Programs free blocks
+ * all the time, and nearly none of them was sampled; so what every free() asks is a byte, by the address: how many
+ * sampled blocks have such addresses. Behind that is a table of the blocks themselves, in which a block lies near
+ * its home, or has no place.
+ *
+ * Any number of threads, and handlers that interrupt them; no lock. The program orders for us what happens to one
+ * address: a block is entered before the allocator's caller has it, and left by whoever frees it, before the
+ * allocator may give the address away again. Places are taken by a compare-and-swap.
+ *
+ * Whether a block's end could be told is known only when it has been tried. If not, the block keeps its place, without
+ * its address, until a later try. A forked child has its parent's blocks in its copy of the table, and tells of
+ * numbers that its exporter does not know, which is harmless.
+ */
+#ifndef SP_BLOCKS_H
+#define SP_BLOCKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SP_BLOCKS 16384U
+#define SP_BLOCKS_REACH 16U /* places from its home on that a block may have */
+#define SP_BLOCKS_COUNTS 65536U
+/* Below what a byte can hold, by more than there may be threads that find it so at one moment. */
+#define SP_BLOCKS_COUNT_MOST 128U
+/* Places that one try to tell once more looks at. */
+#define SP_BLOCKS_RETRIED 64U
+
+/* What no address of a block is: a place that somebody has in hand, or that has a number which is to be told. */
+#define SP_BLOCK_HELD ((uintptr_t)1)
+#define SP_BLOCK_UNTOLD ((uintptr_t)2)
+
+struct sp_block {
+	_Atomic uintptr_t address; /* 0 = the place is free */
+	_Atomic uint64_t number;
+};
+
+struct sp_blocks {
+	_Atomic uint8_t count[SP_BLOCKS_COUNTS];
+	struct sp_block place[SP_BLOCKS];
+	_Atomic uint64_t numbers; /* given so far */
+	_Atomic uint32_t untold;
+	_Atomic uint32_t retried; /* where the next try begins */
+};
+
+/* Fibonacci hashing: the upper bits depend on all bits of the address. */
+static inline uint64_t sp_blocks_hash(const void *block)
+{
+	return (uint64_t)(uintptr_t)block * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static inline _Atomic uint8_t *sp_blocks_count(struct sp_blocks *t, const void *block)
+{
+	return &t->count[sp_blocks_hash(block) >> 48];
+}
+
+/* False is certain, and nearly always the answer. */
+static inline bool sp_blocks_may_have(struct sp_blocks *t, const void *block)
+{
+	return atomic_load_explicit(sp_blocks_count(t, block), memory_order_relaxed) != 0;
+}
+
+static inline struct sp_block *sp_blocks_near(struct sp_blocks *t, const void *block, unsigned i)
+{
+	return &t->place[((sp_blocks_hash(block) >> 50) + i) % SP_BLOCKS];
+}
+
+static inline bool sp_block_swap(struct sp_block *b, uintptr_t was, uintptr_t address)
+{
+	return atomic_load_explicit(&b->address, memory_order_relaxed) == was &&
+	       atomic_compare_exchange_strong_explicit(&b->address, &was, address,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* A block that was taken out, or a new one, is in its place. */
+static inline void sp_blocks_give_back(struct sp_blocks *t, struct sp_block *b, const void *block)
+{
+	atomic_fetch_add_explicit(sp_blocks_count(t, block), 1, memory_order_relaxed);
+	atomic_store_explicit(&b->address, (uintptr_t)block, memory_order_release);
+}
+
+/* Enters a block, which is not NULL. Its number, or 0 where there is no room for it. */
+static inline uint64_t sp_blocks_put(struct sp_blocks *t, const void *block)
+{
+	if (atomic_load_explicit(sp_blocks_count(t, block), memory_order_relaxed) >=
+	    SP_BLOCKS_COUNT_MOST)
+		return 0;
+	for (unsigned i = 0; i < SP_BLOCKS_REACH; i++) {
+		struct sp_block *b = sp_blocks_near(t, block, i);
+		uint64_t number;
+
+		if (!sp_block_swap(b, 0, SP_BLOCK_HELD))
+			continue;
+		number = atomic_fetch_add_explicit(&t->numbers, 1, memory_order_relaxed) + 1;
+		atomic_store_explicit(&b->number, number, memory_order_relaxed);
+		sp_blocks_give_back(t, b, block);
+		return number;
+	}
+	return 0;
+}
+
+/* Takes a block out; NULL = it is not in. Its place is the caller's, who gives it back or has it told. */
+static inline struct sp_block *sp_blocks_take(struct sp_blocks *t, const void *block)
+{
+	/* NULL may be freed, and is what a free place has. */
+	if ((uintptr_t)block <= SP_BLOCK_UNTOLD)
+		return NULL;
+	for (unsigned i = 0; i < SP_BLOCKS_REACH; i++) {
+		struct sp_block *b = sp_blocks_near(t, block, i);
+
+		if (!sp_block_swap(b, (uintptr_t)block, SP_BLOCK_HELD))
+			continue;
+		atomic_fetch_sub_explicit(sp_blocks_count(t, block), 1, memory_order_relaxed);
+		return b;
+	}
+	return NULL;
+}
+
+/* The block that was taken out is no more. tell: false if there is no room for that now. */
+static inline void sp_blocks_tell(struct sp_blocks *t, struct sp_block *b,
+				  bool (*tell)(uint64_t number))
+{
+	bool is_told = tell(atomic_load_explicit(&b->number, memory_order_relaxed));
+
+	if (!is_told)
+		atomic_fetch_add_explicit(&t->untold, 1, memory_order_relaxed);
+	atomic_store_explicit(&b->address, is_told ? 0 : SP_BLOCK_UNTOLD, memory_order_release);
+}
+
+/* Now and then: tries once more what could not be told. */
+static inline void sp_blocks_retry(struct sp_blocks *t, bool (*tell)(uint64_t number))
+{
+	uint32_t at;
+
+	if (atomic_load_explicit(&t->untold, memory_order_relaxed) == 0)
+		return;
+	at = atomic_fetch_add_explicit(&t->retried, SP_BLOCKS_RETRIED, memory_order_relaxed);
+	for (unsigned i = 0; i < SP_BLOCKS_RETRIED; i++) {
+		struct sp_block *b = &t->place[(at + i) % SP_BLOCKS];
+
+		if (!sp_block_swap(b, SP_BLOCK_UNTOLD, SP_BLOCK_HELD))
+			continue;
+		atomic_fetch_sub_explicit(&t->untold, 1, memory_order_relaxed);
+		sp_blocks_tell(t, b, tell);
+	}
+}
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Samples of allocations, and what tells the exporter that a span of theirs has ended, and that a block is no more. */
+#include <string.h>
+
+#include "sampler/base/counters.h"
+#include "sampler/region/ring.h"
+#include "sampler/sampling/allocation.h"
+#include "sampler/sampling/handler.h"
+#include "span_host.h"
+
+#define RING 16384
+
+static _Alignas(4096) char memory[SP_RING_BYTES(RING)];
+static _Alignas(4096) char names[SP_RING_BYTES(RING)];
+static struct sp_channel channel = {.number = 1};
+static struct sp_ring consumer;
+
+static void start(void)
+{
+	set_up();
+	sp_allocation_init(1);
+	sp_active_span_label_scopes =
+		(struct sp_active_span_label_scopes){.id = SP_SCOPE_ALL, .name = SP_SCOPE_ALL};
+	cr_assert_eq(sp_ring_at(&channel.ring, memory, sizeof(memory)), 0);
+	cr_assert_eq(sp_ring_at(&channel.names, names, sizeof(names)), 0);
+	cr_assert_eq(sp_ring_at(&consumer, memory, sizeof(memory)), 0);
+	atomic_store(&sp_channel_open, &channel);
+}
+
+TestSuite(span_ends, .init = start, .timeout = 20);
+
+static uint64_t seen[RING / 8];
+static uint32_t kind[RING / 8];
+static unsigned n;
+
+static void keep(const struct sp_record *record, void *arg)
+{
+	(void)arg;
+	if (record->kind == SP_RECORD_MODULE_EVENT)
+		return;
+	kind[n] = record->kind;
+	seen[n++] = record->kind == SP_RECORD_SAMPLE ? record->sample.block : record->word;
+}
+
+/* Whether there is such a record, and no more than one. */
+static bool has(uint32_t what, uint64_t word)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		found += kind[i] == what && seen[i] == word;
+	return found == 1;
+}
+
+static void drain(void)
+{
+	n = 0;
+	while (sp_ring_drain(&consumer, keep, NULL, 16) != 0)
+		;
+	cr_assert_eq(consumer.damaged, 0);
+}
+
+static void allocate(uint64_t block)
+{
+	const struct sp_allocation_caller caller = {(uintptr_t)__builtin_return_address(0),
+						    (uintptr_t)__builtin_frame_address(0),
+						    (uintptr_t)__builtin_frame_address(0)};
+
+	sp_allocation_sample(sp_thread_self(), 1000, block, &caller);
+}
+
+static void finish(uint64_t id)
+{
+	struct sp_span_record r;
+
+	cr_assert(sp_span_of(handle_of(id), &r));
+	cr_assert(sp_span_close(&r));
+	sp_span_tell_end(&r);
+	sp_span_table_release(&r);
+}
+
+Test(span_ends, are_told_of_spans_with_a_sampled_allocation)
+{
+	cr_assert(begin(1));
+	cr_assert(begin_under(2, 1));
+	allocate(77);
+	finish(2);
+	finish(1);
+	drain();
+
+	cr_expect_eq(n, 2);
+	cr_expect(has(SP_RECORD_SAMPLE, 77));
+	cr_expect(has(SP_RECORD_SPAN_ENDED, 2));
+}
+
+/* Its end was missed, or it is too old: nobody asks for its attributes then. */
+Test(span_ends, are_told_of_spans_that_are_given_up)
+{
+	struct sp_span_record r;
+
+	cr_assert(begin(1));
+	allocate(1);
+	cr_assert(end(1));
+	cr_assert(begin(2));
+	allocate(2);
+	cr_assert(sp_span_of(handle_of(2), &r));
+	cr_assert(sp_span_aged(&r));
+	drain();
+
+	cr_expect(has(SP_RECORD_SPAN_ENDED, 1));
+	cr_expect(has(SP_RECORD_SPAN_ENDED, 2));
+}
+
+Test(span_ends, are_told_of_manual_labels)
+{
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(5, 0), 0);
+	allocate(1);
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(6, 0), 0);
+	cr_assert(sp_manual_label_leave());
+	drain();
+	cr_expect_eq(n, 1, "the inner one has none, and the outer one is there");
+	cr_assert(sp_manual_label_leave());
+	drain();
+	cr_expect_eq(n, 1);
+	cr_expect(has(SP_RECORD_SPAN_ENDED, 5));
+}
+
+Test(span_ends, that_find_no_room_are_counted)
+{
+	uint64_t put = 0;
+
+	cr_assert(begin(1));
+	allocate(1);
+	while (sp_allocation_freed(put + 1))
+		put++;
+	finish(1);
+	cr_expect_eq(sp_count_read(SP_COUNT_DROP_SPAN_ENDS), 1);
+	cr_expect_eq(sp_count_read(SP_COUNT_FREED), put);
+	drain();
+	cr_expect_eq(n, put + 1);
+	cr_expect(has(SP_RECORD_FREED, put));
+}
+
+Test(span_ends, a_block_that_nobody_follows_is_counted)
+{
+	cr_assert(begin(1));
+	allocate(0);
+	cr_expect_eq(sp_count_read(SP_COUNT_BLOCKS_NO_ROOM), 1);
+	drain();
+	cr_expect(has(SP_RECORD_SAMPLE, 0));
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of sampled blocks that are still there. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "preload/alloc/blocks.h"
+#include "sampler/base/random.h"
+
+TestSuite(alloc_blocks, .timeout = 60);
+
+static struct sp_blocks blocks;
+
+static const void *at(uint64_t address)
+{
+	return (const void *)(uintptr_t)address;
+}
+
+#define TOLD_MAX 70000U
+static _Atomic uint32_t told[TOLD_MAX]; /* how often, by number */
+static bool is_full;
+
+static bool tell(uint64_t number)
+{
+	cr_assert_lt(number, TOLD_MAX);
+	if (!is_full)
+		atomic_fetch_add(&told[number], 1);
+	return !is_full;
+}
+
+static bool free_at(uint64_t address)
+{
+	struct sp_block *b = sp_blocks_take(&blocks, at(address));
+
+	if (b != NULL)
+		sp_blocks_tell(&blocks, b, tell);
+	return b != NULL;
+}
+
+static unsigned used(void)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < SP_BLOCKS; i++)
+		n += blocks.place[i].address != 0;
+	for (size_t i = 0; i < SP_BLOCKS_COUNTS; i++)
+		cr_assert_leq(blocks.count[i], n);
+	return n;
+}
+
+Test(alloc_blocks, tells_each_block_once)
+{
+	uint64_t number = sp_blocks_put(&blocks, at(0x1000));
+
+	cr_expect_eq(number, 1);
+	cr_expect_eq(sp_blocks_put(&blocks, at(0x2000)), 2);
+	cr_expect(sp_blocks_may_have(&blocks, at(0x1000)));
+	cr_expect(free_at(0x1000));
+	cr_expect_eq(told[number], 1);
+	cr_expect_not(sp_blocks_may_have(&blocks, at(0x1000)));
+	cr_expect_not(free_at(0x1000), "twice");
+	cr_expect_not(free_at(0x3000), "of another");
+	cr_expect_not(free_at(0), "none");
+	cr_expect_eq(told[number], 1);
+	cr_expect_eq(used(), 1);
+}
+
+/* A realloc that fails leaves the block where it was. */
+Test(alloc_blocks, has_a_block_that_was_given_back)
+{
+	uint64_t number = sp_blocks_put(&blocks, at(0x1000));
+	struct sp_block *b = sp_blocks_take(&blocks, at(0x1000));
+
+	cr_assert_not_null(b);
+	cr_expect_null(sp_blocks_take(&blocks, at(0x1000)));
+	sp_blocks_give_back(&blocks, b, at(0x1000));
+	cr_expect_eq(told[number], 0);
+	cr_expect(free_at(0x1000));
+	cr_expect_eq(told[number], 1);
+	cr_expect_eq(used(), 0);
+}
+
+Test(alloc_blocks, refuses_what_has_no_place)
+{
+	unsigned in = 0;
+
+	for (uint64_t i = 1; i <= 4 * SP_BLOCKS; i++)
+		in += sp_blocks_put(&blocks, at(i * 64)) != 0;
+	cr_expect_leq(in, SP_BLOCKS);
+	cr_expect_geq(in, SP_BLOCKS / 4 * 3);
+	cr_expect_eq(used(), in);
+	for (uint64_t i = 1; i <= 4 * SP_BLOCKS; i++)
+		in -= free_at(i * 64);
+	cr_expect_eq(in, 0);
+	cr_expect_eq(used(), 0);
+}
+
+/* While the ring is full nothing is forgotten, and nothing is in the way of new blocks at the same addresses. */
+Test(alloc_blocks, tells_later_what_could_not_be_told)
+{
+	for (uint64_t i = 1; i <= 1000; i++)
+		cr_assert_eq(sp_blocks_put(&blocks, at(i * 4096)), i);
+	is_full = true;
+	for (uint64_t i = 1; i <= 1000; i++)
+		cr_assert(free_at(i * 4096));
+	cr_expect_eq(blocks.untold, 1000);
+	sp_blocks_retry(&blocks, tell);
+	cr_expect_eq(blocks.untold, 1000);
+	cr_expect_not(free_at(4096));
+	cr_expect_eq(sp_blocks_put(&blocks, at(4096)), 1001);
+	is_full = false;
+	for (unsigned i = 0; i < SP_BLOCKS / SP_BLOCKS_RETRIED; i++)
+		sp_blocks_retry(&blocks, tell);
+	cr_expect_eq(blocks.untold, 0);
+	for (uint64_t i = 1; i <= 1000; i++)
+		cr_expect_eq(told[i], 1);
+	cr_expect_eq(used(), 1);
+}
+
+#define OWN 64U
+#define ROUNDS 1000U
+
+/* Each thread has addresses of its own, as an allocator gives them out. */
+static void *churn(void *arg)
+{
+	uint64_t state = (uintptr_t)arg, number[OWN] = {0};
+
+	for (unsigned i = 0; i < ROUNDS * 16; i++) {
+		unsigned n = (unsigned)(sp_random_next(&state) % OWN);
+		uint64_t address = ((uintptr_t)arg * OWN + n) * 48;
+
+		if (number[n] == 0)
+			number[n] = sp_blocks_put(&blocks, at(address));
+		else if (!free_at(address) || told[number[n]] != 1)
+			return (void *)1;
+		else
+			number[n] = 0;
+		sp_blocks_retry(&blocks, tell);
+	}
+	for (unsigned n = 0; n < OWN; n++)
+		if (number[n] != 0 && !free_at(((uintptr_t)arg * OWN + n) * 48))
+			return (void *)1;
+	return NULL;
+}
+
+Test(alloc_blocks, keeps_threads_apart)
+{
+	pthread_t thread[4];
+	void *failed;
+
+	for (uintptr_t i = 0; i < 4; i++)
+		cr_assert_eq(pthread_create(&thread[i], NULL, churn, (void *)(i + 1)), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		cr_assert_eq(pthread_join(thread[i], &failed), 0);
+		cr_expect_null(failed);
+	}
+	cr_expect_eq(used(), 0);
+	for (uint64_t i = 1; i <= blocks.numbers; i++)
+		cr_expect_eq(told[i], 1);
+}
