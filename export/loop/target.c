@@ -12,6 +12,7 @@
 #include "export/objects/unwind_snapshot.h"
 #include "export/profile/bounded_names.h"
 #include "export/profile/interval.h"
+#include "export/profile/live_blocks.h"
 #include "export/profile/root_values.h"
 #include "export/profile/stack_map.h"
 #include "export/util/clock.h"
@@ -37,6 +38,7 @@ struct sp_target_data {
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
 	struct sp_stack_map *allocations;  /* NULL = nobody wants them */
+	struct sp_live_blocks *blocks;     /* the same */
 	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
 	struct sp_root_values *values;     /* NULL = no attributes are labels */
 	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
@@ -71,6 +73,7 @@ static void put_sample(const struct sp_sample *s, const struct put_arg *p)
 		sp_stack_loss_count(
 			p->ops, sp_stack_map_put_allocation(p->d->allocations, s, p->epoch, thread,
 							    p->ops->config->alloc_interval));
+		sp_live_blocks_put(p->d->blocks, s, p->epoch, thread);
 		p->d->allocated++;
 		return;
 	}
@@ -108,6 +111,12 @@ static void put_record(const struct sp_record *record, void *arg)
 		break;
 	case SP_RECORD_SPAN_VALUES:
 		sp_root_values_take(p->d->values, &record->span_values);
+		break;
+	case SP_RECORD_FREED:
+		sp_live_blocks_freed(p->d->blocks, record->word);
+		break;
+	case SP_RECORD_SPAN_ENDED:
+		sp_live_blocks_span_ended(p->d->blocks, record->word);
 		break;
 	default:
 		break;
@@ -184,6 +193,8 @@ bool sp_target_drain(struct sp_target *t)
 	}
 	most_walked = room_for(d, SP_SNAPSHOTS_MAX);
 	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked);
+	if (walked < most_walked)
+		sp_live_blocks_settle(d->blocks);
 	t->is_full = room_for(d, 1) == 0;
 	sp_waits_run(d->waits);
 	/* What comes into empty rings is seen at the next look, and belongs into this interval's profile. */
@@ -215,9 +226,13 @@ static void follow_clock(struct moment *begun, struct moment end)
 static void begin_profile(struct sp_target *t, struct moment at)
 {
 	struct sp_target_data *d = t->data;
+	uint32_t lost;
 
-	/* Modules that were gone before the last profile began are no longer needed. */
-	sp_modules_forget(d->modules, d->batch_epoch);
+	/* Modules that were gone before the last profile began are no longer needed, but for blocks that are there. */
+	lost = sp_modules_forget(d->modules, d->batch_epoch,
+				 sp_live_blocks_epoch(d->blocks, d->batch_epoch));
+	if (lost != 0)
+		sp_live_blocks_forget_stacks(d->blocks, lost);
 	t->ops->repeat_events(t->ops->arg);
 	d->batch_epoch = sp_modules_epoch(d->modules);
 	d->begun = at;
@@ -232,7 +247,7 @@ static bool has_collected(const struct sp_target_data *d)
 {
 	const struct sp_stack_map *waits = sp_waits_map(d->waits);
 
-	return sp_stack_map_samples(d->map) != 0 ||
+	return sp_stack_map_samples(d->map) != 0 || sp_live_blocks_changed(d->blocks) ||
 	       (d->allocations != NULL && sp_stack_map_samples(d->allocations) != 0) ||
 	       (waits != NULL && sp_stack_map_samples(waits) != 0);
 }
@@ -258,15 +273,22 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	struct sp_stack_map *map = sp_stack_map_new(&sp_stack_limits_default);
 	struct sp_stack_map *allocations =
 		d->allocations != NULL ? sp_stack_map_new(&sp_stack_limits_default) : NULL;
+	/* Also when all of them have just gone: whoever looks at the last profile sees that there is nothing. */
+	bool in_use = sp_live_blocks_count(d->blocks) != 0 || sp_live_blocks_changed(d->blocks);
 
+	if (in_use)
+		parts.in_use = sp_stack_map_new(&sp_stack_limits_default);
 	if (map == NULL || (d->allocations != NULL && allocations == NULL) ||
-	    !sp_waits_take(d->waits, &parts.waits)) {
+	    (in_use && parts.in_use == NULL) || !sp_waits_take(d->waits, &parts.waits)) {
 		sp_stack_map_free(map);
 		sp_stack_map_free(allocations);
+		sp_stack_map_free(parts.in_use);
 		return NULL;
 	}
 	d->map = map;
 	d->allocations = allocations;
+	if (in_use)
+		sp_live_blocks_collect(d->blocks, parts.in_use);
 	return sp_interval_new(&parts);
 }
 
@@ -417,8 +439,10 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 {
 	d->modules = sp_modules_new(ops->proc, ops->maps);
 	d->map = sp_stack_map_new(&sp_stack_limits_default);
-	if (ops->config->alloc)
+	if (ops->config->alloc) {
 		d->allocations = sp_stack_map_new(&sp_stack_limits_default);
+		d->blocks = sp_live_blocks_new(ops);
+	}
 	if (d->modules != NULL)
 		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
 	if (ops->config->thread_name)
@@ -429,7 +453,8 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 		d->waits = sp_waits_new(
 			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
 	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
-			       (ops->config->alloc && d->allocations == NULL) ||
+			       (ops->config->alloc &&
+				(d->allocations == NULL || d->blocks == NULL)) ||
 			       (ops->config->thread_name && d->threads == NULL) ||
 			       (ops->config->span_labels != NULL && d->values == NULL) ||
 			       (sp_config_wants_waits(ops->config) && d->waits == NULL)
@@ -474,6 +499,7 @@ void sp_target_retire(struct sp_target *t)
 	sp_modules_free(d->modules);
 	sp_stack_map_free(d->map);
 	sp_stack_map_free(d->allocations);
+	sp_live_blocks_free(d->blocks);
 	sp_bounded_names_free(d->threads);
 	sp_root_values_free(d->values);
 	d->waits = NULL;
@@ -481,6 +507,7 @@ void sp_target_retire(struct sp_target *t)
 	d->modules = NULL;
 	d->map = NULL;
 	d->allocations = NULL;
+	d->blocks = NULL;
 	d->threads = NULL;
 	d->values = NULL;
 }

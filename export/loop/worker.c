@@ -143,7 +143,8 @@ void sp_worker_put(struct sp_worker *w, struct sp_origin *origin, struct sp_inte
 			   .modules = modules,
 			   .bytes = sp_stack_map_seal(interval->map) +
 				    sp_stack_map_seal(interval->waits) +
-				    sp_stack_map_seal(interval->allocations)};
+				    sp_stack_map_seal(interval->allocations) +
+				    sp_stack_map_seal(interval->in_use)};
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = k;

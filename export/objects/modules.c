@@ -508,17 +508,24 @@ uint32_t sp_modules_epoch(const struct sp_modules *m)
 	return m->epoch;
 }
 
-void sp_modules_forget(struct sp_modules *m, uint32_t epoch)
+/* A program may load and unload objects for ever: half of the room for those that are gone stays for new ones. */
+uint32_t sp_modules_forget(struct sp_modules *m, uint32_t epoch, uint32_t wanted)
 {
+	uint32_t lost = 0;
 	uint32_t n = 0;
 
 	m->interval++;
-	while (n < m->dead_n && m->dead[n]->mod.died < epoch)
-		free(m->dead[n++]);
-	if (n == 0)
-		return;
-	memmove(m->dead, m->dead + n, (m->dead_n - n) * sizeof(struct item *));
+	for (; n < m->dead_n && m->dead[n]->mod.died < epoch; n++) {
+		if (m->dead[n]->mod.died >= wanted && m->dead_n - n <= SP_MODULES_MAX / 2)
+			break;
+		if (m->dead[n]->mod.died >= wanted)
+			lost = m->dead[n]->mod.died;
+		free(m->dead[n]);
+	}
+	if (n != 0)
+		memmove(m->dead, m->dead + n, (m->dead_n - n) * sizeof(struct item *));
 	m->dead_n -= n;
+	return lost;
 }
 
 const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc, uint32_t epoch)

@@ -81,9 +81,11 @@ uint32_t sp_modules_epoch(const struct sp_modules *m);
 
 /*
  * Begins an upload interval, in which all objects with samples are announced again. Forgets modules
- * that were gone before `epoch`; pointers to them become invalid.
+ * that were gone before `epoch`; pointers to them become invalid. Those that went in or after the epoch
+ * `wanted` are kept for old stacks, as far as there is room. Returns an epoch: of a stack from before it nobody knows
+ * what its addresses mean; 0 = there is no such stack.
  */
-void sp_modules_forget(struct sp_modules *m, uint32_t epoch);
+uint32_t sp_modules_forget(struct sp_modules *m, uint32_t epoch, uint32_t wanted);
 
 /* The object that held pc during the epoch; else the last one that ever did; else NULL. */
 const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc, uint32_t epoch);

@@ -220,7 +220,7 @@ static int add_entry(struct run *r, uint32_t n, uint32_t stack)
 		.label = labels.label,
 	};
 
-	if (r->times.type == SP_PROFILE_MEMORY) {
+	if (sp_profile_type_is_of_memory(r->times.type)) {
 		s.count = at_most(entry->weight / SP_STACK_BLOCK);
 		s.ns = at_most(entry->unsampled_ns);
 	}
@@ -309,6 +309,9 @@ static bool counts(const struct sp_encode_range *range, uint32_t record)
 	switch (range->type) {
 	case SP_PROFILE_WALL:
 		return is_wait && !range->interval->ops->config->off_cpu;
+	/* They were counted when they were allocated. */
+	case SP_PROFILE_IN_USE:
+		return false;
 	case SP_PROFILE_CPU:
 	case SP_PROFILE_OFF_CPU:
 	case SP_PROFILE_MEMORY:
@@ -356,7 +359,8 @@ struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp
 		[SP_PROFILE_CPU] = {0, interval->samples},
 		[SP_PROFILE_OFF_CPU] = {interval->samples, interval->waits_end},
 		[SP_PROFILE_WALL] = {0, interval->waits_end},
-		[SP_PROFILE_MEMORY] = {interval->waits_end, interval->records},
+		[SP_PROFILE_MEMORY] = {interval->waits_end, interval->allocations_end},
+		[SP_PROFILE_IN_USE] = {interval->allocations_end, interval->records},
 	};
 
 	return (struct sp_encode_range){
@@ -370,7 +374,7 @@ struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp
 /* Of a type, in the unit that it has. */
 static int64_t period_of(const struct sp_config *config, enum sp_profile_type type)
 {
-	if (type == SP_PROFILE_MEMORY)
+	if (sp_profile_type_is_of_memory(type))
 		return config->alloc_interval;
 	if (type == SP_PROFILE_OFF_CPU)
 		return 0;
@@ -413,7 +417,8 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 		err = open_profile(&r);
 	if (err == 0)
 		err = add_records(&r, range, out);
-	if (err == 0 && r.writer->samples(r.profile) == 0)
+	/* That nothing is in use any more is something to tell. */
+	if (err == 0 && r.writer->samples(r.profile) == 0 && range->type != SP_PROFILE_IN_USE)
 		err = -ENOENT;
 	if (err == 0)
 		err = r.writer->pack(r.profile, &out->bytes);

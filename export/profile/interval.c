@@ -15,6 +15,7 @@ static void free_tables(struct sp_interval *i)
 	sp_stack_map_free(i->map);
 	sp_stack_map_free(i->waits);
 	sp_stack_map_free(i->allocations);
+	sp_stack_map_free(i->in_use);
 	sp_hash_index_fini(&i->by_number);
 	sp_strtab_fini(&i->text);
 	free(i->named);
@@ -24,6 +25,7 @@ static void free_tables(struct sp_interval *i)
 	i->map = NULL;
 	i->waits = NULL;
 	i->allocations = NULL;
+	i->in_use = NULL;
 }
 
 static void leave_store(struct sp_interval *i)
@@ -44,9 +46,10 @@ void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store)
 	struct sp_interval **at = &store->oldest;
 
 	i->bytes = sp_stack_map_seal(i->map) + sp_stack_map_seal(i->waits) +
-		   sp_stack_map_seal(i->allocations) + sp_hash_index_bytes(&i->by_number) +
-		   sp_strtab_bytes(&i->text) + i->named_cap * sizeof(*i->named) +
-		   i->line_cap * sizeof(*i->line) + i->place_cap * sizeof(*i->place) +
+		   sp_stack_map_seal(i->allocations) + sp_stack_map_seal(i->in_use) +
+		   sp_hash_index_bytes(&i->by_number) + sp_strtab_bytes(&i->text) +
+		   i->named_cap * sizeof(*i->named) + i->line_cap * sizeof(*i->line) +
+		   i->place_cap * sizeof(*i->place) +
 		   (i->value != NULL ? (size_t)i->records * i->attributes * sizeof(*i->value) : 0);
 	i->store = store;
 	i->next = NULL;
@@ -162,8 +165,20 @@ void sp_interval_labels(const struct sp_interval *i, uint32_t n, struct sp_recor
 const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,
 						const struct sp_stack_map **map)
 {
-	*map = n < i->samples ? i->map : n < i->waits_end ? i->waits : i->allocations;
-	if (n >= i->samples)
-		n -= n < i->waits_end ? i->samples : i->waits_end;
-	return sp_stack_map_entry(*map, n);
+	uint32_t first = 0;
+
+	*map = i->map;
+	if (n >= i->samples) {
+		*map = i->waits;
+		first = i->samples;
+	}
+	if (n >= i->waits_end) {
+		*map = i->allocations;
+		first = i->waits_end;
+	}
+	if (n >= i->allocations_end) {
+		*map = i->in_use;
+		first = i->allocations_end;
+	}
+	return sp_stack_map_entry(*map, n - first);
 }

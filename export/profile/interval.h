@@ -4,8 +4,8 @@
  * changes any more, and it refers to no file, no table and nothing of the process but its counters. So profiles
  * can be encoded from it at any time, and again within other limits if a server finds one too large.
  *
- * Its records are the entries of the map of samples, behind them those of the map of waits, and then those of
- * allocations. In their stacks there are no addresses any more, but places in named[].
+ * Its records are the entries of the map of samples, behind them those of the map of waits, then those of
+ * allocations, and of memory in use. In their stacks there are no addresses any more, but places in named[].
  */
 #ifndef SP_INTERVAL_H
 #define SP_INTERVAL_H
@@ -69,8 +69,11 @@ struct sp_interval {
 	struct sp_stack_map *map;   /* NULL = there are no samples */
 	struct sp_stack_map *waits; /* NULL = there are none */
 	struct sp_stack_map *allocations;
-	uint32_t samples; /* the first record that is not of these, of waits, and of any */
+	struct sp_stack_map *in_use;
+	uint32_t
+		samples; /* the first record that is not of these, of waits, of allocations, and of any */
 	uint32_t waits_end;
+	uint32_t allocations_end;
 	uint32_t records;
 	uint64_t begun_ns; /* by the monotonic clock */
 	int64_t time_ns;   /* the same, since the epoch */
@@ -111,6 +114,7 @@ struct sp_interval_parts {
 	struct sp_stack_map *map;
 	struct sp_stack_map *waits;
 	struct sp_stack_map *allocations;
+	struct sp_stack_map *in_use;            /* NULL = there was none, and is none */
 	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
 	const struct sp_bounded_names *wait_names;
 	const struct sp_root_values *values; /* NULL = no attributes are labels */

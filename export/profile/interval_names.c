@@ -33,6 +33,7 @@ void sp_interval_want(const struct sp_interval *i, struct sp_symbolizer *symboli
 	want(symbolizer, i->map);
 	want(symbolizer, i->waits);
 	want(symbolizer, i->allocations);
+	want(symbolizer, i->in_use);
 }
 
 static int put_text(struct sp_interval *i, const char *text, size_t len, uint32_t *id)
@@ -230,6 +231,7 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 		sp_stack_map_free(parts->map);
 		sp_stack_map_free(parts->waits);
 		sp_stack_map_free(parts->allocations);
+		sp_stack_map_free(parts->in_use);
 		return NULL;
 	}
 	*i = (struct sp_interval){
@@ -237,6 +239,7 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 		.map = parts->map,
 		.waits = parts->waits,
 		.allocations = parts->allocations,
+		.in_use = parts->in_use,
 		.samples = parts->map != NULL ? sp_stack_map_entries(parts->map) : 0,
 		.begun_ns = parts->begun_ns,
 		.time_ns = parts->time_ns,
@@ -245,10 +248,12 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 		.holds = 1,
 	};
 	i->waits_end = i->samples + (i->waits != NULL ? sp_stack_map_entries(i->waits) : 0);
-	i->records =
+	i->allocations_end =
 		i->waits_end + (i->allocations != NULL ? sp_stack_map_entries(i->allocations) : 0);
+	i->records = i->allocations_end + (i->in_use != NULL ? sp_stack_map_entries(i->in_use) : 0);
 	if (sp_strtab_init(&i->text) == 0 && name_tables(i, parts, i->map) == 0 &&
 	    name_tables(i, parts, i->waits) == 0 && name_tables(i, parts, i->allocations) == 0 &&
+	    name_tables(i, parts, i->in_use) == 0 &&
 	    (parts->values == NULL || name_values(i, parts->values) == 0))
 		return i;
 	sp_interval_release(i);
@@ -332,5 +337,7 @@ bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 		err = name_frames(i, i->waits, symbolizer);
 	if (err == 0)
 		err = name_frames(i, i->allocations, symbolizer);
+	if (err == 0)
+		err = name_frames(i, i->in_use, symbolizer);
 	return err == 0 && name_owners(i) == 0;
 }

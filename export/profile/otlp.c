@@ -494,7 +494,8 @@ static int otlp_pack(void *profile, struct sp_bytes *out)
 	int err = 0;
 
 	for (unsigned i = 0; err == 0 && i < KINDS; i++) {
-		if (p->of[i].known.n > 1)
+		/* A profile without samples says that there are none. */
+		if (p->of[i].known.n > 1 || (i == SAMPLED && otlp_samples(p) == 0))
 			err = pack_profile(p, (enum kind)i, &body[i]);
 		if (body[i].len != 0)
 			scope_profiles += sp_packed_framed(body[i].len);

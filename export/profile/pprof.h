@@ -16,6 +16,7 @@ enum sp_profile_type {
 	SP_PROFILE_OFF_CPU,
 	SP_PROFILE_WALL,   /* both of them */
 	SP_PROFILE_MEMORY, /* allocations */
+	SP_PROFILE_IN_USE, /* what is still there of them */
 	SP_PROFILE_TYPES
 };
 
@@ -42,9 +43,17 @@ static inline const struct sp_profile_type_names *sp_profile_type_names(enum sp_
 				     "nanoseconds", "-wall"},
 		[SP_PROFILE_MEMORY] = {"memory", "alloc_objects", "alloc_space", "bytes", "space",
 				       "bytes", "-memory"},
+		[SP_PROFILE_IN_USE] = {"memory", "inuse_objects", "inuse_space", "bytes", "space",
+				       "bytes", "-inuse"},
 	};
 
 	return &names[type];
+}
+
+/* Its values are bytes, and its samples blocks of memory. */
+static inline bool sp_profile_type_is_of_memory(enum sp_profile_type type)
+{
+	return type == SP_PROFILE_MEMORY || type == SP_PROFILE_IN_USE;
 }
 
 /* Its samples are looks at waiting threads, which are counted as waits. */

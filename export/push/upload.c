@@ -150,7 +150,7 @@ static int open_server(struct sp_upload *u)
 	const struct sp_config *c = u->ops->config;
 	const struct sp_http_hooks hooks = {warn, u};
 	const struct sp_push_limits limits = {
-		.capacity = c->push_queue_capacity * (1U + c->off_cpu + c->wall),
+		.capacity = c->push_queue_capacity * (1U + c->off_cpu + c->wall + 2U * c->alloc),
 		.max_tries = c->push_max_tries,
 		.timeout_ms = c->push_timeout_ms,
 		.interval_ms = c->upload_interval_ms,
@@ -406,6 +406,8 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_inte
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_OFF_CPU);
 	if (interval->allocations != NULL)
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_MEMORY);
+	if (interval->in_use != NULL)
+		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_IN_USE);
 	for (unsigned i = 0; i < u->lefts; i++)
 		put_range(u, origin, interval, &u->left[i]);
 	u->lefts = 0;

@@ -8,7 +8,7 @@ HOST_BURN := $(B)/test/libburn.so
 HOST_PLUGIN := $(B)/test/libplugin.so
 HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
-HOSTS_WITH_FIXTURE := alternate blocked busy close_fds context ending family forgetful fork_list forks handlers inheritor itimer labels leaves names outside pending \
+HOSTS_WITH_FIXTURE := alternate blocked busy close_fds context ending family forgetful fork_list forks handlers inheritor itimer labels leaks leaves names outside pending \
 	pointers race_free requests sandbox setxid small_stack spawn spend \
 	taker tasks threads vfork_mask waits
 HOSTS_WITH_SDK := prefork spans
@@ -32,13 +32,15 @@ $(HOSTS_WITH_SDK:%=$(B)/test/hosts/%): $(B)/test/libopentelemetry-c.so
 $(B)/test/hosts/spans: $(HOST_BURN)
 $(B)/test/hosts/plugin_host: | $(HOST_PLUGIN)
 
-# The same program with real spans.
-$(B)/test/hosts/waits_sdk: test/hosts/waits.c test/hosts/waits.h test/hosts/host.h $(B)/test/libopentelemetry-c.so
+# The same programs with real spans.
+$(B)/test/hosts/waits_sdk: test/hosts/waits.c test/hosts/waits.h
+$(B)/test/hosts/leaks_sdk: test/hosts/leaks.c
+$(B)/test/hosts/waits_sdk $(B)/test/hosts/leaks_sdk: test/hosts/host.h $(B)/test/libopentelemetry-c.so
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
-	$(Q)$(CC) $(CPPFLAGS_ALL) -std=gnu11 -O2 -g -Wall -Wextra -o $@ $< $(TEST_SDK_LDLIBS) $(HOST_RPATH)
+	$(Q)$(CC) $(CPPFLAGS_ALL) -std=gnu11 -O2 -g -Wall -Wextra -o $@ $(filter %.c,$^) $(TEST_SDK_LDLIBS) $(HOST_RPATH)
 
-TEST_PROGRAMS += $(B)/test/hosts/waits_sdk
+TEST_PROGRAMS += $(addprefix $(B)/test/hosts/,waits_sdk leaks_sdk)
 
 HOST_FIXTURE_SRCS := $(addprefix test/hosts/lib/,fixture_otelc.c fixture_spans.c)
 

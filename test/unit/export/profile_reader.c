@@ -82,13 +82,15 @@ static void check_tables(const profile *p)
 static void check_types(const profile *p)
 {
 	const char *type = profile_string(p, p->sample_type[1]->type);
-	bool is_memory = strcmp(type, "alloc_space") == 0;
+	bool is_in_use = strcmp(type, "inuse_space") == 0;
+	bool is_memory = is_in_use || strcmp(type, "alloc_space") == 0;
 	bool has_one = strcmp(type, "off_cpu") != 0;
 
 	cr_assert(!has_one || is_memory || strcmp(type, "cpu") == 0 || strcmp(type, "wall") == 0,
 		  "%s", type);
-	cr_assert_str_eq(profile_string(p, p->sample_type[0]->type),
-			 is_memory ? "alloc_objects" : "samples");
+	cr_assert_str_eq(profile_string(p, p->sample_type[0]->type), is_in_use   ? "inuse_objects"
+								     : is_memory ? "alloc_objects"
+										 : "samples");
 	cr_assert_str_eq(profile_string(p, p->sample_type[1]->unit),
 			 is_memory ? "bytes" : "nanoseconds");
 	cr_assert_not_null(p->period_type);

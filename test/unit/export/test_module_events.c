@@ -56,7 +56,7 @@ Test(module_events, make_known_what_was_only_ever_told_of, .timeout = 20)
 		cr_expect_eq(sp_modules_find(m, 0x11000, epoch)->died == SP_EPOCH_ALIVE,
 			     interval <= 2, "interval %u", interval);
 		cr_expect_str_eq(name_at(m, 0x11000, epoch), "brief.so");
-		sp_modules_forget(m, 0);
+		sp_modules_forget(m, 0, 0);
 	}
 	sp_modules_free(m);
 }
@@ -77,7 +77,7 @@ Test(module_events, are_not_replaced_by_what_is_listed_in_between, .timeout = 20
 		cr_assert_eq(sp_modules_refresh(m), 0);
 		cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "a.so");
 		cr_expect_str_eq(name_at(m, 0x13800, sp_modules_epoch(m)), "");
-		sp_modules_forget(m, 0);
+		sp_modules_forget(m, 0, 0);
 	}
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	cr_expect_str_eq(name_at(m, 0x11800, sp_modules_epoch(m)), "unseen.so",
@@ -273,5 +273,37 @@ Test(module_events, without_sense_change_nothing, .timeout = 20)
 
 	cr_expect_null(sp_modules_find(m, UINT64_MAX - 4, 0));
 	cr_expect_eq(sp_modules_find(m, 0x1800, 0)->build_id_len, 0);
+	sp_modules_free(m);
+}
+
+/* A block that is still there has a stack in an object that is gone. Objects that come and go have room all the same. */
+Test(module_events, of_what_is_gone_are_kept_for_old_stacks_as_long_as_there_is_room, .timeout = 60)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	uint32_t first = 0, lost = 0;
+
+	fake_host_line(NOTHING);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	for (unsigned i = 0; i < 3 * SP_MODULES_MAX; i++) {
+		struct sp_module_event s = event_of(i == 0  ? "/lib/first.so"
+						    : i % 2 ? "/lib/a.so"
+							    : "/lib/b.so",
+						    0x10000, 0x2000, (uint8_t)(1 + i % 200));
+
+		sp_modules_take_event(m, &s);
+		cr_assert_str_eq(name_at(m, 0x11000, sp_modules_epoch(m)),
+				 i == 0  ? "first.so"
+				 : i % 2 ? "a.so"
+					 : "b.so",
+				 "%u", i);
+		if (i == 0)
+			first = sp_modules_epoch(m);
+		if (lost == 0)
+			cr_assert_str_eq(name_at(m, 0x11000, first), "first.so");
+		lost = sp_modules_forget(m, sp_modules_epoch(m), first);
+		cr_assert_eq(lost != 0, i > SP_MODULES_MAX / 2, "%u", i);
+		cr_assert(lost == 0 || lost < sp_modules_epoch(m));
+	}
+	cr_expect_eq(sp_modules_forget(m, sp_modules_epoch(m), sp_modules_epoch(m)), 0);
 	sp_modules_free(m);
 }

@@ -135,7 +135,7 @@ Test(modules, notices_dlopen_and_remembers_what_was_closed, .timeout = 20)
 	mod = sp_modules_find(m, pc, before);
 	cr_assert_not_null(mod, "the tombstone is gone");
 	cr_expect_eq(mod->died, before + 1);
-	sp_modules_forget(m, before + 2);
+	sp_modules_forget(m, before + 2, before + 2);
 	cr_expect_null(sp_modules_find(m, pc, before));
 	sp_modules_free(m);
 }
@@ -154,7 +154,7 @@ Test(modules, tells_two_objects_at_one_address_apart_by_epoch, .timeout = 20)
 	cr_expect_eq(sp_modules_epoch(m), 1);
 	cr_expect_str_eq(sp_modules_find(m, 0x10010, 0)->name, "first.so");
 	cr_expect_str_eq(sp_modules_find(m, 0x10010, 1)->name, "second.so");
-	sp_modules_forget(m, 2);
+	sp_modules_forget(m, 2, 2);
 	cr_expect_str_eq(sp_modules_find(m, 0x10010, 0)->name, "second.so");
 	sp_modules_free(m);
 }
@@ -213,7 +213,7 @@ Test(modules, takes_in_what_comes_and_buries_what_is_gone, .timeout = 20)
 	fake_host_map(path[0], 0x100000, 0x1000);
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	cr_expect_eq(sp_modules_epoch(m), 1);
-	sp_modules_forget(m, 2);
+	sp_modules_forget(m, 2, 2);
 	cr_expect_null(sp_modules_find(m, 0x101005, 1));
 	cr_expect_not_null(sp_modules_find(m, 0x100005, 1));
 	sp_modules_free(m);

@@ -246,6 +246,99 @@ Test(run, walks_the_stacks_that_come_as_snapshots, .timeout = 20)
 	profile_done(p);
 }
 
+static struct sp_sample *allocate(uint64_t span_id, uint64_t block)
+{
+	struct sp_sample *s = core_sample(span_id, 1, (void *)core_reset, NULL);
+
+	s->allocated = 1 << 20;
+	s->block = block;
+	return s;
+}
+
+static void tell(enum sp_record_kind kind, uint64_t word)
+{
+	core.record[core.records].kind = kind;
+	core.record[core.records++].word = word;
+}
+
+static struct sp_snapshot freed_early;
+
+/* Four intervals: something comes, a part of it goes, its span ends, all of it goes. Then nothing happens. */
+static unsigned allocate_and_free(unsigned call)
+{
+	static const struct sp_sample head = {.allocated = 1 << 20, .block = 3};
+
+	(void)call;
+	/* The flush that was asked for ends an interval. */
+	if (core.pending)
+		return 0;
+	switch (core.flushed) {
+	case 0:
+		allocate(7, 1);
+		allocate(7, 2);
+		tell(SP_RECORD_FREED, 3);
+		tell(SP_RECORD_FREED, 99);
+		memcpy(freed_early.sample, &head, sizeof(freed_early.sample));
+		core.snapshot = &freed_early;
+		break;
+	case 1:
+		tell(SP_RECORD_FREED, 1);
+		break;
+	case 2:
+		tell(SP_RECORD_SPAN_ENDED, 7);
+		break;
+	case 3:
+		tell(SP_RECORD_FREED, 2);
+		break;
+	default:
+		break;
+	}
+	return core.flushed < 5 ? SP_WAIT_FLUSH : SP_WAIT_STOP;
+}
+
+Test(run, shows_at_the_end_of_each_interval_what_is_there_of_what_was_allocated, .timeout = 20)
+{
+	static const struct {
+		size_t samples;
+		int64_t blocks;
+		bool is_open;
+	} expected[] = {{1, 2, true}, {1, 1, true}, {1, 1, false}, {0, 0, false}};
+	char pattern[128];
+	glob_t g;
+
+	core.script = allocate_and_free;
+	core.config.alloc = true;
+	core.config.alloc_interval = 1024;
+	core.label[0] = "GET /";
+
+	cr_assert_eq(core_run(), 0);
+
+	(void)snprintf(pattern, sizeof(pattern), "%s/*-inuse.pb.gz", scratch);
+	cr_assert_eq(glob(pattern, 0, NULL, &g), 0, "no profile");
+	cr_assert_eq(g.gl_pathc, 4, "%zu", g.gl_pathc);
+	for (size_t i = 0; i < 4; i++) {
+		profile *p = read_profile(g.gl_pathv[i]);
+
+		cr_expect_str_eq(profile_string(p, p->sample_type[0]->type), "inuse_objects");
+		cr_expect_str_eq(profile_string(p, p->sample_type[1]->type), "inuse_space");
+		cr_expect_str_eq(profile_string(p, p->period_type->type), "space");
+		cr_assert_eq(p->n_sample, expected[i].samples);
+		cr_expect_eq(profile_total(p, 0), expected[i].blocks);
+		cr_expect_eq(profile_total(p, 1), expected[i].blocks << 20);
+		if (p->n_sample != 0) {
+			cr_expect_str_eq(profile_label(p, p->sample[0], "span_name"), "GET /");
+			cr_expect_eq(profile_label(p, p->sample[0], "span_id") != NULL,
+				     expected[i].is_open);
+		}
+		profile_done(p);
+	}
+	globfree(&g);
+	/* Each allocation counts once, and what is there of it does not count again. */
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+	cr_expect_eq(core.counter[SP_COUNT_BLOCKS_NO_ROOM], 0);
+}
+
 /* Ships with libc and is loaded by nobody. */
 #define RARE_LIB "libBrokenLocale.so.1"
 
