@@ -215,7 +215,10 @@ static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_prin
 
 	if (n == 0)
 		return;
-	(void)fprintf(out, "\n%s%9s %9s %*s %s %*s  %s%s%s\n", bold(p), names ? "spans" : "",
+	(void)fprintf(out, "\n%s%9s %9s %*s %s %*s  %s%s%s\n", bold(p),
+		      !names           ? ""
+		      : t->left_behind ? "open"
+				       : "spans",
 		      counted(p), p->in_bytes ? 6 : 8, p->in_bytes ? "" : p->time, unit(p),
 		      threads ? 9 : 11, threads ? "% of all" : "% of spans",
 		      names && p->by_looks ? "  +/-  " : "", heading, plain(p));
@@ -274,8 +277,12 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 	print_totals(out, t, p);
 	if (p->label != NULL)
 		print_rows(out, t, p, &t->by, p->label);
-	print_rows(out, t, p, &t->name, "span_name");
-	print_rows(out, t, p, &t->span, "span_id           span_name");
+	print_rows(out, t, p, &t->name,
+		   t->left_behind ? "span_name: allocated in it and still there after it ended"
+				  : "span_name");
+	print_rows(out, t, p, &t->span,
+		   t->left_behind ? "span_id           span_name of one that is open"
+				  : "span_id           span_name");
 	print_rows(out, t, p, &t->wait, "span_name: who holds the lock that it waited for");
 	if (p->threads)
 		print_rows(out, t, p, &t->thread, "thread_name");

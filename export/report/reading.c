@@ -48,6 +48,79 @@ static void extend_time(struct sp_reading *r, const struct sp_report_about *abou
 		r->to_ns = end;
 }
 
+#define IN_USE "inuse_space"
+
+static bool is_in_use(const struct sp_report_options *o)
+{
+	return o->type != NULL && strcmp(o->type, IN_USE) == 0;
+}
+
+/* "20261122T193000Z" */
+static bool is_stamp(const char *s)
+{
+	static const char form[] = "ddddddddTddddddZ-";
+
+	for (size_t i = 0; form[i] != '\0'; i++)
+		if (form[i] == 'd' ? s[i] < '0' || s[i] > '9' : s[i] != form[i])
+			return false;
+	return true;
+}
+
+/*
+ * Where service and process end in "SERVICE-PID-TIME-RANDOM-NUMBER...", as the exporter calls its files behind
+ * "spanprof-". NULL if that is no such name.
+ */
+static const char *end_of_service(const char *name, const char **end_of_process)
+{
+	const char *pid = NULL;
+	const char *end = NULL;
+
+	for (const char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash + 1, '-')) {
+		if (is_stamp(dash + 1)) {
+			end = pid;
+			*end_of_process = dash;
+		}
+		pid = dash;
+	}
+	return end;
+}
+
+/*
+ * Profiles of memory in use are no sums: only the last one of each process is of interest. Processes differ by their
+ * number and the random one. What has another name is of an unknown process, and is shown.
+ */
+static bool is_last(struct sp_reading *r, const struct sp_report_about *about)
+{
+	const int random = sizeof("-20261122T193000Z-") - 1;
+	char process[SP_REPORT_TEXT_MAX];
+	const char *time;
+	uint32_t id;
+	int len;
+
+	if (end_of_service(sp_text_file_name(r->path), &time) == NULL)
+		return !r->looks_for_last;
+	len = snprintf(process, sizeof(process), "%.*s-%.8s", (int)(time - r->path), r->path,
+		       time + random);
+	if (len < 0 || (size_t)len >= sizeof(process))
+		return !r->looks_for_last;
+	if (!r->looks_for_last)
+		return sp_strtab_find(&r->process, process, (size_t)len, &id) &&
+		       about->time_ns == r->last_ns[id];
+	if (sp_strtab_put(&r->process, process, (size_t)len, &id) != 0 ||
+	    !SP_GROW(r->last_ns, r->last_cap, (size_t)id + 1, UINT32_MAX)) {
+		r->tally.nomem = true;
+		return false;
+	}
+	/* Ids come one after the other. */
+	if (id >= r->last_n) {
+		r->last_n = (size_t)id + 1;
+		r->last_ns[id] = 0;
+	}
+	if (about->time_ns > r->last_ns[id])
+		r->last_ns[id] = about->time_ns;
+	return false;
+}
+
 /* For sp_report_sink. Unasked, waits and bytes are not added to CPU time. */
 static bool begin(void *arg, const struct sp_report_about *about)
 {
@@ -59,6 +132,8 @@ static bool begin(void *arg, const struct sp_report_about *about)
 	r->is_shown = r->any_type || r->o->type != NULL ||
 		      (!waits && !about->in_bytes && strcmp(about->type, "wall") != 0);
 	r->has_memory |= about->in_bytes;
+	if (r->is_shown && !r->any_type && is_in_use(r->o) && strcmp(about->type, IN_USE) == 0)
+		r->is_shown = is_last(r, about);
 	if (r->is_shown)
 		extend_time(r, about);
 	r->in_bytes |= r->is_shown && about->in_bytes;
@@ -102,45 +177,18 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 	r->too_large = sp_tally_bytes(&r->tally) + sp_tree_bytes(&r->tree) > SP_READING_SUMS_MAX;
 }
 
-/* "20261122T193000Z" */
-static bool is_stamp(const char *s)
-{
-	static const char form[] = "ddddddddTddddddZ-";
-
-	for (size_t i = 0; form[i] != '\0'; i++)
-		if (form[i] == 'd' ? s[i] < '0' || s[i] > '9' : s[i] != form[i])
-			return false;
-	return true;
-}
-
-/*
- * Where the service ends in "SERVICE-PID-TIME-RANDOM-NUMBER...", as the exporter calls its files behind
- * "spanprof-". NULL if that is no such name.
- */
-static const char *end_of_service(const char *name)
-{
-	const char *pid = NULL;
-	const char *end = NULL;
-
-	for (const char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash + 1, '-')) {
-		if (is_stamp(dash + 1))
-			end = pid;
-		pid = dash;
-	}
-	return end;
-}
-
 static void note_service(struct sp_reading *r, const char *path)
 {
 	static const char prefix[] = "spanprof-";
 	const char *from = sp_text_file_name(path);
+	const char *process;
 	const char *to;
 	char service[SP_READING_SERVICE];
 
 	if (strncmp(from, prefix, strlen(prefix)) != 0)
 		return;
 	from += strlen(prefix);
-	to = end_of_service(from);
+	to = end_of_service(from, &process);
 	if (to == NULL)
 		return;
 	(void)snprintf(service, sizeof(service), "%.*s", (int)(to - from), from);
@@ -171,6 +219,7 @@ static int add_file(void *arg, const char *path)
 	struct sp_bytes bytes;
 	int err = sp_report_read(path, &bytes, why);
 
+	r->path = path;
 	r->is_shown = false;
 	if (err == 0)
 		err = sp_report_load(&bytes, SP_REPORT_MEMORY_MAX, &r->sink, why);
@@ -189,11 +238,32 @@ static int add_file(void *arg, const char *path)
 	return 0;
 }
 
+static void forget_last(struct sp_reading *r)
+{
+	sp_strtab_fini(&r->process);
+	free(r->last_ns);
+	r->process = (struct sp_strtab){0};
+	r->last_ns = NULL;
+	r->last_n = r->last_cap = 0;
+}
+
+static int read_each(struct sp_reading *r, char *const *path)
+{
+	char why[SP_REPORT_ERROR] = "";
+	int err = 0;
+
+	for (; err == 0 && *path != NULL; path++) {
+		err = sp_report_each(*path, add_file, r, why);
+		if (err < 0)
+			err = refuse(r, SP_EXIT_DAMAGED, *path, why);
+	}
+	return err;
+}
+
 /* Hands every sample of every path to that. */
 static int read_paths(struct sp_reading *r, char *const *path,
 		      void (*sample)(void *arg, const struct sp_report_sample *s))
 {
-	char why[SP_REPORT_ERROR] = "";
 	int err = 0;
 
 	r->sink = (struct sp_report_sink){.sample = sample,
@@ -202,12 +272,15 @@ static int read_paths(struct sp_reading *r, char *const *path,
 					  .type = r->any_type ? NULL : r->o->type,
 					  .by = r->o->label,
 					  .begin = begin};
-	for (; err == 0 && *path != NULL; path++) {
-		err = sp_report_each(*path, add_file, r, why);
-		if (err < 0)
-			err = refuse(r, SP_EXIT_DAMAGED, *path, why);
+	if (is_in_use(r->o) && !r->any_type) {
+		forget_last(r);
+		r->looks_for_last = true;
+		err = sp_strtab_init(&r->process) == 0
+			      ? read_each(r, path)
+			      : refuse(r, SP_EXIT_DAMAGED, "", "out of memory");
+		r->looks_for_last = false;
 	}
-	return err;
+	return err == 0 ? read_each(r, path) : err;
 }
 
 static int say_no_profiles(struct sp_reading *r, char *const *path)
@@ -230,7 +303,7 @@ static int say_no_profiles(struct sp_reading *r, char *const *path)
 	(void)snprintf(why, sizeof(why), "no profiles of type \"%.100s\" found%s", type,
 		       is_of_waits(type)           ? "; the program needs SPANPROF_OFF_CPU=true"
 		       : strcmp(type, "wall") == 0 ? "; the program needs SPANPROF_WALL=true"
-		       : strcmp(type, "alloc_space") == 0
+		       : strcmp(type, "alloc_space") == 0 || strcmp(type, IN_USE) == 0
 			       ? "; the program needs SPANPROF_ALLOC=true"
 			       : "");
 	return refuse(r, SP_EXIT_USAGE, where, why);
@@ -444,6 +517,7 @@ int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o)
 	r->tally.lines = r->tree.lines = o->lines;
 	r->tree.by_label = o->by == SP_BY_LABEL;
 	r->tally.diff = sp_report_options_compare(o);
+	r->tally.left_behind = is_in_use(o);
 	return 0;
 }
 
@@ -456,12 +530,14 @@ bool sp_reading_may_go_on(const struct sp_reading *r, const struct sp_report_opt
 {
 	/* Of other times other files are left out, and what is compared with is known only when all was read. */
 	return !sp_report_options_compare(o) && !sp_time_window_is_set(&o->window) &&
-	       same(r->o->type, o->type) && same(r->selection.span_id, o->selection.span_id) &&
+	       !is_in_use(o) && same(r->o->type, o->type) &&
+	       same(r->selection.span_id, o->selection.span_id) &&
 	       same(r->selection.span_name, o->selection.span_name);
 }
 
 void sp_reading_fini(struct sp_reading *r)
 {
+	forget_last(r);
 	sp_tree_fini(&r->tree);
 	sp_tally_fini(&r->tally);
 	sp_selection_fini(&r->selection);
@@ -475,6 +551,8 @@ const char *sp_reading_time_of(const struct sp_reading *r)
 		return "CPU";
 	if (strcmp(type, "alloc_space") == 0)
 		return "allocated";
+	if (strcmp(type, IN_USE) == 0)
+		return "in use";
 	return strcmp(type, "off_cpu") == 0 ? "off-CPU" : type;
 }
 

@@ -41,6 +41,15 @@ struct sp_reading {
 	struct sp_time_window window;
 	bool is_shown; /* the profile that is being read is of the type and time that are shown */
 	bool any_type; /* all of them are */
+	/*
+	 * Of memory in use: each process's last profile that is shown, by the beginning of its files' names, which has
+	 * all that was there. looks_for_last: they are being looked for.
+	 */
+	bool looks_for_last;
+	struct sp_strtab process;
+	uint64_t *last_ns; /* by process */
+	size_t last_n, last_cap;
+	const char *path; /* that is being read */
 	bool too_large;
 };
 

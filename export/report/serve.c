@@ -83,6 +83,7 @@ static bool take(struct query *q, const char *key, const char *value)
 		q->o.type = strcmp(value, "off_cpu") == 0       ? "off_cpu"
 			    : strcmp(value, "wall") == 0        ? "wall"
 			    : strcmp(value, "alloc_space") == 0 ? "alloc_space"
+			    : strcmp(value, "inuse_space") == 0 ? "inuse_space"
 								: NULL;
 		return q->o.type != NULL || strcmp(value, "cpu") == 0;
 	}

@@ -148,6 +148,7 @@ static int add_span(struct sp_tally *t, const struct sp_report_sample *s, uint32
 
 static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 {
+	static const struct sp_report_sample nothing;
 	uint32_t text;
 
 	if (s->thread_name[0] != '\0' &&
@@ -161,7 +162,8 @@ static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 		return 0;
 	add_sum(&t->labelled, s);
 	if (intern(t, s->span_name, &text) != 0 ||
-	    add_row(&t->name, &t->row[text].name, text, s) == NULL)
+	    add_row(&t->name, &t->row[text].name, text,
+		    t->left_behind && s->span_id[0] != '\0' ? &nothing : s) == NULL)
 		return -1;
 	return s->span_id[0] != '\0' ? add_span(t, s, text) : 0;
 }

@@ -89,6 +89,11 @@ struct sp_tally_rows {
 struct sp_tally {
 	bool lines; /* a row per line, not per function */
 	bool diff;  /* functions are sorted by their difference to the baseline */
+	/*
+	 * Of memory in use: the sums of names are what spans have left behind, without those that are open. They alone
+	 * have an id.
+	 */
+	bool left_behind;
 	struct sp_strtab text;
 	struct sp_tally_rows *row; /* by text */
 	size_t row_cap;

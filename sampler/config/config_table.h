@@ -236,8 +236,8 @@ struct sp_config_var {
 		  "links from a span show only one profile type.") \
 	X(ALLOC, BOOL, alloc, \
 	  .source = {{"SPANPROF_ALLOC", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Add the profile `memory`: who allocates how many bytes and blocks, and in " \
-		  "which span. Needs libspanprof-alloc.so in LD_PRELOAD, too.") \
+	  .help = "Add the profiles `memory`: who allocates how much in which span, and " \
+		  "`inuse`: what is still there. Needs libspanprof-alloc.so in LD_PRELOAD, too.") \
 	X(ALLOC_INTERVAL, INTEGER, alloc_interval, \
 	  .source = {{"SPANPROF_ALLOC_INTERVAL", SP_FORM_OWN}}, \
 	  .min = 1024, .max = 1U << 30, .fallback = "524288", \

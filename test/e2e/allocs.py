@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a report of allocations with what test/hosts/allocs counted: TRUTH REPORT MEAN DEVIATIONS."""
+"""Compares a report of allocations with what a program counted: TRUTH REPORT MEAN DEVIATIONS.
+
+A program that has none left of something tells 0 blocks of it, and then there have to be none.
+"""
 import json
 import math
 import sys
@@ -17,7 +20,7 @@ with open(truth, encoding="utf-8") as file:
         chance = -math.expm1(-size / mean)
         row = rows.get(name, {"bytes": 0, "blocks": 0})
         # A thousandth besides: sums are rounded.
-        deviation = math.sqrt(blocks * (1 - chance) / chance) + blocks / 1000
+        deviation = math.sqrt(blocks * (1 - chance) / chance) + blocks / 1000 or 1e-9
         off = max(abs(row["blocks"] - blocks) / deviation, abs(row["bytes"] - size * blocks) / (size * deviation))
         worst = max(worst, off)
         if off > most:

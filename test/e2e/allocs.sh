@@ -20,10 +20,10 @@ under()
 	run "$name" LD_PRELOAD="$objects" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_ALLOC=true "$@"
 }
 
-# allocated NAME: what was allocated, as JSON.
+# allocated NAME [TYPE]: what was allocated, as JSON.
 allocated()
 {
-	build/spanprof-report --json --type alloc_space "$WORK/$1" >"$WORK/$1.json"
+	build/spanprof-report --json --type "${2:-alloc_space}" "$WORK/$1" >"$WORK/$1.json"
 }
 
 # no_memory NAME: there is no profile of allocations.
@@ -32,10 +32,10 @@ no_memory()
 	! compgen -G "$WORK/$1/*-memory.pb.gz" >/dev/null || fail "$1: a profile of allocations"
 }
 
-# as_counted NAME DEVIATIONS: no sum is further from the truth than so many of its standard deviations.
+# as_counted NAME DEVIATIONS [TYPE]: no sum is further from the truth than so many of its standard deviations.
 as_counted()
 {
-	allocated "$1"
+	allocated "$1" "${3:-alloc_space}"
 	python3 test/e2e/allocs.py "$WORK/$1.out" "$WORK/$1.json" "$MEAN" "$2" || fail "$1: not what was allocated"
 }
 
@@ -70,12 +70,42 @@ for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
 	under "behind.$library" "$BOTH $library" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/allocs" truth 4
 	expect_rc "behind.$library" 0
 	as_counted "behind.$library" 5
+	under "left.$library" "$BOTH $library" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/leaks"
+	expect_rc "left.$library" 0
+	as_counted "left.$library" 5 inuse_space
 	# In front of it nothing is seen, and that is told.
 	under "front.$library" "$SO $library $ALLOC_SO" "$HOSTS/allocs" truth 1
 	expect_rc "front.$library" 0
 	grep -q 'has an allocator of its own in front of libspanprof-alloc.so' "$WORK/front.$library.err" ||
 		fail "$library in front is not told"
 	no_memory "front.$library"
+done
+
+# What spans have left behind when they ended, and nothing else: not what was freed, wherever and by whom.
+under leaks "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/leaks"
+expect_rc leaks 0
+expect_silent leaks
+as_counted leaks 5 inuse_space
+expect "$WORK/leaks.json" "not {'frees', 'hands over'} & {n['span_name'] for n in d['span_names']}"
+expect "$WORK/leaks.json" "[s['span_name'] for s in d['spans']] == ['is open']"
+# Of the thread that has ended, without a span.
+expect "$WORK/leaks.json" "39 << 20 < d['total']['bytes'] - d['labelled']['bytes'] < 42 << 20"
+# The same with spans of an SDK, which allocates in them itself.
+under leaks_sdk "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/leaks_sdk"
+expect_rc leaks_sdk 0
+allocated leaks_sdk inuse_space
+expect "$WORK/leaks_sdk.json" "[n['bytes'] >> 26 for n in d['span_names'] if n['span_name'] == 'leaks large'] == [1]"
+expect "$WORK/leaks_sdk.json" "[s['span_name'] for s in d['spans']] == ['is open']"
+build/spanprof-report --type inuse_space "$WORK/leaks" >"$WORK/table"
+grep -q 'span_name: allocated in it and still there after it ended$' "$WORK/table" || fail "table: $(head -3 "$WORK/table")"
+# In each mode, and behind an allocator with another realloc; and all of it is freed in the end.
+for mode in auto snapshot; do
+	under "gone.$mode" "$BOTH" SPANPROF_ALLOC_INTERVAL=$((8 * MEAN)) SPANPROF_UNWIND=$mode SPANPROF_OUTPUT_FORMAT=otlp \
+		"$HOSTS/leaks" gone
+	allocated "gone.$mode" inuse_space
+	expect "$WORK/gone.$mode.json" "d['total']['bytes'] == 0 and d['span_names'] == []"
+	allocated "gone.$mode"
+	expect "$WORK/gone.$mode.json" "d['total']['bytes'] > 500 << 20"
 done
 
 # Whatever is missing or switched off, the program runs as ever, and nothing is said without need.

@@ -4,7 +4,7 @@
 (() => {
 	const STEP_MS = 2000;
 	const TYPES = [["cpu", "CPU time"], ["off_cpu", "waiting time"], ["wall", "CPU and waiting time"],
-		["alloc_space", "allocated memory"]];
+		["alloc_space", "allocated memory"], ["inuse_space", "memory in use"]];
 	const TIMES = [["", "all profiles"], ["1m", "last minute"], ["5m", "last 5 minutes"],
 		["15m", "last 15 minutes"], ["1h", "last hour"]];
 	const byId = (id) => document.getElementById(id);

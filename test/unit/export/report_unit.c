@@ -134,6 +134,12 @@ struct sp_bytes report_profile_of(enum sp_profile_type type, const struct report
 	return profile_of(type, stack, n, 0);
 }
 
+struct sp_bytes report_profile_of_at(enum sp_profile_type type, const struct report_stack *stack,
+				     size_t n, int64_t time_s)
+{
+	return profile_of(type, stack, n, time_s);
+}
+
 char *report_file(const char *path)
 {
 	char *text = calloc(1, 4 << 20);

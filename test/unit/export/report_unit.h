@@ -47,6 +47,8 @@ struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, in
 /* The same of another type. But for CPU time, a leaf without a file is what the thread waits for, among the exporter's markers. */
 struct sp_bytes report_profile_of(enum sp_profile_type type, const struct report_stack *stack,
 				  size_t n);
+struct sp_bytes report_profile_of_at(enum sp_profile_type type, const struct report_stack *stack,
+				     size_t n, int64_t time_s);
 /* One with spans aa and bb of one name and cc of another, and 4 of 20 samples outside of any. */
 struct sp_bytes report_small_profile(void);
 

@@ -184,6 +184,73 @@ Test(memory_report, tells_blocks_and_bytes)
 	json_decref(j);
 }
 
+/* What is there, of which some belongs to a span that is still open. */
+static const struct report_stack in_use[] = {
+	{parse, 3, NULL, "GET", NULL, 300, 3 << 20, NULL, NULL},
+	{parse, 3, "00000000000000ab", "GET", NULL, 200, 2 << 20, NULL, NULL},
+	{copy, 2, NULL, NULL, NULL, 100, 1 << 20, NULL, NULL},
+};
+
+Test(memory_report, tells_what_spans_have_left_behind)
+{
+	json_t *j;
+
+	write_type("c.pb", SP_PROFILE_CPU, on_cpu, 1);
+	write_type("m.pb", SP_PROFILE_MEMORY, allocated, 2);
+	write_type("i.pb", SP_PROFILE_IN_USE, in_use, 3);
+
+	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
+	cr_expect(printed("1 profile, 600 blocks, 6.00 MiB in use; in spans: 500 blocks, 5.00 MiB "
+			  "in use (83.3 %), 1 span\n"),
+		  "%s", output);
+	cr_expect(printed("     open    blocks        MiB  % of spans  span_name: allocated in it "
+			  "and still there after it ended\n"
+			  "        1       300       3.00       60.0%  GET\n"),
+		  "%s", output);
+	cr_expect(printed("span_id           span_name of one that is open\n"
+			  "                200      2.000       40.0%  00000000000000ab  GET\n"),
+		  "%s", output);
+	cr_assert_eq(run_scratch("--type", "inuse_space", "--json"), 0, "%s", output);
+	j = json();
+	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "total"), "bytes")),
+		     6 << 20);
+	cr_expect_eq(json_integer_value(json_object_get(
+			     json_array_get(json_object_get(j, "span_names"), 0), "bytes")),
+		     3 << 20);
+	json_decref(j);
+}
+
+static void write_in_use(const char *name, size_t n, int64_t time_s)
+{
+	struct sp_bytes b = report_profile_of_at(SP_PROFILE_IN_USE, in_use, n, time_s);
+
+	scratch_write(name, b.data, b.len);
+	free(b.data);
+}
+
+/* What was in use at one time and at a later one is no sum. The last profile of a process may be in several files. */
+Test(memory_report, has_the_last_of_each_process)
+{
+	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000a-000001-inuse.pb", 3, 100);
+	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000a-000002-inuse.pb", 1, 200);
+	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000a-000003-inuse.pb", 1, 200);
+	/* Another process of that number, and one that has freed all. */
+	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000b-000001-inuse.pb", 2, 50);
+	write_in_use("spanprof-a-b-8-20261126T100000Z-0000000a-000001-inuse.pb", 3, 100);
+	write_in_use("spanprof-a-b-8-20261126T100100Z-0000000a-000002-inuse.pb", 0, 200);
+
+	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
+	cr_expect(printed("4 profiles, 1100 blocks, 11.00 MiB in use;"), "%s", output);
+	/* Before the last ones others were the last. */
+	cr_assert_eq(run_scratch("--type", "inuse_space", "--to", "1970-01-01T00:02:30Z"), 0, "%s",
+		     output);
+	cr_expect(printed("3 profiles, 1700 blocks, 17.00 MiB in use;"), "%s", output);
+	/* Of unknown processes all are shown. */
+	write_in_use("other.pb", 1, 10);
+	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
+	cr_expect(printed("5 profiles, 1400 blocks, 14.00 MiB in use;"), "%s", output);
+}
+
 Test(memory_report, is_not_added_to_time)
 {
 	write_type("m.pb", SP_PROFILE_MEMORY, allocated, 2);
