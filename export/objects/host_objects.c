@@ -30,10 +30,14 @@
 /* Unwinding one stack touches two or three pages of each object. A power of two. */
 #define SP_PAGES 256U
 
-/* Of a file, where it is mapped. */
-struct page {
-	uint64_t at; /* 0 = empty */
-	uint8_t byte[SP_PAGE];
+/*
+ * Pages of files, where they are mapped. Their addresses lie beside each other: a walk may ask for a thousand words of a
+ * stack whether they point behind a call, and most are in no object.
+ */
+struct pages {
+	uint64_t at[SP_PAGES];     /* 0 = none */
+	uint64_t absent[SP_PAGES]; /* one that no object has */
+	uint8_t byte[SP_PAGES][SP_PAGE];
 };
 
 /* There are two: of this refresh and of the last one. */
@@ -53,7 +57,7 @@ struct sp_host_objects {
 	struct sp_object_files files;
 	struct list now;
 	struct list next;
-	struct page *memory; /* SP_PAGES; NULL until one is read */
+	struct pages *memory; /* NULL until one is read */
 	uint64_t end_ns;
 	uint64_t took_ns;
 };
@@ -348,37 +352,52 @@ static bool holds_page(const struct sp_host_object *o, const struct sp_object_lo
 	return at >= start && at < o->bias + l->vaddr + l->filesz;
 }
 
-static bool read_page(const struct sp_host_object *o, uint64_t at, struct page *page)
+static const struct sp_object_load *load_of_page(const struct sp_host_object *o, uint64_t at)
 {
 	for (unsigned i = 0; o != NULL && i < o->file->loads; i++) {
 		const struct sp_object_load *l = &o->file->load[i];
 
-		if ((l->flags & PF_R) == 0 || (l->flags & PF_W) != 0 || !holds_page(o, l, at))
-			continue;
-		return sp_object_file_read(o->file, at - o->bias - l->vaddr + l->offset, page->byte,
-					   sizeof(page->byte));
+		if ((l->flags & PF_R) != 0 && (l->flags & PF_W) == 0 && holds_page(o, l, at))
+			return l;
 	}
-	return false;
+	return NULL;
 }
 
-static const struct page *page_of(struct sp_host_objects *h, uint64_t at)
+/* The object may begin inside of its first page, or end inside of its last one. */
+static bool read_page(struct sp_host_objects *h, uint64_t at, size_t i)
 {
-	struct page *page;
+	const struct sp_host_object *o = sp_host_objects_find(h, at + SP_PAGE - 1);
+	const struct sp_object_load *l = load_of_page(o, at);
+
+	if (l == NULL) {
+		o = sp_host_objects_find(h, at);
+		l = load_of_page(o, at);
+	}
+	if (l == NULL)
+		return false;
+	h->memory->at[i] = 0;
+	return sp_object_file_read(o->file, at - o->bias - l->vaddr + l->offset, h->memory->byte[i],
+				   SP_PAGE);
+}
+
+static const uint8_t *page_of(struct sp_host_objects *h, uint64_t at)
+{
+	size_t i = at / SP_PAGE % SP_PAGES;
 
 	if (h->memory == NULL)
-		h->memory = calloc(SP_PAGES, sizeof(*h->memory));
+		h->memory = calloc(1, sizeof(*h->memory));
 	if (h->memory == NULL || at == 0)
 		return NULL;
-	page = &h->memory[at / SP_PAGE % SP_PAGES];
-	if (page->at == at)
-		return page;
-	page->at = 0;
-	/* The object may begin inside of its first page, or end inside of its last one. */
-	if (!read_page(sp_host_objects_find(h, at + SP_PAGE - 1), at, page) &&
-	    !read_page(sp_host_objects_find(h, at), at, page))
+	if (h->memory->at[i] == at)
+		return h->memory->byte[i];
+	if (h->memory->absent[i] == at)
 		return NULL;
-	page->at = at;
-	return page;
+	if (!read_page(h, at, i)) {
+		h->memory->absent[i] = at;
+		return NULL;
+	}
+	h->memory->at[i] = at;
+	return h->memory->byte[i];
 }
 
 bool sp_host_objects_read(struct sp_host_objects *h, uint64_t addr, void *out, unsigned bytes)
@@ -387,12 +406,12 @@ bool sp_host_objects_read(struct sp_host_objects *h, uint64_t addr, void *out, u
 
 	while (bytes > 0) {
 		uint64_t skip = addr % SP_PAGE;
-		const struct page *page = page_of(h, addr - skip);
+		const uint8_t *page = page_of(h, addr - skip);
 		unsigned n = bytes < SP_PAGE - skip ? bytes : (unsigned)(SP_PAGE - skip);
 
 		if (page == NULL)
 			return false;
-		memcpy(to, page->byte + skip, n);
+		memcpy(to, page + skip, n);
 		to += n;
 		addr += n;
 		bytes -= n;

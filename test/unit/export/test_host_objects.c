@@ -424,6 +424,21 @@ Test(host_objects, read_zeros_behind_the_end_of_a_truncated_file)
 	cr_assert_not(sp_object_file_read(o->file, 0, bytes, sizeof(bytes)), "it has changed");
 }
 
+/* A walk asks for words of a stack that may be addresses of code; most are none, and lie anywhere. */
+Test(host_objects, keep_a_page_when_one_is_asked_for_that_is_not_there)
+{
+	const char *path = fake_host_object("a.so", 0x1000, 1);
+	uint8_t byte;
+
+	fake_host_map(path, 0x10000, 0x1000);
+	cr_assert_not_null(object_at(0x10500));
+	cr_assert(sp_host_objects_read(host, 0x10500, &byte, 1));
+	for (uint64_t at = 0x11500; at < 0x10000000; at += 0x1000)
+		cr_assert_not(sp_host_objects_read(host, at, &byte, 1));
+	cr_assert_eq(truncate(path, 10), 0);
+	cr_expect(sp_host_objects_read(host, 0x10500, &byte, 1), "nothing has to be read again");
+}
+
 Test(host_objects, are_due_unless_looking_took_long)
 {
 	fake_host_map(fake_host_object("a.so", 0x1000, 1), 0x10000, 0x1000);
