@@ -45,6 +45,9 @@ struct sp_unwinder {
 extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
 			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
+/* A frame that is found by its return address is no larger. */
+#define SP_SEARCH_BYTES (UINT64_C(128) << 10)
+
 /* The form of .eh_frame_hdr that every linker writes. */
 #define SP_EH_HDR_VERSION 1
 #define SP_EH_PCREL_SDATA4 0x1b
@@ -429,18 +432,25 @@ static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, ui
 	return true;
 }
 
-/* A call of just this function has left its return address there. */
+/*
+ * A call of just this function has left its return address there. Where it was called by a pointer there is none, and
+ * behind the stack may lie megabytes of something else.
+ */
 static bool find_caller(struct sp_unwinder *u, struct frame *f, uint64_t from)
 {
 	uint64_t function = u->from.function;
+	uint64_t at = from;
 	struct frame caller;
 
-	for (uint64_t at = from; is_word_of_stack(&u->from.stack, at); at += sizeof(uint64_t)) {
+	for (; at - from < SP_SEARCH_BYTES && is_word_of_stack(&u->from.stack, at);
+	     at += sizeof(uint64_t)) {
 		if (!calls(u, word_at(&u->from.stack, at), function) || !step_by(u, f, at, &caller))
 			continue;
 		*f = caller;
 		return true;
 	}
+	/* It may lie behind the copy. */
+	u->from.cut |= at - from < SP_SEARCH_BYTES && u->from.stack.has_more;
 	return false;
 }
 
@@ -450,11 +460,8 @@ static bool walk(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp
 	uint64_t from;
 
 	while (end == STEP_FAILED && lacks_frame_pointer(u, f, &from)) {
-		if (!find_caller(u, f, from)) {
-			/* its return address may lie behind */
-			u->from.cut |= u->from.stack.has_more;
+		if (!find_caller(u, f, from))
 			break;
-		}
 		end = follow(u, f, max, s);
 	}
 	if (end == STEP_OUTERMOST)

@@ -16,8 +16,9 @@
 #include "sampler/base/arch_sig.h"
 
 #define PAGE UINT64_C(4096)
-/* What a walk begins with, and what it gets if that is not enough: a frame may have an array of thousands. */
+/* What a walk begins with, and more each time that is not enough: a frame may have an array of thousands. */
 #define FIRST_BYTES (UINT64_C(16) << 10)
+#define MORE 8U
 #define MOST_BYTES (UINT64_C(1) << 20)
 #define PIECES (MOST_BYTES / PAGE + 1)
 #define RETRY_NS (2 * SP_NS_PER_S)
@@ -241,8 +242,9 @@ int sp_wait_stacks_walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_
 	if (!is_stack(place))
 		return -EAGAIN;
 	err = walk(w, tid, place, FIRST_BYTES, s);
-	if (err == 0 && is_cut(w, s))
-		err = walk(w, tid, place, MOST_BYTES, s);
+	for (uint64_t bytes = FIRST_BYTES * MORE; err == 0 && bytes <= MOST_BYTES && is_cut(w, s);
+	     bytes *= MORE)
+		err = walk(w, tid, place, bytes, s);
 	return err;
 }
 

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -202,6 +203,28 @@ Test(wait_stack, goes_on_behind_an_array)
 	at = expect_return(0, want[0]);
 	cr_expect_eq(expect_return(at, want[1]), at + 1);
 	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+
+/* Its stack ends, and behind it lies what the thread's caller has mapped: that is not searched to its end. */
+Test(wait_stack, is_not_searched_for_far_behind_the_stack)
+{
+	size_t stack = (size_t)256 << 10, behind = (size_t)4 << 20;
+	struct sp_task_place place;
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *at = mmap(NULL, stack + behind, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+	cr_assert_neq(at, MAP_FAILED);
+	pthread_attr_init(&attr);
+	cr_assert_eq(pthread_attr_setstack(&attr, at, stack), 0);
+	cr_assert_eq(pthread_create(&thread, &attr, call_by_pointer, NULL), 0);
+	cr_assert_eq(sp_wait_stacks_walk(stacks, wait_until_blocked(&place), &place, &got), 0);
+	cr_expect_not(got.flags & SP_SAMPLE_TRUNCATED, "what there was to search was searched");
+	cr_assert_eq(write(pipes[1], "x", 1), 1);
+	pthread_join(thread, NULL);
 }
 
 /* But on aarch64, whose frames are found without the frame pointer here. */
