@@ -19,6 +19,7 @@
 
 #include "export/profile/packed.h"
 #include "export/profile/stack_map.h"
+#include "export/symbols/lines.h"
 #include "export/util/containers.h"
 #include "otlp.pb-c.h"
 #include "sampler/base/compiler.h"
@@ -268,12 +269,13 @@ static int otlp_location(void *profile, uint64_t mapping, uint64_t address,
 {
 	struct sp_otlp *p = profile;
 	Spanprof__Otlp__Location pb = SPANPROF__OTLP__LOCATION__INIT;
-	Spanprof__Otlp__Line *body = calloc(lines + 1, sizeof(*body));
-	Spanprof__Otlp__Line **all = calloc(lines + 1, sizeof(*all));
+	Spanprof__Otlp__Line body[SP_LINES_DEPTH];
+	Spanprof__Otlp__Line *all[SP_LINES_DEPTH];
 	int32_t attribute, index;
-	int err = body != NULL && all != NULL ? 0 : -ENOMEM;
 
-	for (size_t i = 0; err == 0 && i < lines; i++) {
+	for (; pb.n_lines < lines && pb.n_lines < SP_LINES_DEPTH; pb.n_lines++) {
+		size_t i = pb.n_lines;
+
 		spanprof__otlp__line__init(&body[i]);
 		body[i].function_index = (int32_t)line[i].function;
 		body[i].line = line[i].line;
@@ -281,20 +283,15 @@ static int otlp_location(void *profile, uint64_t mapping, uint64_t address,
 	}
 	pb.mapping_index = (int32_t)mapping;
 	pb.address = address;
-	pb.n_lines = lines;
 	pb.lines = all;
 	pb.attribute_indices = &attribute;
 	/* A marker is no frame of anything. */
-	if (err == 0 && address != 0)
-		err = put_label(p, "profile.frame.type", "native", &attribute,
-				&pb.n_attribute_indices);
-	if (err == 0)
-		err = put_message(p, LOCATIONS, &pb.base, &index);
-	if (err == 0)
-		*id = (uint64_t)index;
-	free(all);
-	free(body);
-	return err;
+	if ((address != 0 && put_label(p, "profile.frame.type", "native", &attribute,
+				       &pb.n_attribute_indices) != 0) ||
+	    put_message(p, LOCATIONS, &pb.base, &index) != 0)
+		return -ENOMEM;
+	*id = (uint64_t)index;
+	return 0;
 }
 
 static int put_stack(struct sp_otlp *p, const struct sp_pprof_sample *s, int32_t *index)
@@ -434,7 +431,6 @@ static int pack_profile(struct sp_otlp *p, enum kind kind, struct sp_packed *out
 {
 	const struct sp_strtab *known = &p->of[kind].known;
 	Spanprof__Otlp__Profile head = SPANPROF__OTLP__PROFILE__INIT;
-	size_t size;
 
 	head.sample_type = &p->type;
 	head.time_unix_nano = (uint64_t)p->times.time_ns;
@@ -444,10 +440,7 @@ static int pack_profile(struct sp_otlp *p, enum kind kind, struct sp_packed *out
 	head.period = kind == BETWEEN ? 1 : p->times.period_ns;
 	head.n_attribute_indices = p->attribute != 0;
 	head.attribute_indices = &p->attribute;
-	size = spanprof__otlp__profile__get_packed_size(&head);
-	for (uint32_t i = 1; i < known->n; i++)
-		size += sp_packed_framed(known->offset[i + 1] - known->offset[i] + VALUE_BYTES);
-	if (!sp_packed_reserve(out, size))
+	if (!sp_packed_reserve(out, spanprof__otlp__profile__get_packed_size(&head)))
 		return -ENOMEM;
 	out->len += spanprof__otlp__profile__pack(&head, out->data);
 	for (uint32_t i = 1; i < known->n; i++) {
@@ -459,6 +452,8 @@ static int pack_profile(struct sp_otlp *p, enum kind kind, struct sp_packed *out
 		rest.n_values = 1;
 		rest.values = &p->of[kind].value[i];
 		n = spanprof__otlp__sample__pack(&rest, value);
+		if (!sp_packed_reserve(out, sp_packed_framed(len + n)))
+			return -ENOMEM;
 		sp_packed_head(out, SAMPLE_FIELD, len + n);
 		memcpy(out->data + out->len, bytes, len);
 		memcpy(out->data + out->len + len, value, n);
@@ -467,17 +462,18 @@ static int pack_profile(struct sp_otlp *p, enum kind kind, struct sp_packed *out
 	return 0;
 }
 
-static size_t dictionary_size(const struct sp_otlp *p)
+static int pack_dictionary(const struct sp_otlp *p, struct sp_packed *out)
 {
-	size_t size = 0;
-	size_t len;
-
 	for (unsigned table = 0; table < TABLES; table++)
 		for (uint32_t i = 0; i < p->table[table].n; i++) {
-			(void)sp_strtab_get(&p->table[table], i, &len);
-			size += sp_packed_framed(len);
+			size_t len;
+			const char *bytes = sp_strtab_get(&p->table[table], i, &len);
+
+			if (!sp_packed_reserve(out, sp_packed_framed(len)))
+				return -ENOMEM;
+			sp_packed_field(out, table + 1, bytes, len);
 		}
-	return size;
+	return 0;
 }
 
 /* From the inside to the outside, as each length comes before what it is of. */
@@ -486,12 +482,10 @@ static int otlp_pack(void *profile, struct sp_bytes *out)
 	static const uint8_t scope[] = "\x0a\x08spanprof";
 	struct sp_otlp *p = profile;
 	const struct sp_bytes *resource = p->times.resource;
-	size_t dictionary = dictionary_size(p);
-	struct sp_packed body[KINDS] = {{0}};
-	struct sp_packed all = {0};
+	struct sp_packed body[KINDS] = {{0}}, dictionary = {0}, all = {0};
 	size_t scope_profiles = sp_packed_framed(sizeof(scope) - 1);
 	size_t resource_profiles;
-	int err = 0;
+	int err = pack_dictionary(p, &dictionary);
 
 	for (unsigned i = 0; err == 0 && i < KINDS; i++) {
 		/* A profile without samples says that there are none. */
@@ -502,7 +496,7 @@ static int otlp_pack(void *profile, struct sp_bytes *out)
 	}
 	resource_profiles = sp_packed_framed(resource->len) + sp_packed_framed(scope_profiles);
 	if (err == 0 && sp_packed_reserve(&all, sp_packed_framed(resource_profiles) +
-							sp_packed_framed(dictionary))) {
+							sp_packed_framed(dictionary.len))) {
 		sp_packed_head(&all, 1, resource_profiles);
 		sp_packed_field(&all, 1, resource->data, resource->len);
 		sp_packed_head(&all, 2, scope_profiles);
@@ -510,17 +504,11 @@ static int otlp_pack(void *profile, struct sp_bytes *out)
 		for (unsigned i = 0; i < KINDS; i++)
 			if (body[i].len != 0)
 				sp_packed_field(&all, 2, body[i].data, body[i].len);
-		sp_packed_head(&all, 2, dictionary);
-		for (unsigned table = 0; table < TABLES; table++)
-			for (uint32_t i = 0; i < p->table[table].n; i++) {
-				size_t len;
-				const char *bytes = sp_strtab_get(&p->table[table], i, &len);
-
-				sp_packed_field(&all, table + 1, bytes, len);
-			}
+		sp_packed_field(&all, 2, dictionary.data, dictionary.len);
 	}
 	for (unsigned i = 0; i < KINDS; i++)
 		free(body[i].data);
+	free(dictionary.data);
 	*out = (struct sp_bytes){all.data, all.len};
 	return all.data != NULL ? 0 : -ENOMEM;
 }
@@ -541,28 +529,28 @@ const struct sp_profile_writer sp_otlp_writer = {
 
 int sp_otlp_resource(const struct sp_label *attributes, size_t n, struct sp_bytes *out)
 {
-	Spanprof__Otlp__Resource resource = SPANPROF__OTLP__RESOURCE__INIT;
-	Spanprof__Otlp__KeyValue *pair = calloc(n + 1, sizeof(*pair));
-	Spanprof__Otlp__KeyValue **all = calloc(n + 1, sizeof(*all));
-	pb_value *value = calloc(n + 1, sizeof(*value));
+	struct sp_packed all = {0};
 
 	out->data = NULL;
-	for (size_t i = 0; pair != NULL && all != NULL && value != NULL && i < n; i++) {
-		spanprof__otlp__key_value__init(&pair[i]);
-		memcpy(&pair[i].key, &attributes[i].name, sizeof(char *));
-		set_text(&value[i], attributes[i].value);
-		pair[i].value = &value[i];
-		all[resource.n_attributes++] = &pair[i];
+	for (size_t i = 0; i < n; i++) {
+		Spanprof__Otlp__KeyValue pair;
+		pb_value value;
+		size_t size;
+
+		spanprof__otlp__key_value__init(&pair);
+		memcpy(&pair.key, &attributes[i].name, sizeof(char *));
+		set_text(&value, attributes[i].value);
+		pair.value = &value;
+		size = spanprof__otlp__key_value__get_packed_size(&pair);
+		if (!sp_packed_reserve(&all, sp_packed_framed(size))) {
+			free(all.data);
+			return -ENOMEM;
+		}
+		sp_packed_head(&all, 1, size);
+		all.len += spanprof__otlp__key_value__pack(&pair, all.data + all.len);
 	}
-	resource.attributes = all;
-	if (pair != NULL && all != NULL && value != NULL)
-		out->data = malloc(spanprof__otlp__resource__get_packed_size(&resource) + 1);
-	if (out->data != NULL)
-		out->len = spanprof__otlp__resource__pack(&resource, out->data);
-	free(value);
-	free(all);
-	free(pair);
-	return out->data != NULL ? 0 : -ENOMEM;
+	*out = (struct sp_bytes){all.data, all.len};
+	return 0;
 }
 
 bool sp_otlp_answer(const void *body, size_t len, bool is_good, int64_t *rejected, char *text,

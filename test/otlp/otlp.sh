@@ -70,9 +70,10 @@ of_hosts()
 {
 	local host
 
-	for host in 'spans 900' 'waits 200' 'threads' 'forks' 'requests 900' 'labels'; do
+	for host in 'spans 900' 'waits 1 60' threads 'forks 3 100 end' 'requests 900' 'labels spans'; do
 		# shellcheck disable=SC2086
-		under "$WORK/hosts" "$HOSTS"/$host
+		under "$WORK/hosts/${host%% *}" "$HOSTS"/$host
+		[[ -n $(find "$WORK/hosts/${host%% *}" -name '*.otlp.gz') ]] || fail "no profile of $host"
 	done
 }
 
