@@ -78,8 +78,8 @@ struct sp_pprof_times {
 	int64_t duration_ns; /* of the interval */
 	enum sp_profile_type type;
 	const struct sp_profile_type_names *names; /* NULL = those of the type */
-	const struct sp_bytes *resource; /* of a profile in OTLP alone (otlp.h) */
-	const char *service;             /* the same; NULL = it is in the resource alone */
+	const struct sp_bytes *resource;           /* of a profile in OTLP alone (otlp.h) */
+	const char *service; /* the same; NULL = it is in the resource alone */
 };
 
 struct sp_pprof_mapping {
