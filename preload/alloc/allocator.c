@@ -40,6 +40,7 @@
 static SP_TLS struct {
 	uint64_t
 		left; /* an allocation of fewer bytes is not sampled; 0 = it is the thread's first */
+	uint64_t upto;   /* what the thread has allocated since it began, and left */
 	uint64_t random; /* state; 0 = there is none yet */
 	uint32_t mean;   /* bytes, with which left was drawn; 0 = it was not */
 } own;
@@ -114,6 +115,12 @@ static void look_up(void)
 		next.posix_memalign = no_alignment;
 }
 
+/* By the calling thread since it began. */
+static uint64_t allocated(void)
+{
+	return own.upto - own.left;
+}
+
 static __attribute__((constructor)) void load(void)
 {
 	if (next.malloc == first_malloc)
@@ -121,7 +128,8 @@ static __attribute__((constructor)) void load(void)
 	if (spanprof_v1_allocations != NULL)
 		spanprof_v1_allocations(has_sanitizer()              ? SP_ALLOCATIONS_SANITIZED
 					: sp_elf_is_before("malloc") ? SP_ALLOCATIONS_HIDDEN
-								     : SP_ALLOCATIONS_LOADED);
+								     : SP_ALLOCATIONS_LOADED,
+					allocated);
 }
 
 static uint64_t draw(uint32_t mean)
@@ -139,6 +147,16 @@ static uint64_t draw(uint32_t mean)
 	return sp_interval_bytes(mean, sp_random_next(&own.random));
 }
 
+/* Begins the way to the next sample, after so many bytes that were allocated just now. */
+static void begin(uint32_t mean, uint64_t bytes)
+{
+	uint64_t before = allocated() + bytes;
+
+	own.mean = mean;
+	own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
+	own.upto = before + own.left;
+}
+
 /* Whether that allocation is to be sampled, if there will be one. */
 static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 {
@@ -149,13 +167,14 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 		return false;
 	}
 	mean = spanprof_v1_allocated(0, 0, NULL);
-	if (own.mean != mean || mean == 0) {
-		own.mean = mean;
-		own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
-	}
+	if (own.mean != mean || mean == 0)
+		begin(mean, 0);
 	if (mean != 0 && bytes >= own.left)
 		return true;
-	own.left -= bytes < own.left ? bytes : 0;
+	if (bytes < own.left)
+		own.left -= bytes;
+	else
+		own.upto += bytes;
 	return false;
 }
 
@@ -177,8 +196,7 @@ static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 		freed(block);
 	sp_blocks_retry(&sampled, spanprof_v1_freed);
 	mean = spanprof_v1_allocated(bytes, sp_blocks_put(&sampled, block), caller);
-	own.mean = mean;
-	own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
+	begin(mean, bytes);
 }
 
 /* Of the function that it stands in: that was reached by a jump, so its caller is the program's. */

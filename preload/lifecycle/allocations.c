@@ -14,11 +14,14 @@
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/region/region.h"
+#include "sampler/span/span_times.h"
 
 static _Atomic int object = SP_ALLOCATIONS_ABSENT;
+static uint64_t (*_Atomic allocated)(void);
 
-SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what)
+SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what, uint64_t (*counter)(void))
 {
+	atomic_store_explicit(&allocated, counter, memory_order_relaxed);
 	atomic_store_explicit(&object, (int)what, memory_order_relaxed);
 }
 
@@ -87,6 +90,7 @@ void sp_allocations_check(const struct sp_config *config)
 				    "alone: no profile of allocations");
 		break;
 	case SP_ALLOCATIONS_LOADED:
+		sp_span_times_allocated = atomic_load_explicit(&allocated, memory_order_relaxed);
 		break;
 	case SP_ALLOCATIONS_HIDDEN:
 		sp_log(SP_LOG_WARN,

@@ -22,8 +22,9 @@ enum sp_allocations_object {
 	SP_ALLOCATIONS_HIDDEN, /* the program, or what is preloaded before, has another allocator */
 };
 
-/* INIT, before or after our own constructor. */
-void spanprof_v1_allocations(enum sp_allocations_object object) __attribute__((weak));
+/* INIT, before or after our own constructor. allocated: how many bytes the calling thread has allocated since it began. */
+void spanprof_v1_allocations(enum sp_allocations_object object, uint64_t (*allocated)(void))
+	__attribute__((weak));
 
 /*
  * Any context of the host. Takes a sample of an allocation of the calling thread, unless bytes is 0: of the block of

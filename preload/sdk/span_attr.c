@@ -27,13 +27,14 @@ static const char *const keys[KEY_N] = {
 _Static_assert(KEY_N <= 8, "a byte has a bit for each");
 
 /* These have one bit for all: a program that sets one of them itself has other times in mind than we. */
-enum { OFF_CPU, RUNNABLE, FAULTS, VOLUNTARY, INVOLUNTARY, TIMES_N };
+enum { OFF_CPU, RUNNABLE, FAULTS, VOLUNTARY, INVOLUNTARY, ALLOCATED, TIMES_N };
 static const char *const times_keys[TIMES_N] = {
 	[OFF_CPU] = "spanprof.off_cpu_time_ns",
 	[RUNNABLE] = "spanprof.runnable_time_ns",
 	[FAULTS] = "spanprof.page_faults.major",
 	[VOLUNTARY] = "spanprof.context_switches.voluntary",
 	[INVOLUNTARY] = SP_SPAN_ATTR_LONGEST,
+	[ALLOCATED] = "spanprof.allocated_bytes",
 };
 
 static bool is_key(const char *ours, const char *key, size_t len)
@@ -159,6 +160,8 @@ static void set_others(const struct sp_span_times *t, const struct sp_span_attr_
 	set->integer(span, times_keys[FAULTS], (int64_t)t->major_faults);
 	set->integer(span, times_keys[VOLUNTARY], (int64_t)t->voluntary_switches);
 	set->integer(span, times_keys[INVOLUNTARY], (int64_t)t->involuntary_switches);
+	if (t->has_allocated)
+		set->integer(span, times_keys[ALLOCATED], (int64_t)t->allocated);
 }
 
 /* noinline: most users want none. */

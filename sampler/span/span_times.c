@@ -28,6 +28,7 @@ struct account {
 	_Atomic uint64_t faults;
 	_Atomic uint64_t voluntary;
 	_Atomic uint64_t involuntary;
+	_Atomic uint64_t allocated;
 	_Atomic uint64_t parts;
 	_Atomic uint64_t open;   /* parts that have not ended */
 	_Atomic uint32_t latest; /* the number of the thread's block that has begun one last */
@@ -39,6 +40,7 @@ static struct account *_Atomic accounts;
 static bool wants_all;
 
 _Atomic bool sp_span_times_on;
+uint64_t (*_Atomic sp_span_times_allocated)(void);
 
 static struct account *account_of(uint32_t ref)
 {
@@ -93,6 +95,7 @@ void sp_span_times_begin(const struct sp_span_record *r)
 	put(&a->faults, 0);
 	put(&a->voluntary, 0);
 	put(&a->involuntary, 0);
+	put(&a->allocated, 0);
 	put(&a->parts, 0);
 	put(&a->open, 0);
 	atomic_store_explicit(&a->is_whole, true, memory_order_relaxed);
@@ -104,6 +107,8 @@ void sp_span_times_begin(const struct sp_span_record *r)
  */
 static bool read_edge(struct sp_thread_part_edge *e)
 {
+	uint64_t (*allocated)(void) =
+		atomic_load_explicit(&sp_span_times_allocated, memory_order_relaxed);
 	struct rusage usage = {.ru_nvcsw = 0};
 	int saved = errno;
 
@@ -117,6 +122,7 @@ static bool read_edge(struct sp_thread_part_edge *e)
 	e->faults = (uint32_t)usage.ru_majflt;
 	e->voluntary = (uint32_t)usage.ru_nvcsw;
 	e->involuntary = (uint32_t)usage.ru_nivcsw;
+	e->allocated = wants_all && allocated != NULL ? allocated() : 0;
 	return true;
 }
 
@@ -137,6 +143,7 @@ static void add_part(struct account *a, const struct sp_thread *t,
 	add(&a->faults, (uint32_t)(now->faults - then->faults));
 	add(&a->voluntary, voluntary);
 	add(&a->involuntary, (uint32_t)(now->involuntary - then->involuntary));
+	add(&a->allocated, now->allocated - then->allocated);
 	/* Who never gave up the processor was never blocked. */
 	if (voluntary == 0)
 		add(&a->runnable_ns, off);
@@ -277,6 +284,9 @@ void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 	out->voluntary_switches = get(&a->voluntary);
 	out->involuntary_switches = get(&a->involuntary);
 	out->runnable_ns = get(&a->runnable_ns);
+	out->allocated = get(&a->allocated);
+	out->has_allocated =
+		atomic_load_explicit(&sp_span_times_allocated, memory_order_relaxed) != NULL;
 	out->has_runnable =
 		out->off_cpu_ns - out->runnable_ns <= out->runnable_ns / UNKNOWN_OF_RUNNABLE;
 }

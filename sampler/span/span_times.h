@@ -8,7 +8,7 @@
  * getrusage(2) for switches and faults, which are two system calls. Changes of the active span within the
  * root read nothing. What a root has is the sum of its parts, whichever thread they are on:
  *
- * - CPU time, major page faults, and context switches are exact.
+ * - CPU time, major page faults, context switches, and what was allocated are exact.
  * - The time that its threads were not on a processor, which is that of the parts less their CPU time, is exact.
  * - A thread that never gave up its processor by itself was never blocked: what it was off the processor in such a
  *   part, it was runnable. What others of that time were runnable, only the kernel knows, and to ask it takes three
@@ -37,6 +37,9 @@ int sp_span_times_init(bool all);
 /* They were asked for; until then the functions below do nothing. */
 SP_HIDDEN _Atomic bool sp_span_times_on;
 
+/* How many bytes the calling thread has allocated since it began; at activation. NULL = nobody counts them. */
+SP_HIDDEN uint64_t (*_Atomic sp_span_times_allocated)(void);
+
 /* For sp_span_times_change(). */
 void sp_span_times_changed(struct sp_thread *t);
 
@@ -60,6 +63,8 @@ struct sp_span_times {
 	uint64_t involuntary_switches;
 	bool has_runnable; /* this is known, to a tenth; it is part of off_cpu_ns */
 	uint64_t runnable_ns;
+	bool has_allocated;
+	uint64_t allocated; /* bytes */
 };
 
 /*

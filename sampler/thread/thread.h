@@ -57,6 +57,7 @@ struct sp_thread_part_edge {
 	uint32_t faults; /* major ones */
 	uint32_t voluntary;
 	uint32_t involuntary;
+	uint64_t allocated; /* bytes */
 };
 
 /*

@@ -97,6 +97,28 @@ allocated leaks_sdk inuse_space
 expect "$WORK/leaks_sdk.json" "[n['bytes'] >> 26 for n in d['span_names'] if n['span_name'] == 'leaks large'] == [1]"
 expect "$WORK/leaks_sdk.json" "[s['span_name'] for s in d['spans']] == ['is open']"
 build/spanprof-report --type inuse_space "$WORK/leaks" >"$WORK/table"
+# Each root says how much it has allocated itself, to the byte; only where somebody counts.
+told_bytes()
+{
+	python3 - "$WORK/$1.spans" "$2" <<'END' || fail "$1: $(grep -o '"name":[^,]*\|spanprof.alloc[^,]*' "$WORK/$1.spans" | head -20)"
+import json, sys
+least = {"leaks small": 10**8, "leaks large": 64 << 20, "frees": 10**8, "hands over": 64 << 20,
+         "grows": 64 * 1000 + (128 << 20), "shrinks": (500 << 20) + 500 * 60000, "is refused": 64 << 20}
+spans = {s["name"]: s["attributes"].get("spanprof.allocated_bytes") for s in map(json.loads, open(sys.argv[1]))}
+told = {name: bytes for name, bytes in spans.items() if bytes is not None}
+if sys.argv[2] == "none":
+    sys.exit(len(told))
+# Beside the program itself its SDK allocates, and printf() once.
+sys.exit(any(not bytes <= told[name] < bytes + 20000 for name, bytes in least.items()))
+END
+}
+for host in leaks leaks_sdk; do
+	for alloc in true false; do
+		under "$host.$alloc" "$BOTH" SPANPROF_SPAN_TIMES=true SPANPROF_ALLOC=$alloc FIXTURE_SPANS="$WORK/$host.$alloc.spans" \
+			OTELC_SPANS_JSON="$WORK/$host.$alloc.spans" "$HOSTS/$host"
+		told_bytes "$host.$alloc" "$([[ $alloc == true ]] && echo all || echo none)"
+	done
+done
 grep -q 'span_name: allocated in it and still there after it ended$' "$WORK/table" || fail "table: $(head -3 "$WORK/table")"
 # In each mode, and behind an allocator with another realloc; and all of it is freed in the end.
 for mode in auto snapshot; do

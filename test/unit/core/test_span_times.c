@@ -278,6 +278,41 @@ Test(span_times, are_the_sum_of_all_threads)
 	cr_expect(got.is_known);
 }
 
+static SP_TLS uint64_t allocated;
+
+static uint64_t allocated_so_far(void)
+{
+	return allocated;
+}
+
+static void *allocate_below(void *arg)
+{
+	allocated = 1 << 20;
+	cr_assert(begin_under(2, 1));
+	allocated += 300;
+	cr_assert(end(2));
+	allocated += 1 << 20;
+	return arg;
+}
+
+Test(span_times, have_what_all_threads_allocated)
+{
+	cr_assert(begin(1));
+	allocated += 1 << 20;
+	ask(1);
+	cr_expect_not(got.has_allocated, "nobody has counted");
+	cr_assert(end(1));
+
+	sp_span_times_allocated = allocated_so_far;
+	cr_assert(begin(1));
+	allocated += 1000;
+	run(allocate_below);
+	allocated += 200;
+	ask(1);
+	cr_expect(got.has_allocated);
+	cr_expect_eq(got.allocated, 1500);
+}
+
 static _Atomic bool is_below;
 static _Atomic bool may_end;
 

@@ -232,6 +232,11 @@ Test(span_attr, the_cpu_time_of_a_root_is_a_number)
 	cr_assert_eq(seen.n, 1);
 }
 
+static uint64_t no_bytes(void)
+{
+	return 0;
+}
+
 Test(span_attr, what_is_not_known_of_a_root_is_left_out)
 {
 	struct sp_span_start s = {.handle = &sp_lifecycle_settings, .span_id = {1}, .name = ""};
@@ -255,6 +260,12 @@ Test(span_attr, what_is_not_known_of_a_root_is_left_out)
 	cr_expect_str_eq(seen.key[4], "spanprof.context_switches.voluntary");
 	cr_expect_str_neq(seen.value[4], "integer 0");
 	cr_expect_str_eq(seen.key[5], "spanprof.context_switches.involuntary");
+	/* what was allocated, where somebody counts it */
+	sp_span_times_allocated = no_bytes;
+	seen.n = 0;
+	sp_span_attr_apply(&r, &set, NULL);
+	cr_assert_eq(seen.n, 7);
+	cr_expect_str_eq(seen.key[6], "spanprof.allocated_bytes");
 	/* with the option of old alone, that is all */
 	sp_lifecycle_settings.span_times = false;
 	sp_lifecycle_settings.span_cpu_time = true;
