@@ -9,8 +9,13 @@ source test/e2e/lib.bash
 
 need python3
 readonly THREADS=16 SECTIONS=${LOCK_SECTIONS:-160}
-names=(normal recursive errorcheck adaptive inherit inherit_robust robust robust_shared shared timed std_mutex
-	std_recursive std_shared readers condition semaphore imposter imposter_inline)
+names=(normal recursive errorcheck adaptive inherit inherit_robust inherit_shared robust robust_shared shared timed
+	std_mutex std_recursive std_shared writers readers condition semaphore join future once imposter imposter_inline)
+if chrt -f 1 true 2>/dev/null; then
+	names+=(protect protect_shared)
+else
+	left_out "threads get no priority here"
+fi
 
 # Locks of other languages, where their compilers are.
 if command -v rustc >/dev/null &&

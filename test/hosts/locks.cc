@@ -11,9 +11,11 @@
 #include <atomic>
 #include <cstring>
 #include <dlfcn.h>
+#include <future>
 #include <linux/futex.h>
 #include <mutex>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <shared_mutex>
 #include <string>
@@ -117,12 +119,28 @@ const attributes kinds[] = {
 	{PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_ROBUST, PTHREAD_PROCESS_PRIVATE},
 	{PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_ROBUST, PTHREAD_PROCESS_SHARED},
 	{PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED, PTHREAD_PROCESS_SHARED},
+	{PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_STALLED,
+	 PTHREAD_PROCESS_SHARED},
+	{PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_PROTECT, PTHREAD_MUTEX_STALLED,
+	 PTHREAD_PROCESS_PRIVATE},
+	{PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_PROTECT, PTHREAD_MUTEX_STALLED,
+	 PTHREAD_PROCESS_SHARED},
 };
 
 template <int Kind> void with_mutex(section &s)
 {
 	static posix_mutex lock(kinds[Kind]);
 
+	exclusively(lock, s);
+}
+
+// Who takes one that protects gets its ceiling as priority, which only threads with a priority can.
+template <int Kind> void with_priority(section &s)
+{
+	static posix_mutex lock(kinds[Kind]);
+	const sched_param priority = {sched_get_priority_min(SCHED_FIFO)};
+
+	HOST_CHECK(pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority) == 0);
 	exclusively(lock, s);
 }
 
@@ -159,6 +177,26 @@ void with_readers(section &s)
 	lock.unlock_shared();
 }
 
+// Of POSIX, shared between processes; writers do not wait for readers that come after them.
+void with_writers(section &s)
+{
+	static pthread_rwlock_t lock = [] {
+		pthread_rwlock_t made;
+		pthread_rwlockattr_t attr;
+
+		HOST_CHECK(pthread_rwlockattr_init(&attr) == 0);
+		HOST_CHECK(pthread_rwlockattr_setpshared(&attr, PTHREAD_PROCESS_SHARED) == 0);
+		HOST_CHECK(pthread_rwlockattr_setkind_np(
+				   &attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0);
+		HOST_CHECK(pthread_rwlock_init(&made, &attr) == 0);
+		return made;
+	}();
+
+	HOST_CHECK(pthread_rwlock_wrlock(&lock) == 0);
+	hold(s);
+	HOST_CHECK(pthread_rwlock_unlock(&lock) == 0);
+}
+
 // Who has waited for a condition has held the mutex before, and holds it again.
 void with_condition(section &s)
 {
@@ -193,6 +231,44 @@ void with_semaphore(section &s)
 		;
 	hold(s);
 	HOST_CHECK(sem_post(&semaphore) == 0);
+}
+
+// What nobody holds: the end of a thread, a value to come, what another thread makes. Threads do not wait for each
+// other's sections there, so each waits as often as it would for the others.
+
+template <void (*Wait)()> void often(section &s)
+{
+	for (int i = 0; i < 16; i++)
+		Wait();
+	hold(s);
+}
+
+void wait_for_end()
+{
+	std::thread other(hold_asleep);
+
+	other.join();
+}
+
+void wait_for_value()
+{
+	std::promise<int> promise;
+	std::thread other([&promise] {
+		hold_asleep();
+		promise.set_value(1);
+	});
+
+	HOST_CHECK(promise.get_future().get() == 1);
+	other.join();
+}
+
+// Of eight threads one makes it.
+void wait_for_one()
+{
+	static std::once_flag flags[4096];
+	static std::atomic<unsigned> n;
+
+	std::call_once(flags[n++ / 8 % 4096], hold_asleep);
 }
 
 // Locks that are none of the C library's, but lie in memory as if they were, with a thread that does not hold them as
@@ -278,13 +354,20 @@ const struct {
 	{"robust", with_mutex<6>},
 	{"robust_shared", with_mutex<7>},
 	{"shared", with_mutex<8>},
+	{"inherit_shared", with_mutex<9>},
+	{"protect", with_priority<10>},
+	{"protect_shared", with_priority<11>},
 	{"timed", with_timed},
 	{"std_mutex", with<std::mutex>},
 	{"std_recursive", with<std::recursive_mutex>},
 	{"std_shared", with<std::shared_mutex>},
+	{"writers", with_writers},
 	{"readers", with_readers},
 	{"condition", with_condition},
 	{"semaphore", with_semaphore},
+	{"join", often<wait_for_end>},
+	{"future", often<wait_for_value>},
+	{"once", often<wait_for_one>},
 	{"imposter", with_imposter<wait_by_library>},
 	{"imposter_inline", with_imposter<wait_by_itself>},
 	{"rust", with_plugin<0>},
