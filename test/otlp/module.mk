@@ -4,4 +4,4 @@
 
 .PHONY: otlp
 otlp: all test-programs $(B)/release/test/hostile/test_otlp ## profcheck, a collector and PYROSCOPE_URL's server on what we send in OTLP (minutes)
-	@$(RUN) e2e=test/otlp/otlp.sh
+	@TEST_LEFT_OUT=/dev/stderr bash test/otlp/otlp.sh
