@@ -3,11 +3,14 @@
 
 import sys
 
+import numpy
 import tango
 
 device = tango.DeviceProxy("tango://127.0.0.1:%s/sys/tg_test/1#dbase=no" % sys.argv[1])
+# Long enough that a call has a sample now and then: of short ones even 40,000 have not 200.
+array = numpy.full(50000, 0.5)
 for i in range(int(sys.argv[2])):
     if i % 4:
-        device.command_inout("DevDouble", 2.5)
+        device.command_inout("DevVarDoubleArray", array)
     else:
         device.read_attribute("double_image_ro")
