@@ -90,9 +90,9 @@ of_matrix()
 	under "$WORK/matrix" "$TEST_LIBS/otelc/lazy" nested 60
 }
 
-# One round of each program that is here and no server.
+# One round of each program that is here and no server, with the paths that the corpus has.
 of_corpus()
-{
+(
 	local name
 
 	# shellcheck source=test/corpus/common.bash
@@ -109,7 +109,7 @@ of_corpus()
 		find "$WORK/corpus/$name" -name '*.otlp.gz' | grep -q . || fail "no profile of $name: $(<"$WORK/$name.log")"
 		echo "corpus: $name"
 	done
-}
+)
 
 of_demo()
 {
