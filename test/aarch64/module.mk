@@ -11,9 +11,9 @@ ARM_EXEC := $(ARM_B)/test/exec.so
 ARM_TRIPLET := aarch64-linux-gnu
 ARM_PKG := $(ARM_SYSROOT)/usr/lib/$(ARM_TRIPLET)/pkgconfig:$(ARM_SYSROOT)/usr/share/pkgconfig
 
-ARM_E2E := exporter_process otelc_calls otelc_stories otelcpp_builds otelcpp_stories
+ARM_E2E := $(addprefix test/,$(addsuffix .sh,e2e/exporter_process e2e/otelc_calls e2e/otelcpp_builds conformance/work))
 # Their hosts take a minute to compile.
-ARM_E2E_LONG := otelcpp_instances otelcpp_layouts otelcpp_static
+ARM_E2E_LONG := $(addprefix test/e2e/,otelcpp_instances.sh otelcpp_layouts.sh otelcpp_static.sh)
 # The exporter looks at its host in /proc, where an emulator shows itself.
 ARM_UNIT_TESTS := $(filter-out $(ARM_B)/release/test/unit/exporter/%,$(UNIT_SRCS:%.c=$(ARM_B)/release/%))
 # An emulator has threads of its own, which would be counted, and cannot single-step. It has locks of its
@@ -37,14 +37,14 @@ export ARM_EMULATOR
 # The mirror of this machine may have no arm64 packages; evaluated once the build has been tried.
 arm_there = $(shell test -e $(ARM_ROOT)/.done && echo there)
 arm_items = $(if $(arm_there),$(call as,unit,$(1)) $(call as,stress,$(2)) \
-	$(call as,cross,$(3:%=test/e2e/%.sh)),'skip=aarch64: no arm64 packages to be had')
+	$(call as,cross,$(3)),'skip=aarch64: no arm64 packages to be had')
 # The short form: what depends on the processor.
 arm_short = $(call arm_items,$(ARM_SHORT_UNIT_TESTS),,$(ARM_E2E))
 
 # What it runs, and no more: most of the programs that hosts are compiled for take seconds each.
 ARM_SHORT_UNIT_TESTS = $(filter-out $(ARM_B)/release/test/unit/export/%,$(ARM_UNIT_TESTS))
-ARM_SHORT_PROGRAMS = $(patsubst $(B)/%,$(ARM_B)/%,$(OTELC_HOSTS) $(OTELC_OLD) $(OTELC_PLUGIN) $(OTELC_DIR)/opener \
-	$(OTELC_DIR)/foreign $(OTELCPP_DIR)/stranger $(patsubst %,$(OTELCPP_DIR)/%/stories,debian $(OTELCPP_MINI)) \
+ARM_SHORT_PROGRAMS = $(patsubst $(B)/%,$(ARM_B)/%,$(OTELC_OLD) $(OTELC_DIR)/foreign $(OTELCPP_DIR)/stranger \
+	$(patsubst %,$(CONFORMANCE_DIR)/%/lazy,otelc debian) $(patsubst %,$(OTELCPP_DIR)/%/stories,$(OTELCPP_STORIES) own_vtable) \
 	$(addprefix $(B)/test/,hosts/starter exporter-stand-in))
 
 .PHONY: aarch64 aarch64-all aarch64-build aarch64-short

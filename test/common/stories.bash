@@ -1,89 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Programs that tell a story with an SDK's spans, and whether we followed it. Sourced after
-# test/e2e/lib.bash.
+# Stories of test/conformance told by one of its programs, and their profiles compared with what the stories say. Sourced
+# after test/e2e/lib.bash.
 
-readonly CHECK_STORY=$ROOT/test/otelcpp/check.py
-export SPANPROF_SAMPLE_RATE=250
+# At each expectation three samples are taken, which costs no time; each stands for a second, so that the thread's
+# own timer adds hardly one.
+PIECE=(--samples 3)
+export SPANPROF_SAMPLE_RATE=1 SPANPROF_SPAN_LABELS=test.value
+# Only spans with samples lead to a profile.
+unset SPANPROF_ATTRIBUTES
 
-# tell_under NAME SCOPE [VARIABLE=VALUE]... COMMAND...: leaves what run() does, NAME.spans and the folder
-# NAME with the profiles.
-tell_under()
+# tell NAME STORY [VARIABLE=VALUE]... PROGRAM...: leaves what run() does, and the folder NAME.d with the story's
+# files and the profiles.
+tell()
 {
-	local name=$1 scope=$2
+	local name=$1 story=$2
 
 	shift 2
-	echo "$name"
-	mkdir "$WORK/$name"
-	run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" SPANPROF_SPAN_ID_SCOPE="$scope" \
-		SPANPROF_SPAN_NAME_SCOPE="$scope" FIXTURE_SPANS="$WORK/$name.spans" \
-		OTELC_SPANS_JSON="$WORK/$name.spans" "$@"
-}
-
-# expect_told NAME SCOPE: the spans are what the host says, and the CPU time is that of the right ones.
-expect_told()
-{
-	python3 "$CHECK_STORY" spans "$WORK/$1.out" "$WORK/$1.spans" "$2"
-	report "$WORK/$1" "$WORK/$1.json"
-	python3 "$CHECK_STORY" cpu "$WORK/$1.out" "$WORK/$1.spans" "$WORK/$1.json" "$2"
-}
-
-# expect_unprofiled NAME RC [VARIABLE=VALUE]... COMMAND...: what is not recorded is passed through.
-expect_unprofiled()
-{
-	local name=$1 rc=$2
-
-	shift 2
-	tell_under "$name" all "$@"
-	expect_rc "$name" "$rc"
-	expect_silent "$name"
-	[[ -z $(profiles_in "$WORK/$name") ]] || fail "$name: a profile without a recorded span"
-}
-
-# calls NAME RUNNER [VARIABLE=VALUE]... COMMAND...: a story of a stand-in's; leaves NAME.calls, what that
-# was asked.
-calls()
-{
-	local name=$1 runner=$2
-
-	shift 2
-	rm -f "$WORK/$name.calls"
-	"$runner" "$name" FIXTURE_CALLS="$WORK/$name.calls" "$@"
+	mkdir "$WORK/$name.d"
+	run_under "$name" CONFORMANCE_LABELS='ids=all names=root' SPANPROF_SPAN_ID_SCOPE=all \
+		SPANPROF_SPAN_NAME_SCOPE=root SPANPROF_OUTPUT_DIR="$WORK/$name.d" "$@" \
+		--story "$story" "${PIECE[@]}" "$WORK/$name.d"
 	expect_rc "$name" 7
 }
 
-# calls_of_host NAME: without those that we made.
-calls_of_host()
+# expect_told NAME: the CPU time is that of the right spans and values, these spans lead to the profile, and nothing
+# is said that the story does not expect.
+expect_told()
 {
-	grep -v '^ours ' "$WORK/$1.calls" || true
+	python3 test/conformance/matrix.py told "$WORK/$1.d" "$WORK/$1.err" "${PIECE[0]#--}" || fail "$1: not as told"
 }
 
-# count_ours NAME PATTERN
-count_ours()
+# tell_all PROGRAM: every story that it can tell, each judged in a shell of its own; fails at the end.
+tell_all()
 {
-	grep -cE "^ours $2" "$WORK/$1.calls" || true
-}
+	local story name program=$1 wrong=0
 
-# said NAME: by the host, without the time it took.
-said()
-{
-	grep -v '^cpu ' "$WORK/$1.out"
-}
-
-# same_calls NAME ALLOWED [VARIABLE=VALUE]... COMMAND...: the runs plain and under, without and with us, are
-# the same to the host and to the SDK, but for calls of ours that match what is allowed.
-same_calls()
-{
-	local name=$1 allowed=$2
-
-	shift 2
-	calls plain run "$@"
-	calls under run_under "$@"
-	[[ -s $WORK/plain.calls ]] || fail "$name: the host calls nothing"
-	[[ $(count_ours plain '') == 0 ]] || fail "$name: calls of nobody"
-	diff <(said plain) <(said under) || fail "$name: the host sees another result"
-	diff <(calls_of_host plain) <(calls_of_host under) || fail "$name: other calls than the host's"
-	if grep '^ours ' "$WORK/under.calls" | grep -Ev "$allowed"; then
-		fail "$name: a call that nobody asked for"
-	fi
+	while read -r story; do
+		name=${program#"$TEST_LIBS"/}
+		name=${name//\//.}.${story// /_}
+		(
+			tell "$name" "$story" "$program" || exit
+			expect_told "$name"
+		) >"$WORK/told" 2>&1 || {
+			[[ ! -s $WORK/$name.d/verdicts || $(<"$WORK/$name.d/verdicts") != "na "* ]] || continue
+			echo "$name: $(tail -n 1 "$WORK/told")"
+			wrong=1
+		}
+	done < <("${LAUNCH[@]}" "$program" --list)
+	((wrong == 0)) || fail "$program: not all is right"
 }

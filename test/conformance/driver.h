@@ -29,6 +29,10 @@ enum driver_need {
 	NEED_NO_SCOPE, /* starting does not attach */
 	NEED_PROVIDER, /* a provider that does not sample, or none */
 	NEED_WRAPPER,  /* the SDK hands its spans on to another that is hooked too */
+	NEED_HELD,     /* a scope that keeps its span when the handle is given back */
+	NEED_CALLBACK, /* attributes and links of the program's own making, which a start reads */
+	NEED_STORAGE,  /* a place for what is attached that the program brings itself */
+	NEED_ODD,
 	NEEDS
 };
 
@@ -46,23 +50,49 @@ struct driver {
 	bool end_goes_through;
 	/* Spans started after the shutdown still record, and this test's exporters still take them. */
 	bool records_after_shutdown;
+	/* A span without a name is none. */
+	bool needs_name;
 
 	void (*set_up)(enum driver_provider provider);
 	void (*shut_down)(void);
-	/* Each returns a new handle of the driver's own, NULL if the SDK returned none. */
+	/*
+	 * Each returns a new handle of the driver's own, NULL if the SDK returned none. Where an SDK has
+	 * several calls for the same, they take turns.
+	 */
 	void *(*start)(const char *name, const void *parent);
 	void *(*start_ambient)(const char *name);
 	void *(*start_remote)(const char *name, const struct driver_ids *parent);
 	/* False for a span that has no valid ids. */
 	bool (*ids)(const void *span, struct driver_ids *out);
 	void (*rename)(void *span, const char *name);
+	void (*set_attribute)(void *span, const char *key, const char *value);
+	/* With that attribute from the start; NULL = the SDK has no such call. */
+	void *(*start_with)(const char *name, const char *key, const char *value);
+	/*
+	 * Span and attribute test.value, by the way of that number, with the text of the label that it makes, "-" or,
+	 * for an array, "[]" if none; no text: there are no more ways. NULL = set_attribute() is all there is.
+	 */
+	void *(*start_with_value)(const char *name, unsigned way, const char **text);
+	const char *(*set_value)(void *span, unsigned way);
+	/* The start ends the other span. */
+	void *(*start_ending)(const char *name, void *other);
+	/* A root that links to that span, and to one of another process. */
+	void *(*start_linked)(const char *name, const void *other, const struct driver_ids *far);
 	void (*end)(void *span);
 	/* Gives back the handle, which the SDK may take for an end. */
 	void (*destroy)(void *span);
-	/* NULL = no span. Returns the scope. */
+	/* NULL = no span. Returns the scope, or NULL if the SDK refused. */
 	void *(*attach)(const void *span);
+	void *(*attach_remote)(const struct driver_ids *far);
 	/* Whether the SDK agreed; if not, the scope is still to be detached. */
 	bool (*detach)(void *scope);
+	/* One for each thread, as the SDK's own is; a deaf one says of whatever is attached that it is not. */
+	void (*bring_storage)(bool deaf);
+	/*
+	 * Calls that the SDK refuses or that have no effect, while that span is active. The driver prints
+	 * what came of them.
+	 */
+	void (*odd)(void *span);
 };
 
 /* Variables of the environment that say where ended spans are written; set both. */

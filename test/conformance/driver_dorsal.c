@@ -96,6 +96,16 @@ static bool ids(const void *span, struct driver_ids *out)
 	return ok;
 }
 
+static void set_attribute(void *span, const char *key, const char *value)
+{
+	const struct handle *h = span;
+	void *map = SDK(otelc_create_attr_map)();
+
+	SDK(otelc_set_str_attr)(map, key, value);
+	SDK(otelc_set_span_attrs)(h->span, map);
+	SDK(otelc_destroy_attr_map)(map);
+}
+
 static void end(void *span)
 {
 	struct handle *h = span;
@@ -118,6 +128,10 @@ static const struct driver driver = {
 			[NEED_DESTROY] = "b-end-frees",
 			[NEED_RENAME] = "b-no-rename",
 			[NEED_NO_SCOPE] = "b-start-attaches",
+			[NEED_HELD] = "b-no-scope",
+			[NEED_CALLBACK] = "no-callback",
+			[NEED_STORAGE] = "no-storage",
+			[NEED_ODD] = "b-aborts",
 		},
 	.end_goes_through = true,
 	.records_after_shutdown = true,
@@ -127,6 +141,7 @@ static const struct driver driver = {
 	.start_ambient = start_ambient,
 	.start_remote = start_remote,
 	.ids = ids,
+	.set_attribute = set_attribute,
 	.end = end,
 	.destroy = destroy,
 };

@@ -16,22 +16,32 @@ struct handle {
 	struct otelc_span *span;
 };
 
+#define NAME_MAX_BYTES 64
+#define KIND_SERVER 2
+#define STATUS_OK 1
+#define TRACERS 100
+
 static struct otelc_tracer *tracer;
 
-static void set_up(enum driver_provider provider)
+static struct otelc_tracer *new_tracer(void)
 {
 	char *error = NULL;
 
+#if FIXTURE_API >= 10
+	return SDK(otelc_tracer_create)(SDK(otelc_init)("config", &error), &error);
+#else
+	HOST_CHECK(SDK(otelc_init)("config", &error) == OTELC_RET_OK);
+	return SDK(otelc_tracer_create)(&error);
+#endif
+}
+
+static void set_up(enum driver_provider provider)
+{
 	if (provider == PROVIDER_UNSAMPLED)
 		setenv("FIXTURE_MODE", "unsampled", 1);
 	if (provider == PROVIDER_NONE)
 		setenv("FIXTURE_MODE", "noop", 1);
-#if FIXTURE_API >= 10
-	tracer = SDK(otelc_tracer_create)(SDK(otelc_init)("config", &error), &error);
-#else
-	HOST_CHECK(SDK(otelc_init)("config", &error) == OTELC_RET_OK);
-	tracer = SDK(otelc_tracer_create)(&error);
-#endif
+	tracer = new_tracer();
 	HOST_CHECK(tracer != NULL);
 	if (tracer->ops->start != NULL)
 		(void)tracer->ops->start(tracer);
@@ -57,17 +67,37 @@ static void *handle_of(struct otelc_span *span)
 static void *start_from(const char *name, const struct otelc_span *parent,
 			const struct otelc_span_context *context)
 {
-	return handle_of(tracer->ops->start_span_with_options(tracer, name, parent, context, NULL,
-							      NULL, 0, NULL, 0));
+	struct timespec steady = {1, 2};
+	struct timespec system = {3, 4};
+	struct otelc_span_link link = {.context = context};
+
+	return handle_of(tracer->ops->start_span_with_options(
+		tracer, name, parent, context, &steady, &system, KIND_SERVER, &link, 1));
 }
 
 static void *start(const char *name, const void *parent)
 {
+	static __thread unsigned turn;
 	const struct handle *p = parent;
+	struct otelc_carrier carrier;
+	struct otelc_span_context *context;
+	char lent[NAME_MAX_BYTES];
+	void *h;
 
-	if (p != NULL)
-		return start_from(name, p->span, NULL);
-	return handle_of(tracer->ops->start_span(tracer, name));
+	/* Whoever keeps the pointer to the name, not the name, finds something else there. */
+	snprintf(lent, sizeof(lent), "%s", name);
+	if (p == NULL && turn++ % 2 == 0) {
+		h = handle_of(tracer->ops->start_span(tracer, lent));
+	} else if (p == NULL || turn++ % 2 == 0 ||
+		   p->span->ops->inject_text_map(p->span, &carrier) != OTELC_RET_OK) {
+		h = start_from(lent, p != NULL ? p->span : NULL, NULL);
+	} else {
+		context = tracer->ops->extract_text_map(tracer, &carrier);
+		h = start_from(lent, NULL, context);
+		context->ops->destroy(&context);
+	}
+	memset(lent, 'x', sizeof(lent) - 1);
+	return h;
 }
 
 static void *start_remote(const char *name, const struct driver_ids *parent)
@@ -99,15 +129,46 @@ static void rename_span(void *span, const char *name)
 	const struct handle *h = span;
 
 	h->span->ops->set_operation_name(h->span, name);
+	/* refused, with a message */
+	h->span->ops->set_operation_name(h->span, "");
+}
+
+static void set_attribute(void *span, const char *key, const char *value)
+{
+	const struct handle *h = span;
+	char own_key[NAME_MAX_BYTES];
+	const struct otelc_kv pair = {.key = own_key,
+				      .value = {OTELC_VALUE_STRING, {.value_string = value}}};
+
+	snprintf(own_key, sizeof(own_key), "%s", key);
+	HOST_CHECK(h->span->ops->set_attribute_kv_n(h->span, &pair, 1) == 1);
+}
+
+static const char *set_value(void *span, unsigned way)
+{
+	static char key[] = "test.value";
+	const struct otelc_kv pair = {.key = key,
+				      .value = {OTELC_VALUE_INT64, {.value_int64 = 42}}};
+	const struct handle *h = span;
+
+	if (way > 0)
+		return NULL;
+	HOST_CHECK(h->span->ops->set_attribute_kv_n(h->span, &pair, 1) == 1);
+	return "42";
 }
 
 static void end(void *span)
 {
+	static __thread unsigned turn;
+	struct timespec steady = {5, 6};
 	struct handle *h = span;
 
 	if (h == NULL)
 		return;
-	h->span->ops->end(&h->span);
+	if (turn++ % 2 == 0)
+		h->span->ops->end(&h->span);
+	else
+		h->span->ops->end_with_options(&h->span, &steady, STATUS_OK, "fine");
 	HOST_CHECK(h->span == NULL);
 }
 
@@ -120,12 +181,61 @@ static void destroy(void *span)
 	free(h);
 }
 
+static void refused(struct otelc_span *span)
+{
+	printf("refused %d: %s\n", span == NULL, tracer->err != NULL ? tracer->err : "");
+}
+
+/* What is refused or goes straight through, and far more tracers than anybody has. */
+static void odd(void *of_span)
+{
+	const struct handle *h = of_span;
+	const struct otelc_span_ops *ops = h->span->ops;
+	struct otelc_span *none = NULL;
+	struct otelc_span_context *far =
+		tracer->ops->extract_http_headers(tracer, &(struct otelc_carrier){{1}, {1}});
+
+	refused(tracer->ops->start_span(tracer, NULL));
+	refused(tracer->ops->start_span(tracer, ""));
+	refused(tracer->ops->start_span_with_options(tracer, "x", h->span, far, NULL, NULL, 1, NULL,
+						     0));
+	refused(tracer->ops->start_span_with_options(tracer, "x", NULL, NULL, NULL, NULL, 17, NULL,
+						     0));
+	ops->end(&none);
+	ops->end(NULL);
+	ops->end_with_options(&none, NULL, -1, NULL);
+	ops->destroy(&none);
+	ops->destroy(NULL);
+	far->ops->destroy(&far);
+#if FIXTURE_API >= 10
+	tracer->ops->set_enabled(tracer, false);
+	refused(tracer->ops->start_span(tracer, "x"));
+	tracer->ops->set_enabled(tracer, true);
+#endif
+	HOST_CHECK(ops->is_recording(h->span) == 1);
+	HOST_CHECK(ops->set_status(h->span, STATUS_OK, NULL) == OTELC_RET_OK);
+	HOST_CHECK(h->span->tracer == tracer);
+	for (int i = 0; i < TRACERS; i++) {
+		struct otelc_tracer *other = new_tracer();
+
+		/* one that was not started starts nothing */
+		refused(other->ops->start_span(other, "x"));
+		(void)other->ops->start(other);
+		HOST_CHECK(other->ops == tracer->ops);
+		other->ops->destroy(&other);
+		HOST_CHECK(other == NULL);
+	}
+}
+
 static const struct driver driver = {
 	.lacks =
 		{
 			[NEED_AMBIENT] = "c-explicit-parent",
 			[NEED_SCOPE] = "c-no-scope",
 			[NEED_END_TWICE] = "c-end-clears",
+			[NEED_HELD] = "c-no-scope",
+			[NEED_CALLBACK] = "no-callback",
+			[NEED_STORAGE] = "no-storage",
 		},
 	.set_up = set_up,
 	.shut_down = shut_down,
@@ -133,6 +243,10 @@ static const struct driver driver = {
 	.start_remote = start_remote,
 	.ids = ids,
 	.rename = rename_span,
+	.set_attribute = set_attribute,
+	.set_value = set_value,
+	.odd = odd,
+	.needs_name = true,
 	.end = end,
 	.destroy = destroy,
 };

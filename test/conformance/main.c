@@ -3,11 +3,16 @@
  * Runs every story, each in a process of its own, with the SDK it is linked with or one that it
  * opens. Usage:
  *
- *   main OPTIONS FOLDER      FOLDER gets "verdicts"; stdout tells what a host can see
+ *   main OPTIONS FOLDER      FOLDER gets "verdicts" and "calls.STORY"; stdout tells what a host can see
  *     --plugin FILE          the driver is in a shared object ...
  *     --open local|global|deepbind   ... opened this way before the first story
  *     --late                 ... or by each story, on a thread that was there before
  *     --second FILE          another SDK's driver, whose spans are around those of the story
+ *     --turns                with it, and --story: the two SDKs take turns, and the other is loaded anew
+ *     --story NAME           only this one, in this process, which ends with 7; FOLDER gets "spans" as well
+ *     --work MILLISECONDS    with it: of work at each expectation; FOLDER gets "work"
+ *     --samples COUNT        with it: so many samples at each expectation; FOLDER gets "work"
+ *   main --list              prints the names of those that are told where none is named
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,12 +31,18 @@ static struct {
 	const char *second;
 	int flags;
 	bool late;
+	bool turns;
+	const char *story;
+	int piece_ms;
+	unsigned piece_samples;
 	const char *folder;
 } option = {.flags = RTLD_LOCAL};
 
+static void *opened;
+
 static const struct driver *open_driver(const char *path)
 {
-	void *plugin = dlopen(path, RTLD_NOW | option.flags);
+	void *plugin = opened = dlopen(path, RTLD_NOW | option.flags);
 	const struct driver *(*get)(void);
 
 	if (plugin == NULL) {
@@ -48,18 +59,43 @@ static const struct driver *driver_in_use(void)
 	return option.plugin != NULL ? open_driver(option.plugin) : conformance_driver();
 }
 
+static const struct driver *open_second(void)
+{
+	return open_driver(option.second);
+}
+
+static void close_second(void)
+{
+	HOST_CHECK(dlclose(opened) == 0);
+}
+
 static int tell(const struct story *story, const struct driver *driver)
 {
 	char spans[4096];
 	char verdicts[4096];
-	const struct driver *second = option.second != NULL ? open_driver(option.second) : NULL;
+	char work[4096];
+	char calls[4096];
+	struct story_files files = {.spans = spans,
+				    .verdicts = verdicts,
+				    .work = work,
+				    .piece_ms = option.piece_ms,
+				    .piece_samples = option.piece_samples};
 
-	snprintf(spans, sizeof(spans), "%s/spans.%d", option.folder, (int)getpid());
+	if (option.story != NULL)
+		snprintf(spans, sizeof(spans), "%s/spans", option.folder);
+	else
+		snprintf(spans, sizeof(spans), "%s/spans.%d", option.folder, (int)getpid());
+	snprintf(work, sizeof(work), "%s/work", option.folder);
+	/* where the SDK writes down what it is asked */
+	snprintf(calls, sizeof(calls), "%s/calls.%s", option.folder, story->name);
+	setenv("FIXTURE_CALLS", calls, 1);
 	snprintf(verdicts, sizeof(verdicts), "%s/verdicts", option.folder);
 	for (int i = 0; i < 2; i++)
 		setenv((const char *[]){DRIVER_SPANS_VARIABLES}[i], spans, 1);
-	return story_run(story, driver, second,
-			 &(struct story_files){.spans = spans, .verdicts = verdicts});
+	if (option.turns)
+		return story_run_in_turns(
+			story, driver, &(struct story_plugin){open_second, close_second}, &files);
+	return story_run(story, driver, option.second != NULL ? open_second() : NULL, &files);
 }
 
 /* A thread from before the SDK; it waits until that is there. */
@@ -91,6 +127,16 @@ static int run_late(const struct story *story)
 	return early.status;
 }
 
+static int run_one(void)
+{
+	for (unsigned i = 0; i < story_count; i++) {
+		if (strcmp(stories[i].name, option.story) == 0)
+			return tell(&stories[i], driver_in_use());
+	}
+	fprintf(stderr, "no story %s\n", option.story);
+	return 2;
+}
+
 static void run_all(void)
 {
 	const struct driver *driver = option.late ? NULL : driver_in_use();
@@ -99,6 +145,8 @@ static void run_all(void)
 	for (unsigned i = 0; i < story_count; i++) {
 		pid_t child;
 
+		if ((stories[i].needs & STORY_ALONE) != 0)
+			continue;
 		printf("== %s\n", stories[i].name);
 		fflush(stdout);
 		child = fork();
@@ -117,11 +165,11 @@ static void run_all(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"plugin", required_argument, NULL, 'p'},
-		{"open", required_argument, NULL, 'o'},
-		{"second", required_argument, NULL, 's'},
-		{"late", no_argument, NULL, 'l'},
-		{NULL, 0, NULL, 0},
+		{"plugin", required_argument, NULL, 'p'},  {"open", required_argument, NULL, 'o'},
+		{"second", required_argument, NULL, 's'},  {"late", no_argument, NULL, 'l'},
+		{"story", required_argument, NULL, 't'},   {"work", required_argument, NULL, 'w'},
+		{"samples", required_argument, NULL, 'm'}, {"turns", no_argument, NULL, 'u'},
+		{"list", no_argument, NULL, 'n'},          {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -133,6 +181,21 @@ int main(int argc, char **argv)
 			option.second = optarg;
 		if (c == 'l')
 			option.late = true;
+		if (c == 'u')
+			option.turns = true;
+		if (c == 't')
+			option.story = optarg;
+		if (c == 'w')
+			option.piece_ms = atoi(optarg);
+		if (c == 'm')
+			option.piece_samples = (unsigned)atoi(optarg);
+		if (c == 'n') {
+			for (unsigned i = 0; i < story_count; i++) {
+				if ((stories[i].needs & STORY_ALONE) == 0)
+					puts(stories[i].name);
+			}
+			return 0;
+		}
 		if (c == 'o' && strcmp(optarg, "global") == 0)
 			option.flags = RTLD_GLOBAL;
 		if (c == 'o' && strcmp(optarg, "deepbind") == 0)
@@ -140,6 +203,8 @@ int main(int argc, char **argv)
 	}
 	HOST_CHECK(optind + 1 == argc);
 	option.folder = argv[optind];
+	if (option.story != NULL)
+		return run_one();
 	run_all();
 	return 0;
 }

@@ -7,14 +7,19 @@ every way, under the profiler and without it.
   matrix.py readme RESULTS    prints the same as the tables of test/conformance/README.md
   matrix.py ways RESULTS CONF VERSION    prints one table: ways of loading, and the stories proven
   matrix.py ways-in FILE CONF    FILE has a row for each way of CONF
+  matrix.py told FOLDER STDERR work|samples    a story was told with pieces of these: its profile has the program's
+                              CPU time, by span and by value
 
 A cell is proven when each sample taken in the story carried what it has to, each exported span has
-the attribute it has to, and the host noticed nothing: same output, same end as without us.
+the attribute it has to, and neither the host nor its SDK noticed anything: same output, same end, same calls as
+without us.
 """
+import collections
 import concurrent.futures
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +30,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CONF = os.path.join(HERE, "matrix.conf")
 BUILD = os.path.join("build", "test", "conformance")
 LIMIT_S = 120
+EMULATOR = os.environ.get("TEST_EMULATOR", "").split()
+# Three of them are a piece, where samples are taken in place of work.
+SAMPLE_MS = 1000
+# A piece of work begins and ends between two samples, and a CPU clock's timer fires at a tick. An
+# emulator translates code on the thread that runs it.
+SLACK_MS = 60 if EMULATOR else 40
+# What a story does between its pieces is of no span, too. A label that is lost is missed where it belongs,
+# in its span, which gets no more slack for this.
+OUTSIDE_MS = 120
+SLACK_SHARE = 0.08
+# Which span is whose, and what comes first, is chance here.
+AT_ONCE = "first spans at once"
+# What we may ask of an SDK of C, and with which results.
+OURS = re.compile(
+    r"ours (get_context \d+ -> [037]"
+    r"|context_(trace_id|span_id|flags) [0-9a-f]{16} -> 0|span_context_destroy [0-9a-f]{16}"
+    r"|context_span_context ([0-9a-f]{16}|-)|context_current -> ([0-9a-f]{16}|-)"
+    r"|context_destroy ([0-9a-f]{16}|-)|last_error_message -> .*|set_last_error .*|clear_last_error"
+    r"|set_string_attribute \d+ pyroscope\.profile\.(id|url|baseline\.url) -> 0"
+    r"|set_int64_attribute \d+ spanprof\.cpu_time_ns -> 0)")
 
 # What the environment says, and what the stories are to expect from it. Own id and root's name, or
 # the other way round, so that one run shows both.
@@ -101,6 +126,8 @@ def command(conf, sdk, mode):
     return known.get(mode, [of(mode)])
 
 
+# Of the program itself, with us and without.
+HOST_ENV = {"now": {"FIXTURE_ERRNO": "4711"}}
 MODE_ENV = {
     "root": {"SPANPROF_SPAN_CPU_TIME": "true"},
     "late": {"SPANPROF_PROFILE": "always"},
@@ -110,15 +137,26 @@ MODE_ENV = {
 
 def clean_environment():
     foreign = ("SPANPROF_", "PYROSCOPE_", "OTEL_", "OTELC_", "FIXTURE_", "LD_PRELOAD")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(foreign) or (k == "SPANPROF_EXPORTER" and EMULATOR)}
     env["LC_ALL"] = "C"
     return env
 
 
+def launched(argv, env):
+    """Command and environment. An emulator (see test/aarch64) takes the program's variables as options."""
+    if not EMULATOR:
+        return argv, env
+    options = [word for k, v in env.items() if os.environ.get(k) != v for word in ("-E", k + "=" + v)]
+    return EMULATOR + options + argv, {k: v for k, v in env.items() if os.environ.get(k) == v}
+
+
 @contextlib.contextmanager
 def folder_for_exporter():
-    """As TemporaryDirectory, but an exporter whose host is gone may still be writing there."""
+    """As TemporaryDirectory, but an exporter whose host is gone may still be writing there, below "profiles": it
+    makes that folder anew, but not the one above."""
     folder = tempfile.mkdtemp(prefix="spanprof-matrix.")
+    os.mkdir(os.path.join(folder, "profiles"))
     try:
         yield folder
     finally:
@@ -133,9 +171,10 @@ def run_host(argv, env):
     """Every story once: what the host showed, and the verdicts."""
     with folder_for_exporter() as folder:
         if "LD_PRELOAD" in env:
-            env["SPANPROF_OUTPUT_DIR"] = folder
+            env["SPANPROF_OUTPUT_DIR"] = os.path.join(folder, "profiles")
             # Stories look for the attributes of spans without samples, too.
             env.setdefault("SPANPROF_ATTRIBUTES", "always")
+        argv, env = launched(argv, env)
         done = subprocess.run(["timeout", "--kill-after=5", str(LIMIT_S)] + argv + [folder],
                               env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", check=False)
@@ -147,9 +186,14 @@ def run_host(argv, env):
                     kind, rest = line.rstrip("\n").split(" ", 1)
                     story, detail = rest.split(":", 1)
                     verdicts[story] = (kind, detail.strip())
+        calls = {}
+        for name in os.listdir(folder):
+            if name.startswith("calls."):
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    calls[name[len("calls."):]] = file.read().splitlines()
     # What the profiler says is its own; the rest is the host's.
     stderr = [x for x in done.stderr.splitlines() if not x.startswith("spanprof[")]
-    return done.returncode, done.stdout, "\n".join(stderr), verdicts
+    return done.returncode, done.stdout, "\n".join(stderr), verdicts, calls
 
 
 def sections(stdout):
@@ -166,8 +210,8 @@ def sections(stdout):
 
 def judge(with_us, without):
     """One verdict per story from the two runs."""
-    _, out_with, err_with, verdicts = with_us
-    _, out_without, err_without, bare = without
+    _, out_with, err_with, verdicts, calls_with = with_us
+    _, out_without, err_without, bare, calls_without = without
     shown, alone = sections(out_with), sections(out_without)
     cells = {}
     for story in alone:
@@ -179,11 +223,37 @@ def judge(with_us, without):
         if shown.get(story) != alone[story]:
             kind, detail = "fail", detail + " the host noticed: " + difference(
                 alone[story], shown.get(story, []))
+        wrong = wrong_calls(story, calls_with.get(story, []), calls_without.get(story, []))
+        if wrong:
+            kind, detail = "fail", detail + wrong
         cells[story] = (kind, detail)
     if with_us[0] != without[0] or err_with != err_without:
         cells = {s: ("fail", "the host ended %d, not %d: %s" % (
             with_us[0], without[0], err_with[-300:])) for s in alone or ["(no story)"]}
     return cells
+
+
+def wrong_calls(story, under, plain):
+    """Each call of the host's reaches its SDK once, as it was made; ours ask for ids and set attributes, and give back
+    what they were given."""
+    hosts = [line for line in under if not line.startswith("ours ")]
+    if story == AT_ONCE:
+        hosts, plain = (sorted(re.sub(r"\d+", "N", line) for line in lines) for lines in (hosts, plain))
+    if hosts != plain:
+        return " other calls of the host's: " + difference(plain, hosts)
+    ours = [line for line in under if line.startswith("ours ")]
+    odd = [line for line in ours if not OURS.fullmatch(line)]
+    if odd:
+        return " a call that nobody asked for: " + odd[0]
+
+    def count(pattern):
+        return sum(re.match("ours (%s)" % pattern, line) is not None for line in ours)
+
+    if count(r"get_context \d+ -> 0|context_span_context [0-9a-f]{16}") != count("span_context_destroy"):
+        return " a context was not given back"
+    if count("context_current") != count("context_destroy"):
+        return " the current context was not given back"
+    return ""
 
 
 def difference(expected, found):
@@ -199,6 +269,7 @@ def run_cell(conf, so, sdk, mode, labels=None, more=None, preload=True):
     kind, _ = conf.exception.get((sdk, mode), ("seen", None))
     argv = command(conf, sdk, mode)
     env = clean_environment()
+    env.update(HOST_ENV.get(mode, {}))
     without = run_host(argv, dict(env))
     env.update(scopes)
     env.update(MODE_ENV.get(mode, {}))
@@ -228,13 +299,110 @@ def self_check(conf, so):
     must_fail("no profiler", "single", preload=False)
     must_fail("a label where none is expected", "single", labels="unseen")
     must_fail("spans that are not seen", "single", mode="hidden", labels=OWN_IDS[0])
-    told = (0, "== s\nstart a\nstatus 700\n", "", {"s": ("ok", "")})
-    for what, other in (("another line", "== s\nstart b\nstatus 700\n"),
-                        ("another end", "== s\nstart a\nstatus 6\n")):
-        if judge((0, other, "", {"s": ("ok", "")}),
-                 (0, told[1], "", {"s": ("silent", "")}))["s"][0] != "fail":
+    told, end = "== s\nstart a\n", "status 700\n"
+    for what, other, calls in (("another line", "== s\nstart b\n" + end, []),
+                               ("another end", told + "status 6\n", []),
+                               ("a call that is lost", told + end, ["end 1 -> 0"]),
+                               ("a call too many", told + end, ["start -> 1", "end 1 -> 0", "end 1 -> 0"]),
+                               ("a call of ours", told + end, ["start -> 1", "end 1 -> 0", "ours end 1 -> 0"]),
+                               ("a context that is kept", told + end,
+                                ["start -> 1", "ours get_context 1 -> 0", "end 1 -> 0"])):
+        plain = ["start -> 1", "end 1 -> 0"] if calls else []
+        if judge((0, other, "", {"s": ("ok", "")}, {"s": calls}),
+                 (0, told + end, "", {"s": ("silent", "")}, {"s": plain}))["s"][0] != "fail":
+            wrong.append(what)
+    for what, label in (("another span's time", ("1" * 16, "1" * 32, "a")), ("time without a label", ("", "", ""))):
+        report = {"spans": [dict(zip(("span_id", "trace_id", "span_name"), label), ns=100e6, samples=9)],
+                  "total": {"ns": 100e6}, "labelled": {"ns": 100e6 if label[0] else 0}}
+        if not wrong_times({("2" * 16, "2" * 32, "a"): [100e6]}, report):
             wrong.append(what)
     return wrong
+
+
+# --- Work ---
+
+
+def slack(pieces, kind):
+    """Milliseconds by which the CPU time of these pieces may be wrong."""
+    if kind == "samples":
+        return 1.1 * SAMPLE_MS
+    return SLACK_MS * max(1, len(pieces)) ** 0.5 + SLACK_SHARE * sum(pieces) / 1e6
+
+
+def wrong_times(wanted, report, kind="work"):
+    """Whether the CPU time of a span, or of none, is not what the program has measured: {label: [nanoseconds]}."""
+    got = {s["span_id"]: s["ns"] for s in report["spans"] if s["span_id"]}
+    got["-"] = report["total"]["ns"] - report["labelled"]["ns"]
+    pieces = collections.defaultdict(list)
+    for (span, _, _), work_ns in wanted.items():
+        pieces[span] += work_ns
+    for span in set(got) | set(pieces):
+        off_ms = (got.get(span, 0) - sum(pieces[span])) / 1e6
+        slack_ms = slack(pieces[span], kind)
+        if span == "-" and off_ms > 0 and kind == "work":
+            slack_ms += OUTSIDE_MS
+        if abs(off_ms) > slack_ms:
+            return "%s has %+.1f ms; " % (span, off_ms)
+    known = set(wanted)
+    strange = [s for s in report["spans"] if s["span_id"] in pieces and
+               (s["span_id"], s["trace_id"], s["span_name"]) not in known]
+    return "a label %s; " % strange if strange else ""
+
+
+def wrong_values(values, report, kind):
+    """As wrong_times(), for the values of an attribute: {text: [nanoseconds]}."""
+    got = {v["value"]: v["ns"] for v in report.get("values", [])}
+    if set(got) != set(values):
+        return "values %s, not %s; " % (sorted(got), sorted(values))
+    for value, pieces in values.items():
+        off_ms = (got[value] - sum(pieces)) / 1e6
+        if abs(off_ms) > slack(pieces, kind):
+            return "value %s has %+.1f ms; " % (value, off_ms)
+    return ""
+
+
+def wrong_marks(exported, report):
+    """The spans that the profile has samples of lead to it, and no others."""
+    # What a thread had left at its end is no sample, and comes after the span's end.
+    sampled = {s["span_id"] for s in report["spans"] if s["samples"]} & {s["span_id"] for s in exported}
+    marked = {s["span_id"] for s in exported if s["attributes"].get("pyroscope.profile.id") == s["span_id"]}
+    own = {s["span_id"] for s in exported if s["attributes"].get("pyroscope.profile.id", s["span_id"]) != s["span_id"]}
+    return "" if marked == sampled - own else "marked %s, sampled %s" % (sorted(marked), sorted(sampled))
+
+
+def lines_of(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def told(folder, stderr, kind):
+    """What is wrong with a story that was told with work: its verdict, what the profiler said, and the profile."""
+    verdict = lines_of(os.path.join(folder, "verdicts"))
+    if not verdict or not verdict[0].startswith("ok "):
+        return "the verdict is %s" % verdict
+    wanted, values, messages = collections.defaultdict(list), collections.defaultdict(list), []
+    for line in lines_of(os.path.join(folder, "work")):
+        words = line.split(" ", 3)
+        if words[0] == "says":
+            messages.append(line[len("says "):])
+        elif words[0] == "value":
+            values[line.split(" ", 2)[2]].append(int(words[1]))
+        else:
+            wanted[words[0], words[1], words[3]].append(int(words[2]))
+    said = [line for line in lines_of(stderr) if line.startswith("spanprof[")]
+    if len(said) != len(messages) or not all(m in s for m, s in zip(messages, said)):
+        return "the profiler says %s, and not %s" % (said, messages)
+    exported = [json.loads(line) for line in lines_of(os.path.join(folder, "spans"))]
+    if not any(name.endswith(".pb.gz") for name in os.listdir(folder)):
+        return "no profile" if exported else ""
+    if not exported:
+        return "a profile without a recorded span"
+    by = ["--by", "test.value"] if values else []
+    report = json.loads(subprocess.run(["build/spanprof-report", "--json"] + by + [folder], capture_output=True,
+                                       text=True, check=True).stdout)
+    return wrong_times(wanted, report, kind) + wrong_values(values, report, kind) + wrong_marks(exported, report)
 
 
 SYMBOL = {"ok": "+", "unseen": "0", "na": ".", "absent": " ", "fail": "F"}
@@ -311,6 +479,11 @@ def shorter(names, everything, word):
     return ", ".join("*%s*" % n for n in everything if n in names)
 
 
+def family(titles):
+    """The same, with one word for all SDKs of one wrapper."""
+    return titles.replace("*haproxy 2.2*, *haproxy 3.3*, *haproxy 3.3, shared SDK*", "all *haproxy*")
+
+
 def not_proven(conf, stories, result):
     """Lines that tell each reason once: the SDKs, and their stories or ways, that it is the reason for."""
     told = {}
@@ -329,13 +502,13 @@ def not_proven(conf, stories, result):
             for sdk, whats in told.get((why, verdict), {}).items():
                 sets.setdefault(frozenset(whats), set()).add(sdk)
             for whats, sdks in sets.items():
-                yield "- %s %s%s: %s" % (shorter(sdks, titles, "SDKs"), start,
+                yield "- %s %s%s: %s" % (family(shorter(sdks, titles, "SDKs")), start,
                                           shorter(whats, everything, word), conf.reasons[why])
 
 
 def readme(conf, stories, result):
     check_reasons(conf, result)
-    print("%d stories: %s.\n" % (len(stories), ", ".join(stories)))
+    print("%d stories, whose names `opener --list` prints.\n" % len(stories))
     print("%d ways of loading:\n" % len(conf.modes))
     for letter, title in conf.modes.values():
         print("- %s: %s" % (letter, title))
@@ -378,6 +551,11 @@ def ways_in(conf, path):
 
 
 def main():
+    if sys.argv[1] == "told":
+        wrong = told(*sys.argv[2:5])
+        if wrong:
+            sys.exit("FAIL: " + wrong)
+        return 0
     if sys.argv[1] == "ways-in":
         ways_in(Conf(sys.argv[3]), sys.argv[2])
         return 0

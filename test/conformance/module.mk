@@ -210,4 +210,4 @@ CONFORMANCE_HIDDEN_C := -ffunction-sections -fdata-sections
 $(foreach sdk,haproxy22 haproxy33,$(eval $(call conformance_wrapper,$(sdk),$(CONFORMANCE_SDK_$(sdk)),$(CONFORMANCE_GENERATION_$(sdk)))))
 
 TEST_PROGRAMS += $(CONFORMANCE_PROGRAMS)
-MATRIX_TESTS += test/conformance/matrix.sh
+MATRIX_TESTS += test/conformance/matrix.sh test/conformance/work.sh

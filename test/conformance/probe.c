@@ -152,6 +152,17 @@ static void expire(const struct sp_thread *t)
 		give_up("the signal cannot be sent");
 }
 
+uint64_t probe_samples(unsigned count)
+{
+	struct sp_thread *t = own_thread();
+
+	if (t == NULL)
+		return 0;
+	for (unsigned i = 0; i < count; i++)
+		expire(t);
+	return count * object.setup->period_ns;
+}
+
 void probe_sample(struct probe_label *out)
 {
 	struct sp_thread *t = probe_present() ? own_thread() : NULL;

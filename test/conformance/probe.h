@@ -28,6 +28,12 @@ bool probe_present(void);
 /* The label of a sample of this thread, all zero for none. */
 void probe_sample(struct probe_label *out);
 
+/*
+ * So many samples of this thread, which are in the profile at the end. Returns the CPU time that they stand for there:
+ * 0 if the profiler does not know the thread, which then has none.
+ */
+uint64_t probe_samples(unsigned count);
+
 /* Spans the profiler takes for open, in the whole process. */
 unsigned probe_open_spans(void);
 

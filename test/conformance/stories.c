@@ -10,6 +10,11 @@
 #define DEPTH_MAX 128
 #define DEEP 150
 #define MANY 200
+#define TURNS 4
+#define THREADS 8
+#define ATTACHED 64
+#define LOST 1200
+#define MANY_VALUES 1300
 
 static void single(void)
 {
@@ -167,7 +172,19 @@ static void scopes(void)
 static void attach_here(void *a)
 {
 	void *scope = story_attach(a);
+	struct span *b;
+	void *inner;
 
+	story_shows(a);
+	story_detach(scope);
+	story_shows(NULL);
+	scope = story_attach(a);
+	b = story_start("b", a);
+	inner = story_attach(b);
+	story_shows(b);
+	story_finish(b);
+	story_shows(NULL);
+	story_detach(inner);
 	story_shows(a);
 	story_turn();
 	/* ended meanwhile by the other thread */
@@ -188,6 +205,166 @@ static void scope_elsewhere(void)
 	story_end_other();
 	story_destroy(a);
 	story_open(0);
+}
+
+static void detach_elsewhere(void *scope)
+{
+	HOST_CHECK(!story_detach(scope));
+}
+
+static void scope_there(void)
+{
+	struct span *a;
+	void *scope;
+
+	story_use_scopes();
+	a = story_start("a", NULL);
+	scope = story_attach(a);
+	story_elsewhere(detach_elsewhere, scope);
+	story_shows(a);
+	HOST_CHECK(story_detach(scope));
+	story_shows(NULL);
+	story_finish(a);
+}
+
+/* What is started says nothing about the thread where scopes do, and has the parent that it asks for. */
+static void beside(void)
+{
+	struct span *a;
+	struct span *s;
+	void *scope_a;
+	void *scope;
+
+	story_use_scopes();
+	s = story_start_ambient("alone", NULL);
+	story_shows(NULL);
+	scope = story_attach(s);
+	story_shows(s);
+	story_detach(scope);
+	story_finish(s);
+	a = story_start("a", NULL);
+	scope_a = story_attach(a);
+	for (int i = 0; i < 2 * TURNS; i++) {
+		s = i % 2 == 0 ? story_start("root", NULL) : story_start_ambient("child", a);
+		story_shows(a);
+		scope = story_attach(s);
+		story_shows(s);
+		story_detach(scope);
+		story_finish(s);
+	}
+	story_shows(a);
+	story_detach(scope_a);
+	story_finish(a);
+	story_shows(NULL);
+	story_open(0);
+}
+
+/* As where a server's framework has read a request: what is attached is no span of this process. */
+static void remote_scope(void)
+{
+	struct span *a;
+	void *far;
+	void *scope;
+
+	story_use_scopes();
+	far = story_attach_remote();
+	story_shows(NULL);
+	a = story_start_ambient("a", NULL);
+	story_shows(NULL);
+	scope = story_attach(a);
+	story_shows(a);
+	story_detach(scope);
+	story_finish(a);
+	story_detach(far);
+	story_shows(NULL);
+}
+
+static void many_scopes(void)
+{
+	struct span *a = story_start("a", NULL);
+	struct span *b = story_start("b", a);
+	void *scope[ATTACHED];
+	void *one_more;
+
+	for (int i = 0; i < ATTACHED; i++)
+		scope[i] = story_attach(a);
+	one_more = story_attach(b);
+	story_shows(one_more != NULL ? b : a);
+	if (one_more != NULL)
+		story_detach(one_more);
+	story_shows(a);
+	for (int i = ATTACHED; i-- > 0;)
+		story_detach(scope[i]);
+	story_shows(NULL);
+	story_finish(b);
+	story_finish(a);
+}
+
+static void held(void)
+{
+	struct span *a;
+	void *scope;
+
+	story_use_scopes();
+	a = story_start("a", NULL);
+	scope = story_attach(a);
+	story_destroy(a);
+	story_shows(a);
+	story_detach(scope);
+	story_shows(NULL);
+	story_open(0);
+}
+
+static void own_storage(void)
+{
+	struct span *a;
+	void *scope;
+
+	story_use_scopes();
+	sdk->bring_storage(false);
+	a = story_start("a", NULL);
+	story_shows(NULL);
+	scope = story_attach(a);
+	story_shows(a);
+	story_detach(scope);
+	story_shows(NULL);
+	story_finish(a);
+}
+
+/* Whatever is attached, it answers that nothing is: spans label from start to end. */
+static void deaf_storage(void)
+{
+	struct span *a;
+	void *scope;
+
+	sdk->bring_storage(true);
+	a = story_start("a", NULL);
+	scope = story_attach(a);
+	story_used_scopes = false;
+	story_shows(a);
+	story_detach(scope);
+	story_shows(a);
+	story_finish(a);
+	story_shows(NULL);
+	story_expect_message("context::RuntimeContextStorage is not understood");
+}
+
+/* They pile up, in the SDK as well. */
+static void lost_scopes(void)
+{
+	struct span *a;
+
+	for (int i = 0; i < LOST; i++) {
+		a = story_start("lost", NULL);
+		story_attach(a);
+		story_finish(a);
+	}
+	a = story_start("a", NULL);
+	story_shows(a);
+	story_finish(a);
+	story_shows(NULL);
+	story_expect_message("nesting of scopes is not understood");
+	story_expect_message("labels or scopes were nested too deep");
 }
 
 static void scope_order(void)
@@ -222,6 +399,38 @@ static void end_order(void)
 	story_finish(a);
 	story_shows(sdk->end_goes_through ? NULL : b);
 	story_finish(b);
+	story_shows(NULL);
+	story_open(0);
+}
+
+static void ended_inside(void)
+{
+	struct span *a = story_start("a", NULL);
+	struct span *b;
+
+	story_shows(a);
+	b = story_start_ending("b", a);
+	story_shows(b);
+	story_finish(b);
+	story_destroy(a);
+	story_shows(NULL);
+	story_open(0);
+}
+
+/* Nothing is ever attached, but a root that links to another says that it goes on with its work, as in MySQL. */
+static void linked(void)
+{
+	struct span *a = story_start("session", NULL);
+	struct span *b;
+
+	story_shows(a);
+	for (int i = 0; i < 2; i++) {
+		b = story_start_linked("statement", a);
+		story_shows(b);
+		story_finish(b);
+		story_shows(a);
+	}
+	story_finish(a);
 	story_shows(NULL);
 	story_open(0);
 }
@@ -309,8 +518,132 @@ static void renamed(void)
 	story_shows(b);
 	story_finish(b);
 	story_shows(a);
-	story_finish(a);
+	story_end(a);
+	/* too late */
+	if (sdk->lacks[NEED_END_TWICE] == NULL)
+		story_rename(a, "late");
+	story_destroy(a);
 	story_shows(NULL);
+}
+
+static void unnamed(void)
+{
+	struct span *a = story_start("", NULL);
+
+	a->name = "(unnamed)";
+	story_shows(sdk->needs_name ? NULL : a);
+	if (a->handle != NULL)
+		story_finish(a);
+	story_shows(NULL);
+}
+
+#define HOSTS_WORD "mine"
+
+static void set_here(void *a)
+{
+	story_set(a, STORY_PROFILE_ID, HOSTS_WORD);
+}
+
+/* Programs that say themselves what leads to a profile, and others that say something like it. */
+static void own_id(void)
+{
+	struct span *a = story_start("by itself", NULL);
+
+	set_here(a);
+	story_shows(a);
+	story_finish(a);
+	a = story_start("almost", NULL);
+	story_set(a, STORY_PROFILE_ID ".of", HOSTS_WORD);
+	story_set(a, "pyroscope.profile", HOSTS_WORD);
+	story_set(a, "pyroscope.profile.ix", HOSTS_WORD);
+	story_shows(a);
+	story_end(a);
+	if (sdk->lacks[NEED_END_TWICE] == NULL)
+		set_here(a);
+	story_destroy(a);
+	a = story_start("elsewhere", NULL);
+	story_elsewhere(set_here, a);
+	story_finish(a);
+	if (sdk->start_with != NULL) {
+		story_finish(story_start_with("at the start", STORY_PROFILE_ID, HOSTS_WORD));
+		story_finish(story_start_with("almost", "pyroscope.profile.ix", HOSTS_WORD));
+	}
+	/* may get the memory of those before */
+	a = story_start("after", NULL);
+	story_shows(a);
+	story_finish(a);
+}
+
+/* Of the local root, and what it has when it ends: the child's and what comes too late are none. */
+static void end_with_value(struct span *a, void *scope)
+{
+	struct span *b = story_start("b", a);
+
+	story_set(b, STORY_VALUE_KEY, "of the child");
+	story_shows(scope != NULL ? a : b);
+	story_finish(b);
+	if (scope != NULL)
+		story_detach(scope);
+	story_end(a);
+	if (sdk->lacks[NEED_END_TWICE] == NULL)
+		story_set(a, STORY_VALUE_KEY, "too late");
+	story_destroy(a);
+}
+
+static void *attached_if(bool scopes, const struct span *a)
+{
+	void *scope = scopes ? story_attach(a) : NULL;
+
+	story_shows(a);
+	return scope;
+}
+
+/* Attributes that become labels of samples, by each way in which the SDK can be given one. */
+static void values_by(bool scopes)
+{
+	struct span *a;
+	void *scope;
+
+	for (unsigned way = 0; (a = story_start_with_value("given", way)) != NULL; way++) {
+		scope = attached_if(scopes, a);
+		end_with_value(a, scope);
+	}
+	a = story_start("first", NULL);
+	story_set(a, STORY_VALUE_KEY, "first");
+	scope = attached_if(scopes, a);
+	end_with_value(a, scope);
+	for (unsigned way = 0;; way++) {
+		a = story_start("a", NULL);
+		scope = attached_if(scopes, a);
+		if (!story_set_value(a, way))
+			break;
+		end_with_value(a, scope);
+	}
+	end_with_value(a, scope);
+}
+
+static void values(void)
+{
+	values_by(false);
+	if (sdk->lacks[NEED_SCOPE] == NULL) {
+		story_use_scopes();
+		values_by(true);
+	}
+}
+
+/* More than are kept apart in a profile. */
+static void many_values(void)
+{
+	static char text[MANY_VALUES][8];
+
+	for (int i = 0; i < MANY_VALUES; i++) {
+		struct span *a = story_start("a", NULL);
+
+		snprintf(text[i], sizeof(text[i]), "%d", i);
+		story_shows(a);
+		story_set(a, STORY_VALUE_KEY, text[i]);
+		story_finish(a);
+	}
 }
 
 static void silent(void)
@@ -343,6 +676,84 @@ static void after_shutdown(void)
 	story_open(0);
 }
 
+static void shut_down_first(void)
+{
+	struct span *a;
+
+	story_shut_down();
+	a = story_start("a", NULL);
+	a->exported = sdk->records_after_shutdown;
+	story_shows(sdk->records_after_shutdown ? a : NULL);
+	story_finish(a);
+	story_shows(NULL);
+}
+
+static void shut_down_between(void)
+{
+	struct span *a = story_start("a", NULL);
+
+	story_shows(a);
+	story_shut_down();
+	story_shows(a);
+	story_finish(a);
+	story_shows(NULL);
+}
+
+static void odd_calls(void)
+{
+	bool scopes = sdk->lacks[NEED_SCOPE] == NULL;
+	void *scope = NULL;
+	struct span *a;
+
+	if (scopes)
+		story_use_scopes();
+	a = story_start("a", NULL);
+	if (scopes)
+		scope = story_attach(a);
+	story_shows(a);
+	sdk->odd(a->handle);
+	story_shows(a);
+	if (scopes)
+		story_detach(scope);
+	story_finish(a);
+	story_shows(NULL);
+	story_open(0);
+}
+
+static void some_spans(void)
+{
+	for (int i = 0; i < MANY / 10; i++) {
+		struct span *a = story_start("a", NULL);
+
+		story_shows(a);
+		story_finish(a);
+		story_shows(NULL);
+	}
+}
+
+/* The first spans of the process. */
+static void at_once(void)
+{
+	story_at_once(THREADS, some_spans);
+	story_open(0);
+}
+
+static void forked_child(void)
+{
+	struct span *a = story_start("a", NULL);
+
+	story_shows(a);
+	story_finish(a);
+	story_shows(NULL);
+}
+
+/* As HAProxy does it: the SDK is there before the process that works with it. */
+static void forked(void)
+{
+	story_forked(forked_child);
+	forked_child();
+}
+
 /* An event loop: two requests at a time on one thread. As long as both are open, no label is the answer. */
 static void interleaved(void)
 {
@@ -360,6 +771,7 @@ static void interleaved(void)
 	story_finish(b);
 	story_shows(NULL);
 	story_open(0);
+	story_expect_message("spans interleave");
 }
 
 /* Before the first attach of a process a start has a place, too. */
@@ -426,6 +838,26 @@ const struct story stories[] = {
 	{"interleaved roots", NEED(ROOT) | NEED(NO_SCOPE), PROVIDER_SAMPLED, interleaved},
 	{"150 deep", NEED(PARENT), PROVIDER_SAMPLED, deep},
 	{"wrapped SDK counts once", NEED(WRAPPER), PROVIDER_SAMPLED, wrapped},
+	{"detached on another thread", NEED(SCOPE), PROVIDER_SAMPLED, scope_there},
+	{"started beside an active span", NEED(SCOPE) | NEED(ROOT) | NEED(AMBIENT),
+	 PROVIDER_SAMPLED, beside},
+	{"attached remote span", NEED(SCOPE) | NEED(AMBIENT), PROVIDER_SAMPLED, remote_scope},
+	{"64 scopes and one more", NEED(SCOPE), PROVIDER_SAMPLED, many_scopes},
+	{"held by its scope", NEED(HELD), PROVIDER_SAMPLED, held},
+	{"ended inside a start", NEED(CALLBACK), PROVIDER_SAMPLED, ended_inside},
+	{"linked root", NEED(CALLBACK), PROVIDER_SAMPLED, linked},
+	{"without a name", 0, PROVIDER_SAMPLED, unnamed},
+	{"own profile id", NEED(ROOT), PROVIDER_SAMPLED, own_id},
+	{"values for labels", NEED(PARENT), PROVIDER_SAMPLED, values},
+	{"1,300 values", STORY_ALONE, PROVIDER_SAMPLED, many_values},
+	{"own storage", NEED(STORAGE), PROVIDER_SAMPLED, own_storage},
+	{"deaf storage", NEED(STORAGE), PROVIDER_SAMPLED, deaf_storage},
+	{"lost scopes", NEED(STORAGE), PROVIDER_SAMPLED, lost_scopes},
+	{"odd calls", NEED(ODD), PROVIDER_SAMPLED, odd_calls},
+	{"shut down first", NEED(SHUTDOWN), PROVIDER_SAMPLED, shut_down_first},
+	{"shut down between", NEED(SHUTDOWN), PROVIDER_SAMPLED, shut_down_between},
+	{"first spans at once", 0, PROVIDER_SAMPLED, at_once},
+	{"forked", 0, PROVIDER_SAMPLED, forked},
 };
 
 const unsigned story_count = sizeof(stories) / sizeof(stories[0]);

@@ -9,15 +9,15 @@ readonly SCAN=$ROOT/build/test/scan/classes
 readonly SDK=$TEST_LIBS/otelcpp
 
 printf '%s\n' "$SDK"/{static_v1,static_v2,static_nopie,static_foreign,static_nortti}/stories \
-	"$SDK"/copy_{c,d}/libstories.so "$SDK"/v2_stl17/libmini.so >"$WORK/ours"
+	"$SDK"/copy_{c,d}/plugin.so "$SDK"/v2_stl17/libmini.so >"$WORK/ours"
 "$SCAN" <"$WORK/ours" | grep -v '^files' >"$WORK/found"
 cat >"$WORK/expected" <<END
 found $SDK/static_v1/stories
 found $SDK/static_v2/stories
 found $SDK/static_nopie/stories
 named $SDK/static_foreign/stories
-found $SDK/copy_c/libstories.so
-found $SDK/copy_d/libstories.so
+found $SDK/copy_c/plugin.so
+found $SDK/copy_d/plugin.so
 found $SDK/v2_stl17/libmini.so
 END
 diff "$WORK/expected" "$WORK/found" || fail "not those that have the classes"

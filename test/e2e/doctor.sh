@@ -113,7 +113,7 @@ command_of well.command 0 '' '' "$NAMED" "$SERVER" -- "$HOSTS/spend" 200
 grep -q '^  note   samples .*: [1-9][0-9]* in spans' "$WORK/well.command.out" || fail "no samples"
 grep -qx 'done' "$WORK/well.command.out" || fail "the command's output is lost"
 process in_code 0 '' '' libopentelemetry_trace env "LD_PRELOAD=$SO" "$SERVER" STORY_SERVICE=shop "$SOON" \
-	"$TEST_LIBS/otelcpp/debian/stories" nested 60000
+	"$TEST_LIBS/conformance/debian/lazy" --story nested --work 60000 "$WORK"
 grep -q '^  note   shop, process ' "$WORK/in_code.out" || fail "$(<"$WORK/in_code.out")"
 grep -q '^  note   SDK .*opentelemetry-cpp, ABI v1.*virtual methods, by name, in .*libopentelemetry_trace.so' \
 	"$WORK/in_code.out" || fail "$(<"$WORK/in_code.out")"
@@ -125,18 +125,19 @@ process resource 1 'the spans "shop"' 'give both the same name' status:WRONG env
 	PYROSCOPE_APPLICATION_NAME=other OTEL_RESOURCE_ATTRIBUTES=service.version=1,service.name=shop "${REQUESTS[@]}"
 process unnamed 1 'no service name' 'set OTEL_SERVICE_NAME' status:WRONG env "LD_PRELOAD=$SO" "$SERVER" "${REQUESTS[@]}"
 command_of other.command 1 'have the service "shopp", the spans "shop"' 'give both the same name' "$SERVER" \
-	SPANPROF_APPLICATION_NAME=shopp STORY_SERVICE=shop -- "$TEST_LIBS/otelcpp/debian/stories" nested 200
+	SPANPROF_APPLICATION_NAME=shopp STORY_SERVICE=shop -- "$TEST_LIBS/conformance/debian/lazy" --story nested --work 200 "$WORK"
 # No loader runs.
 command_of static 1 'statically linked' LIMITATIONS "$NAMED" "$NOBODY_THERE" -- "$HOSTS/static" 10 x
 if [[ $(build/spanprof-run --check busybox || true) == *"statically linked"* ]]; then
 	process static.pid 1 'statically linked' LIMITATIONS busybox "${WELL[@]}" busybox sleep 60
 fi
 # The SDK is a part of the program, and there is nothing that it could be found by.
-g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/static_nortti/{stories,mini_sdk}.o -lpthread
+g++ -o "$WORK/inside" "$TEST_LIBS"/otelcpp/static_nortti/{driver,mini_sdk}.o \
+	"$TEST_LIBS"/conformance/{main,probe,second,stories,story}.o -lpthread -ldl
 command_of hidden 1 'its SDK cannot be hooked: opentelemetry-cpp.*hidden symbols' 'shared library' \
-	"$NAMED" "$SERVER" -- "$WORK/inside" nested 50
+	"$NAMED" "$SERVER" -- "$WORK/inside" --story nested --work 50 "$WORK"
 command_of nameless 1 'no supported OpenTelemetry SDK' 'Which SDKs' "$NAMED" "$SERVER" -- \
-	"$TEST_LIBS/otelcpp/static_nortti/stories" nested 50
+	"$TEST_LIBS/otelcpp/static_nortti/stories" --story nested --work 50 "$WORK"
 # The cause, and not what the server has to do with it.
 command_of plain 1 'no supported OpenTelemetry SDK' 'Which SDKs' "$NAMED" "$NOBODY_THERE" -- "$HOSTS/plain" 10 x
 process plain.pid 1 'no supported OpenTelemetry SDK' 'Which SDKs' libspanprof.so "${WELL[@]}" "$(type -P sleep)" 60
@@ -215,7 +216,7 @@ else
 fi
 # What of the program's SDK is not understood.
 process unknown 1 'opentelemetry-cpp, ABI v1: context::Token not understood, .*from start to end' 'newer spanprof' \
-	status:WRONG "${WELL[@]}" "$TEST_LIBS/otelcpp/foreign_token/stories" renamed 120000
+	status:WRONG "${WELL[@]}" "$TEST_LIBS/otelcpp/foreign_token/stories" --story 'attach and detach' --work 120000 "$WORK"
 
 # The server: not there, another scheme, wrong credentials, which are not shown, too much for it, clocks.
 process unreachable 1 'the last push to .* failed: .*connect' 'check PYROSCOPE_SERVER_ADDRESS' status:WRONG \

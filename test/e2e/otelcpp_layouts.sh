@@ -9,29 +9,27 @@ source test/e2e/lib.bash
 source test/common/stories.bash
 
 need python3
-readonly PIECE_MS=80
 
-# tell BUILD STORY: the story with us and without.
-tell()
+# tell_layout PROGRAM STORY [VARIABLE=VALUE]...: the story with us, with samples, and without.
+tell_layout()
 {
-	NAME=$1.$2
-	run "$NAME.alone" "$TEST_LIBS/otelcpp/$1/stories" "$2" 1
-	tell_under "$NAME" all SPANPROF_STATUS_FILE="$WORK/$NAME.status" \
-		"$TEST_LIBS/otelcpp/$1/stories" "$2" "$PIECE_MS"
+	local build=${1%/*} story=$2
+
+	NAME=${build##*/}.${story// /_}
+	mkdir "$WORK/$NAME.alone"
+	run "$NAME.alone" "$TEST_LIBS/$1" --story "$story" "$WORK/$NAME.alone"
+	tell "$NAME" "$story" SPANPROF_STATUS_FILE="$WORK/$NAME.status" "${@:3}" "$TEST_LIBS/$1"
 	cat "$WORK/$NAME.err"
-	expect_rc "$NAME" 0
-	# Of several threads the lines come in any order.
-	diff <(sed 's/ [0-9]*$//' "$WORK/$NAME.alone.out" | sort) <(sed 's/ [0-9]*$//' "$WORK/$NAME.out" | sort) ||
-		fail "$NAME: the host noticed"
+	expect_same "$NAME.alone" "$NAME" out rc
 }
 
-# told FACT INSTEAD: in one line, which is all there is but for losses, and for spans of the story that are
+# told FACT INSTEAD [OTHER]: in one line, beside that other fact, which is all there is but for losses, and for spans of the story that are
 # open beside each other where starts label.
 told()
 {
 	local line="opentelemetry-cpp, ABI v1: this release's $1 is not understood: $2"
 
-	[[ $(grep 'spanprof\[' "$WORK/$NAME.err" | grep -Evc ': lost since|: spans interleave') == 1 ]] ||
+	[[ $(grep 'spanprof\[' "$WORK/$NAME.err" | grep -Evc ": lost since|: spans interleave${3:+|$3}") == 1 ]] ||
 		fail "$NAME: not one message"
 	grep -F "$line" "$WORK/$NAME.err" >/dev/null || fail "$NAME: not \"$line\""
 }
@@ -43,82 +41,80 @@ in_status()
 
 	facts=("${facts[@]/%/\",}")
 	expect "$WORK/$NAME.status" \
-		"[u['fact'] for s in d['sdks'] for u in s['not_understood']] == [${facts[*]-}]"
+		"sorted(u['fact'] for s in d['sdks'] for u in s['not_understood']) == [${facts[*]-}]"
 }
 
 readonly BY_STARTS='its scopes are not followed, spans label from start to end'
 
+# expect_work NAME: the CPU time is that of the right spans, whatever is said.
+expect_work()
+{
+	echo >"$WORK/nothing"
+	sed -i '/^says /d' "$WORK/$1.d/work"
+	python3 test/conformance/matrix.py told "$WORK/$1.d" "$WORK/nothing" samples || fail "$1: not as told"
+}
+
 # Where scopes are not understood, starts and ends label, from the first scope on.
 for pair in 'foreign_token context::Token' 'foreign_context context::Context'; do
 	read -r build fact <<<"$pair"
-	for story in renamed unattached; do
-		tell "$build" "$story"
-		if [[ $story == renamed ]]; then
-			told "$fact" "$BY_STARTS"
-			in_status "$fact"
-		else
-			[[ $(grep -c 'spanprof\[.*: spans interleave' "$WORK/$NAME.err") == 1 ]] ||
-				fail "$NAME: not said once that spans interleave"
-			in_status
-		fi
-		expect_told "$NAME" all
-	done
+	# A root is asked for by a context among the options of its start, so these are not understood either.
+	options=()
+	[[ $build != foreign_context ]] || options=(trace::StartSpanOptions)
+	tell_layout "otelcpp/$build/stories" 'ambient parent'
+	told "$fact" "$BY_STARTS" "${options[@]}"
+	in_status "$fact" "${options[@]}"
+	expect_work "$NAME"
+	tell_layout "otelcpp/$build/stories" 'interleaved roots'
+	in_status "${options[@]}"
+	expect_work "$NAME"
 	# what the host does elsewhere, and out of order, harms nobody
-	for story in tokens destroyed async out_of_order own_storage; do
-		tell "$build" "$story"
-		told "$fact" "$BY_STARTS"
+	for story in 'odd calls' 'held by its scope' 'attached on another thread' 'detached on another thread' \
+		'detached out of order' 'own storage'; do
+		tell_layout "otelcpp/$build/stories" "$story"
+		told "$fact" "$BY_STARTS" "${options[@]}"
 	done
 done
 
 # Parents among the options are lost, scopes are not.
-tell foreign_options remote
+tell_layout otelcpp/foreign_options/stories 'attached remote span'
 told trace::StartSpanOptions 'the span that is active on the thread counts as the parent'
 in_status trace::StartSpanOptions
-expect_told "$NAME" all
+expect_work "$NAME"
 
 # A span of which nothing can be read is not recorded.
 for pair in 'foreign_ids trace::SpanContext' 'foreign_slots class of spans' 'foreign_pointer smart pointer'; do
 	read -r build fact <<<"$pair"
-	for story in nested remote parents tokens many; do
-		tell "$build" "$story"
+	for story in nested 'remote parent' 'started beside an active span' 'odd calls' 'attached remote span'; do
+		tell_layout "otelcpp/$build/stories" "$story"
 		told "$fact" 'its spans are not profiled'
-		[[ -z $(profiles_in "$WORK/$NAME") ]] || fail "$NAME: an unknown SDK was profiled"
+		[[ -z $(profiles_in "$WORK/$NAME.d") ]] || fail "$NAME: an unknown SDK was profiled"
 	done
 done
-run_under quiet SPANPROF_LOG_LEVEL=error SPANPROF_OUTPUT_DIR="$WORK" \
-	"$TEST_LIBS/otelcpp/foreign_ids/stories" nested 1
+tell quiet nested SPANPROF_LOG_LEVEL=error "$TEST_LIBS/otelcpp/foreign_ids/stories"
 expect_silent quiet
 
 # A service that is named in code is not known.
-tell_under foreign_resource.nested all STORY_SERVICE=shop SPANPROF_STATUS_FILE="$WORK/foreign_resource.nested.status" \
-	"$TEST_LIBS/otelcpp/foreign_resource/stories" nested "$PIECE_MS"
-NAME=foreign_resource.nested
-expect_rc "$NAME" 0
+tell_layout otelcpp/foreign_resource/stories nested STORY_SERVICE=shop
 told resource::Resource 'the service is what variables name'
 in_status resource::Resource
-expect_told "$NAME" all
+expect_work "$NAME"
 
 # Where there is another way to the same there is nothing to warn of.
-tell v1_stl14 nested
-expect_silent "$NAME"
+tell_layout conformance/v1_stl14/lazy nested
 in_status "place of a span's context"
-expect_told "$NAME" all
+expect_told "$NAME"
 for build in debian v1_24 v2_24; do
-	tell "$build" nested
-	expect_silent "$NAME"
+	tell_layout "conformance/$build/lazy" nested
 	expect "$WORK/$NAME.status" "[s['not_understood'] for s in d['sdks']] == [[]]"
-	expect_told "$NAME" all
+	expect_told "$NAME"
 done
 
-# A storage of the program's own, whose current context is not what was attached to it.
-tell debian deaf_storage
+# A storage of the program's own, whose current context is not what was attached to it; and scopes that pile up,
+# a symptom of the same.
+tell_layout conformance/debian/lazy 'deaf storage'
 told context::RuntimeContextStorage "$BY_STARTS"
 in_status context::RuntimeContextStorage
-expect_told "$NAME" all
-
-# Scopes that pile up are a symptom of the same.
-tell debian piled_up
+tell_layout conformance/debian/lazy 'lost scopes'
 told 'nesting of scopes' "$BY_STARTS"
 in_status 'nesting of scopes'
 expect "$WORK/$NAME.status" 'd["loss"]["span_stack_overflowed"] > 1000'
-expect_told "$NAME" all

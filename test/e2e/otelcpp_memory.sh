@@ -6,16 +6,15 @@ source test/e2e/lib.bash
 
 need valgrind
 
-mkdir "$WORK/profiles"
 for build in debian v1_24 v2_24; do
-	for story in nested parents remote destroyed; do
-		run_under "$build.$story" SPANPROF_OUTPUT_DIR="$WORK/profiles" \
-			OTELC_SPANS_JSON="$WORK/$build.$story.spans" \
-			valgrind --quiet --leak-check=full --error-exitcode=9 \
+	for story in 'started beside an active span' 'remote parent' 'attached remote span' 'held by its scope'; do
+		name="$build.${story// /_}"
+		mkdir "$WORK/$name"
+		run_under "$name" SPANPROF_OUTPUT_DIR="$WORK/$name" valgrind --quiet --leak-check=full --error-exitcode=9 \
 			--errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
-			"$TEST_LIBS/otelcpp/$build/stories" "$story" 1
-		expect_rc "$build.$story" 0
+			"$TEST_LIBS/conformance/$build/lazy" --story "$story" "$WORK/$name"
+		expect_rc "$name" 7
 		# it was our path that was looked at
-		grep -q pyroscope.profile.id "$WORK/$build.$story.spans" || fail "no span was recorded"
+		grep -q pyroscope.profile.id "$WORK/$name/spans" || fail "no span was recorded"
 	done
 done

@@ -34,6 +34,7 @@ counted()
 	STARTED_CALLS=$(hits "$name" 1)
 	ATTACHED_CALLS=$(hits "$name" 2)
 	HOOK_CALLS=$(hits "$name" 3)
+	[[ ! -d $WORK/$name ]] || cp "$WORK/$name/spans" "$WORK/$name.spans"
 	SPANS=$(wc -l <"$WORK/$name.spans")
 	echo "$name: $SPANS spans, $STARTED_CALLS started, $ATTACHED_CALLS attached, $HOOK_CALLS hooks"
 	((SPANS > 0)) || fail "$name: no spans: $(tail -n 20 "$WORK/$name.out" "$WORK/$name.err")"
@@ -51,7 +52,8 @@ counted wrapper "$HOSTS/spans" 300
 ((STARTED_CALLS == SPANS && HOOK_CALLS == SPANS)) || fail "a span of the wrapper was not counted once"
 ((ATTACHED_CALLS == SPANS)) || fail "a scope of the wrapper was not counted once"
 
-counted itself "$TEST_LIBS/otelcpp/debian/stories" many 1
+mkdir "$WORK/itself"
+counted itself "$TEST_LIBS/conformance/debian/lazy" --story 'started beside an active span' "$WORK/itself"
 ((STARTED_CALLS == SPANS && HOOK_CALLS == SPANS)) || fail "a span was not counted once"
 ((ATTACHED_CALLS == SPANS)) || fail "a scope was not counted once"
 
@@ -68,9 +70,9 @@ grep '"name":"outer".*"pyroscope.profile.id":"mine"' "$WORK/mixed.spans" >/dev/n
 	fail "the program's own attribute is gone: $(<"$WORK/mixed.spans")"
 
 # A wrapper that attaches nothing, with its SDK beside it and inside.
-for path in "$TEST_LIBS/haproxy/shared" "$TEST_LIBS/haproxy/3.3"; do
-	export LD_LIBRARY_PATH=$path
-	counted "tables.${path##*/}" "$TEST_LIBS/haproxy/3.3/stories" tracers
+for sdk in haproxy_cpp haproxy33; do
+	mkdir "$WORK/tables.$sdk"
+	counted "tables.$sdk" "$TEST_LIBS/conformance/$sdk/lazy" --story 'one after another' "$WORK/tables.$sdk"
 	((STARTED_CALLS == SPANS)) || fail "a span of the wrapper was not counted once"
 	((ATTACHED_CALLS == 0)) || fail "a scope out of nothing"
 done

@@ -109,12 +109,12 @@ done < <(build/print-config | sed -n 's/^| `\([A-Z_]*\)`.*/\1/p')
 # What will be hooked, and by which method.
 says hooked 0 'ABI v1 in' "$HOSTS/spans"
 says wrapper 0 'libopentelemetry-c-wrapper.so.9: will be hooked: its virtual methods, found by' \
-	"$TEST_LIBS/haproxy/3.3/stories"
-says otelc 0 'otap-labs/opentelemetry-c' "$TEST_LIBS/otelc/lazy"
-says debian 0 'ABI v1 in' "$OTELCPP/debian/stories"
-says v2 0 'ABI v2 in' "$OTELCPP/v2_nostd/stories"
-says virtual 0 'its virtual methods, by name' "$OTELCPP/v1_stl17/stories"
-says bound 0 'its virtual methods, by name' "$OTELCPP/bsymbolic/stories"
+	"$TEST_LIBS/conformance/haproxy33/lazy"
+says otelc 0 'otap-labs/opentelemetry-c' "$TEST_LIBS/conformance/otelc/lazy"
+says debian 0 'ABI v1 in' "$TEST_LIBS/conformance/debian/lazy"
+says v2 0 'ABI v2 in' "$TEST_LIBS/conformance/v2_nostd/lazy"
+says virtual 0 'its virtual methods, by name' "$TEST_LIBS/conformance/v1_stl17/lazy"
+says bound 0 'its virtual methods, by name' "$TEST_LIBS/conformance/bsymbolic/lazy"
 says foreign 1 'no library of it is a supported SDK' "$OTELCPP/stranger"
 says plain 1 'can be loaded' "$HOSTS/plain"
 SPANPROF_THREAD_CONTEXT=true says told 0 'its spans will be published for other profilers' "$HOSTS/spend"
@@ -185,24 +185,25 @@ if ((EUID == 0)); then
 fi
 
 # An SDK inside the program, with its symbols and without.
-objects=("$OTELCPP/v1_stl17/stories.o" "$OTELCPP/v1_stl17/mini_sdk.o")
-g++ -o "$WORK/inside" "${objects[@]}" -lpthread
+host=("$TEST_LIBS"/conformance/{main,probe,second,stories,story}.o -lpthread -ldl)
+objects=("$TEST_LIBS/conformance/v1_stl17/driver.o" "$OTELCPP/v1_stl17/mini_sdk.o" "${host[@]}")
+g++ -o "$WORK/inside" "${objects[@]}"
 strip -o "$WORK/stripped" "$WORK/inside"
 for kind in inside stripped; do
 	says "$kind" 0 'will be hooked: its virtual methods, found by run-time type information' "$WORK/$kind"
 done
-g++ -rdynamic -o "$WORK/exported" "${objects[@]}" -lpthread
+g++ -rdynamic -o "$WORK/exported" "${objects[@]}"
 says exported 0 'found by run-time type information' "$WORK/exported"
 # What stands in the way of being found.
 printf 'char *getenv(const char *name) { return name[0] ? 0 : 0; }\n' | gcc -x c -c -o "$WORK/getenv.o" -
-g++ -rdynamic -o "$WORK/own_getenv" "${objects[@]}" "$WORK/getenv.o" -lpthread
+g++ -rdynamic -o "$WORK/own_getenv" "$WORK/getenv.o" "${objects[@]}"
 says own_getenv 1 'the program has a getenv of its own' "$WORK/own_getenv"
 says nortti 1 'if that is opentelemetry-cpp, it was built with -fno-rtti' \
 	"$OTELCPP/static_nortti/stories"
-g++ -o "$WORK/nortti" "$OTELCPP"/static_nortti/{stories,mini_sdk}.o -lpthread
+g++ -o "$WORK/nortti" "$OTELCPP"/static_nortti/{driver,mini_sdk}.o "${host[@]}"
 says nortti.symbols 1 'without the run-time type information (-fno-rtti)' "$WORK/nortti"
-if g++ -no-pie -fuse-ld=gold -s -o "$WORK/one_segment" "$OTELCPP"/static_nopie/{stories,mini_sdk}.o \
-	-lpthread; then
+if g++ -no-pie -fuse-ld=gold -s -o "$WORK/one_segment" "$OTELCPP"/static_nopie/{driver,mini_sdk}.o \
+	"${host[@]}"; then
 	says one_segment 0 'found by run-time type information' "$WORK/one_segment"
 fi
 
@@ -225,7 +226,7 @@ says runpath 1 'libfixture-otelc.so (the loader does not find it' "$WORK/bin/run
 export LD_LIBRARY_PATH="/nonexistent:$WORK/lib"
 says library_path 0 "in $WORK/lib/libfixture-otelc.so" "$WORK/bin/runpath"
 unset LD_LIBRARY_PATH
-for host in "$WORK/bin/rpath" "$OTELCPP/debian/stories" /bin/bash; do
+for host in "$WORK/bin/rpath" "$TEST_LIBS/conformance/debian/lazy" /bin/bash; do
 	run ldd ldd "$host"
 	missing=$(grep -c 'not found' "$WORK/ldd.out" || true)
 	run check "$RUNNER" --check "$host"

@@ -10,66 +10,36 @@ source test/e2e/lib.bash
 source test/common/stories.bash
 
 need python3 curl
-readonly PIECE_MS=60 OTELCPP=$TEST_LIBS/otelcpp
+readonly STORY='values for labels' DEBIAN=$TEST_LIBS/conformance/debian/lazy
 # One profile each: a root that is open when a profile ends has no value in it.
-export SPANPROF_FLUSH_TIMEOUT=30s SPANPROF_UPLOAD_INTERVAL=10m
+export SPANPROF_FLUSH_TIMEOUT=30s SPANPROF_UPLOAD_INTERVAL=10m SPANPROF_SPAN_LABELS=http.route,test.value
 
 # by NAME [OPTION]...: the values in the folder's profiles.
 by()
 {
-	build/spanprof-report --json --by test.value "${@:2}" "$WORK/$1" >"$WORK/$1.json"
+	build/spanprof-report --json --by test.value "${@:2}" "$WORK/$1.d" >"$WORK/$1.json"
 }
 
-# expect_values NAME: those that the host told, each with the CPU time that it told, and no others.
-expect_values()
-{
-	by "$1" || fail "$1: no value at all"
-	python3 - "$WORK/$1.out" "$WORK/$1.json" <<'END' || fail "$1: $(<"$WORK/$1.json")"
-import json, sys
-told = [line.split(" ", 2)[1:] for line in open(sys.argv[1]).read().splitlines() if line.startswith("value ")]
-told = {value: int(ns) for ns, value in told}
-d = json.load(open(sys.argv[2]))
-got = {v["value"]: v["ns"] for v in d["values"]}
-if set(got) != set(told) - {"-"}:
-    sys.exit("values %s, not %s" % (sorted(got), sorted(told)))
-# On a busy machine a span may have the samples of the next one's first milliseconds, or give it its last ones.
-for value, ns in got.items():
-    if told[value] != 0 and not 0.2 * told[value] < ns < 3 * told[value]:
-        sys.exit("%s: %.1f ms, not %.1f" % (value, ns / 1e6, told[value] / 1e6))
-timed = [value for value in got if told[value] != 0]
-sums = [sum(of[value] for value in timed) for of in (got, told)]
-if timed and not 0.7 * sums[1] < sums[0] < 1.3 * sums[1]:
-    sys.exit("all: %.1f ms, not %.1f" % (sums[0] / 1e6, sums[1] / 1e6))
-END
-}
-
-# tell NAME SCOPE RC COMMAND...
-tell()
-{
-	local name=$1 scope=$2 rc=$3
-
-	shift 3
-	tell_under "$name" "$scope" SPANPROF_SPAN_LABELS=http.route,test.value "$@" labels "$PIECE_MS"
-	expect_rc "$name" "$rc"
-	expect_values "$name"
-}
-
-for build in debian v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti quiet static_v1 static_v2 \
-	static_nopie; do
-	tell "$build" root 0 "$OTELCPP/$build/stories"
-	[[ $(grep 'spanprof\[' "$WORK/$build.err") == *"SPANPROF_SPAN_LABELS: test.value is an array, which makes no label" ]] ||
-		fail "$build: $(<"$WORK/$build.err")"
+for host in conformance/{otelc,haproxy22,haproxy33,debian,v1_stl17,v1_stl14,v2_nostd,v2_stl17,bsymbolic,v1_24,v2_24}/lazy \
+	otelcpp/{nortti,quiet,static_v1,static_v2,static_nopie}/stories; do
+	tell "$(basename "${host%/*}")" "$STORY" "$TEST_LIBS/$host"
+	expect_told "$(basename "${host%/*}")"
 done
 # Whatever else labels the samples.
-tell scope_all all 0 "$OTELCPP/debian/stories"
-tell scope_none none 0 SPANPROF_ATTRIBUTES=never "$OTELCPP/debian/stories"
-tell copied root 0 SPANPROF_UNWIND=snapshot "$OTELCPP/v2_nostd/stories"
-tell otelc root 7 "$TEST_LIBS/otelc/lazy"
-tell haproxy_2.2 root 7 "$TEST_LIBS/haproxy/2.2/stories"
-tell haproxy_3.3 root 7 "$TEST_LIBS/haproxy/3.3/stories"
+tell roots "$STORY" CONFORMANCE_LABELS='ids=root names=all' SPANPROF_SPAN_ID_SCOPE=root SPANPROF_SPAN_NAME_SCOPE=all \
+	"$DEBIAN"
+tell nothing "$STORY" CONFORMANCE_LABELS=unseen SPANPROF_SPAN_ID_SCOPE=none SPANPROF_SPAN_NAME_SCOPE=none "$DEBIAN"
+tell copied "$STORY" SPANPROF_UNWIND=snapshot "$TEST_LIBS/conformance/v2_nostd/lazy"
+# Samples of the thread's own timer.
+PIECE=(--work 100)
+tell works "$STORY" SPANPROF_SAMPLE_RATE=250 "$DEBIAN"
+for name in roots nothing copied works; do
+	expect_told "$name"
+done
 
 # Without the option there is none, and the hint tells what is missing.
-tell_under off root "$OTELCPP/debian/stories" labels "$PIECE_MS"
+PIECE=(--samples 1)
+tell off "$STORY" SPANPROF_SPAN_LABELS= "$DEBIAN"
 if by off 2>"$WORK/off.why"; then
 	fail "a label that nobody asked for"
 fi
@@ -77,13 +47,12 @@ grep -q 'no sample has the label "test.value"; the program needs SPANPROF_SPAN_L
 	fail "$(<"$WORK/off.why")"
 
 # In OTLP it is the attribute, with its own name.
-tell otlp root 0 SPANPROF_OUTPUT_FORMAT=otlp "$OTELCPP/debian/stories"
-gunzip -c "$WORK"/otlp/*.otlp.gz >"$WORK/otlp.bytes"
+tell otlp "$STORY" SPANPROF_OUTPUT_FORMAT=otlp "$DEBIAN"
+gunzip -c "$WORK"/otlp.d/*.otlp.gz >"$WORK/otlp.bytes"
 grep -qaF test.value "$WORK/otlp.bytes" || fail 'no attribute test.value'
 
 # Waiting time, too; and with the CPU time in one profile.
-tell_under waits root SPANPROF_SPAN_LABELS=test.value SPANPROF_OFF_CPU=true SPANPROF_WALL=true STORY_WAITS=1 \
-	"$OTELCPP/debian/stories" labels 20
+tell waits "$STORY" SPANPROF_OFF_CPU=true SPANPROF_WALL=true STORY_WAITS=1 "$DEBIAN"
 for type in off_cpu wall; do
 	by waits --type "$type"
 	expect "$WORK/waits.json" '{"a text", "-7", "true"} < {v["value"] for v in d["values"]}'
@@ -91,8 +60,8 @@ done
 
 # A strict server takes them, and its users find them by name.
 double_start
-tell_under server root SPANPROF_SPAN_LABELS=test.value,span.id,zone,http.route SPANPROF_LABELS=zone=a \
-	SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$OTELCPP/debian/stories" labels "$PIECE_MS"
+tell server "$STORY" SPANPROF_SPAN_LABELS=test.value,span.id,zone,http.route SPANPROF_LABELS=zone=a \
+	SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$DEBIAN"
 expect_clean_double
 range="\"start\": $(($(now_ms) - 600000)), \"end\": $(($(now_ms) + 60000))"
 double_query LabelValues "{\"name\": \"test_value\", $range}" "$WORK/values.json"
@@ -103,18 +72,15 @@ grep -q 'label "zone" is left out: a label of the series has this name' "$WORK/s
 	fail "a name of the series is not told: $(<"$WORK/server.err")"
 
 # Too many keys: one line, and no labels.
-run_under keys SPANPROF_SPAN_LABELS=a,b,c,d,e SPANPROF_OUTPUT_DIR="$WORK" "$OTELCPP/debian/stories" single 1
-expect_rc keys 0
+tell keys single SPANPROF_SPAN_LABELS=a,b,c,d,e "$DEBIAN"
 [[ $(grep -c 'SPANPROF_SPAN_LABELS: names more than 4 attributes; ignored' "$WORK/keys.err") == 1 ]] ||
 	fail "too many keys: $(<"$WORK/keys.err")"
 
 # More values than are kept apart: the sum stays right, and it is told.
-tell_under many root SPANPROF_SPAN_LABELS=test.value SPANPROF_SAMPLE_RATE=1000 \
-	SPANPROF_STATUS_FILE="$WORK/many.status" "$OTELCPP/debian/stories" many_labels 8
-expect_rc many 0
+tell many '1,300 values' SPANPROF_STATUS_FILE="$WORK/many.status" "$DEBIAN"
 by many
 expect "$WORK/many.json" 'len(d["values"]) == 1001'
-expect "$WORK/many.json" 'any(v["value"] == "(other)" for v in d["values"])'
-expect "$WORK/many.json" 'sum(v["ns"] for v in d["values"]) > 0.99 * d["labelled"]["ns"]'
-expect "$WORK/many.status" 'd["loss"]["span_values_over_limit"] > 0'
+expect "$WORK/many.json" '{v["value"]: v["ns"] for v in d["values"]}["(other)"] == 300e9'
+expect "$WORK/many.json" 'sum(v["ns"] for v in d["values"]) == 1300e9'
+expect "$WORK/many.status" 'd["loss"]["span_values_over_limit"] == 300'
 grep -q 'too many different values in one interval' "$WORK/many.err" || fail "not told: $(<"$WORK/many.err")"

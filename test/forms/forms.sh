@@ -27,16 +27,17 @@ linked()
 	grep "^mode $1 " "$WORK/forms.conf" >/dev/null
 }
 
-# says FORM SDK WORDS...: what the profiler says of it by default, in one of its processes: only that
+# says FORM SDK WORDS...: what the profiler says of it by default, of a story with spans and scopes: only that
 says()
 {
 	local story form=$1 sdk=$2
 
 	linked "$form" || return 0
 	mkdir "$WORK/$form"
-	run_under "$form" SPANPROF_FLUSH_TIMEOUT=0 SPANPROF_OUTPUT_DIR="$WORK/$form" CONFORMANCE_LABELS=unseen "$FORMS/$sdk/$form" "$WORK/$form"
-	# each story is told by a process of its own
-	sed -n '/spans interleave/d; s/^spanprof\[[0-9]*\]: //p' "$WORK/$form.err" | sort -u >"$WORK/$form.said"
+	run_under "$form" SPANPROF_FLUSH_TIMEOUT=0 SPANPROF_OUTPUT_DIR="$WORK/$form" CONFORMANCE_LABELS=unseen "$FORMS/$sdk/$form" \
+		--story 'ambient parent' "$WORK/$form"
+	expect_rc "$form" 7
+	sed -n 's/^spanprof\[[0-9]*\]: //p' "$WORK/$form.err" >"$WORK/$form.said"
 	story=$(cat "$WORK/$form.said")
 	[[ $story == "$3" ]] || fail "$form: '$story', not '$3'"
 }

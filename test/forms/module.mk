@@ -27,8 +27,9 @@ FORMS_CXXFLAGS_lto := -flto
 FORMS_CXXFLAGS_libcxx := -DMINI_LIBCXX
 FORMS_CXXFLAGS_clang := -faddrsig
 FORMS_CXXFLAGS_clang_lto := -flto
-FORMS_CXXFLAGS_clang_vtables := -flto -fwhole-program-vtables
-FORMS_CXXFLAGS_relative := -fexperimental-relative-c++-abi-vtables
+FORMS_CXXFLAGS_clang_vtables := -flto -fwhole-program-vtables -DDRIVER_ONE_STORAGE
+# The library's classes have the usual vtables, so the program does not use them.
+FORMS_CXXFLAGS_relative := -fexperimental-relative-c++-abi-vtables -DDRIVER_OWN_CLASSES
 FORMS_ONLY_cet := v1
 FORMS_ONLY_lto := v2
 FORMS_ONLY_libcxx := v1

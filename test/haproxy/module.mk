@@ -2,12 +2,10 @@
 #
 # A stand-in for haproxytech/opentelemetry-c-wrapper over the small SDK of test/otelcpp: inside the library,
 # which shows nothing but the creators, as the original's usual build, in the interface of two
-# generations; and beside it, as a shared library of its own. A host for each.
+# generations; and beside it, as a shared library of its own. Their hosts are those of test/conformance.
 
 HAPROXY_DIR := $(B)/test/haproxy
 HAPROXY_STEM := libopentelemetry-c-wrapper.so
-HAPROXY_HOST_SRCS := $(addprefix test/haproxy/,stories.c tell.c)
-HAPROXY_HDRS := $(wildcard test/haproxy/*.h) test/hosts/host.h test/common/story.h
 
 # $(call haproxy_generation,folder,functions of a tracer,version,number of the SONAME,build of the SDK)
 define haproxy_generation
@@ -21,18 +19,11 @@ $(HAPROXY_DIR)/$(1)/$(HAPROXY_STEM).$(4): $(HAPROXY_DIR)/$(1)/wrapper.o $(B)/tes
 	$$(call say,LD,$$@)
 	$$(Q)$$(CXX) $$(CXXFLAGS) $$(LDFLAGS) -shared -s -Wl,--version-script=test/haproxy/wrapper.map \
 		-Wl,-soname,$(HAPROXY_STEM).$(4) -Wl,-z,nodelete -Wl,-z,relro -o $$@ $$(filter %.o,$$^)
-$(HAPROXY_DIR)/$(1)/stories: $(HAPROXY_HOST_SRCS) $(HAPROXY_HDRS) $(HAPROXY_DIR)/$(1)/$(HAPROXY_STEM).$(4)
-	$$(call say,HOST,$$@)
-	$$(Q)$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) -O2 $$(CFLAGS) -DFIXTURE_API=$(2) -o $$@ $$(filter %.c,$$^) \
-		$(HAPROXY_DIR)/$(1)/$(HAPROXY_STEM).$(4) -Wl,--enable-new-dtags,-rpath,'$$$$ORIGIN' \
-		-lpthread $$(LDFLAGS)
-TEST_PROGRAMS += $(HAPROXY_DIR)/$(1)/stories
 endef
 
 $(eval $(call haproxy_generation,2.2,9,2.2.1-204,5,v2_nostd))
 $(eval $(call haproxy_generation,3.3,11,3.3.0-1234,9,v2_stl17))
 
-# The host of 3.3 finds it by LD_LIBRARY_PATH.
 HAPROXY_SHARED := $(HAPROXY_DIR)/shared/$(HAPROXY_STEM).9
 
 $(HAPROXY_SHARED): $(HAPROXY_DIR)/3.3/wrapper.o $(B)/test/otelcpp/v2_stl17/libmini.so
@@ -40,5 +31,3 @@ $(HAPROXY_SHARED): $(HAPROXY_DIR)/3.3/wrapper.o $(B)/test/otelcpp/v2_stl17/libmi
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ \
 		-Wl,-rpath,'$$ORIGIN/../../otelcpp/v2_stl17'
-
-TEST_PROGRAMS += $(HAPROXY_SHARED)

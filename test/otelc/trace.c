@@ -232,7 +232,10 @@ API void otel_span_destroy(otel_span_t *span)
 API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view_t key,
 						 otel_string_view_t value)
 {
-	int after = errno_after();
+	/* A hook hands the host's calls on; what it says of itself under a key of theirs is this word. */
+	bool ours = OURS && key.len > 10 && strncmp(key.ptr, "pyroscope.", 10) == 0 &&
+		    strncmp(value.ptr, HOSTS_WORD, value.len) != 0;
+	int after = fixture_errno_after(ours);
 	otel_status_t status = OTEL_INVALID_ARGUMENT;
 
 	clear_error();
@@ -246,11 +249,8 @@ API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_
 			span->used++;
 		}
 	}
-	/* A hook hands the host's calls on; what it says of itself under a key of theirs is this word. */
-	record(OURS && key.len > 10 && strncmp(key.ptr, "pyroscope.", 10) == 0 &&
-		       strncmp(value.ptr, HOSTS_WORD, value.len) != 0,
-	       "set_string_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len, key.ptr,
-	       status);
+	record(ours, "set_string_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len,
+	       key.ptr, status);
 	errno = after;
 	return status;
 }
@@ -258,7 +258,9 @@ API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_
 API otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_view_t key,
 						int64_t value)
 {
-	int after = errno_after();
+	/* A hook hands the host's calls on; ours have a key of ours. */
+	bool ours = OURS && key.len > 9 && strncmp(key.ptr, "spanprof.", 9) == 0;
+	int after = fixture_errno_after(ours);
 	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
 
 	clear_error();
@@ -269,9 +271,7 @@ API otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_v
 		snprintf(a->key, sizeof(a->key), "%.*s", (int)key.len, key.ptr);
 		snprintf(a->value, sizeof(a->value), "%" PRId64, value);
 	}
-	/* As above; what we say ourselves under keys of ours is no call of the host. */
-	record(OURS && key.len > 9 && strncmp(key.ptr, "spanprof.", 9) == 0,
-	       "set_int64_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len, key.ptr,
+	record(ours, "set_int64_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len, key.ptr,
 	       status);
 	errno = after;
 	return status;

@@ -298,6 +298,9 @@ nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
 
 	std::memcpy(trace_id + 8, &number, sizeof(number));
 	std::memcpy(span_id, &number, sizeof(number));
+	/* of several of these in a process each has its own */
+	span_id[7] = static_cast<uint8_t>(MINI_COPY[0]);
+	trace_id[1] = span_id[7];
 	api::SpanContext own(parent.IsValid() ? parent.trace_id() : api::TraceId(trace_id),
 			     api::SpanId(span_id), flags, false);
 

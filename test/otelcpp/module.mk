@@ -4,6 +4,8 @@
 # builds of it that the distribution does not have, with a small SDK of the same ABI.
 
 OTELCPP_DIR := $(B)/test/otelcpp
+# Spelled out, because the module of that folder is read after this one.
+OTELCPP_HOST := $(addprefix $(B)/test/conformance/,main.o probe.o second.o stories.o story.o)
 # ABI version 2; smart pointers and strings of the standard library, or the former only; functions
 # bound inside the library; as it is since 1.24.
 OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti quiet quiet_bsymbolic
@@ -59,10 +61,10 @@ s/^    std::shared_ptr<T> ptr_;/    size_t more_ = 7; &/;s/kMaxSize   = 32/kMaxS
 $(eval $(call otelcpp_api,foreign_slots,trace/span.h,\
 s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept { return true; } &/,More()))
 
-# In a plugin, with the stories; the API's singletons must not become one for the process.
+# In a plugin, with the driver of the stories; the API's singletons must not become one for the process.
 OTELCPP_COPIES := copy_a copy_b
 $(foreach copy,$(OTELCPP_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
-	-Dmain=stories_main -fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
+	-fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
 
 # The second one never asks for a variable.
 OTELCPP_FLAGS_copy_b += -DMINI_QUIET
@@ -87,8 +89,8 @@ s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept 
 # The same in a plugin that shows one function.
 OTELCPP_HIDDEN_COPIES := copy_c copy_d
 $(foreach copy,$(OTELCPP_HIDDEN_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
-	-Dmain=stories_main -fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
-OTELCPP_LDFLAGS_copy_c := -s -Wl,--version-script=test/otelcpp/hidden.map
+	-fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
+OTELCPP_LDFLAGS_copy_c := -s -Wl,--version-script=test/conformance/hidden.map
 OTELCPP_LDFLAGS_copy_d := $(OTELCPP_LDFLAGS_copy_c)
 
 OTELCPP_LDFLAGS_bsymbolic := -Wl,-Bsymbolic-functions
@@ -99,15 +101,14 @@ $(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc $(OTELCPP_API_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -c -o $$@ $$<
+$(OTELCPP_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(OTELCPP_API_$(1))
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$@)
+	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -DDRIVER_MINI -c -o $$@ $$<
 -include $(wildcard $(OTELCPP_DIR)/$(1)/*.d)
 endef
 $(foreach build,debian $(OTELCPP_MINI) $(OTELCPP_FOREIGN) $(OTELCPP_STATIC) $(OTELCPP_COPIES) \
 	$(OTELCPP_HIDDEN_COPIES),$(eval $(call otelcpp_rules,$(build))))
-
-$(OTELCPP_DIR)/debian/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/debian/provider.o \
-		$(B)/test/sdk/json_exporter.o
-	$(call say,LD,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(TEST_SDK_OTEL) -lpthread
 
 $(OTELCPP_DIR)/restored: $(OTELCPP_DIR)/debian/restored.o $(OTELCPP_DIR)/debian/provider.o \
 		$(B)/test/sdk/json_exporter.o
@@ -137,10 +138,10 @@ $(OTELCPP_DIR)/own_vtable/provider.o: test/otelcpp/provider_own.cc
 	$(call say,CXX,$@)
 	$(Q)$(CXX) $(OTELCPP_CXXFLAGS) $(OTELCPP_FLAGS_debian) -O0 -fno-pic -fno-pie -c -o $@ $<
 
-$(OTELCPP_DIR)/own_vtable/stories: $(OTELCPP_DIR)/debian/stories.o $(OTELCPP_DIR)/own_vtable/provider.o \
-		$(B)/test/sdk/json_exporter.o
+$(OTELCPP_DIR)/own_vtable/stories: $(B)/test/conformance/debian/driver.o $(OTELCPP_DIR)/own_vtable/provider.o \
+		$(B)/test/sdk/json_exporter.o $(OTELCPP_HOST)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -no-pie -o $@ $^ $(TEST_SDK_OTEL) -lpthread
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -no-pie -o $@ $^ $(TEST_SDK_OTEL) -ldl -lpthread
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/own_vtable/stories
 
@@ -148,11 +149,13 @@ $(patsubst %,$(OTELCPP_DIR)/%/libmini.so,$(OTELCPP_MINI) $(OTELCPP_FOREIGN)): %/
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,libmini.so -o $@ $^
 
-$(patsubst %,$(OTELCPP_DIR)/%/stories,$(OTELCPP_MINI) $(OTELCPP_FOREIGN)): %/stories: %/stories.o %/libmini.so
+# Programs that tell the stories of test/conformance, of builds that the matrix does not have.
+OTELCPP_STORIES := nortti quiet quiet_bsymbolic $(OTELCPP_FOREIGN)
+$(OTELCPP_STORIES:%=$(OTELCPP_DIR)/%/stories): %/stories: %/driver.o %/libmini.so $(OTELCPP_HOST)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< -L$(@D) -lmini -Wl,-rpath,'$$ORIGIN' -lpthread
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(@D) -lmini -Wl,-rpath,'$$ORIGIN' -ldl -lpthread
 
-TEST_PROGRAMS += $(patsubst %,$(OTELCPP_DIR)/%/stories,debian $(OTELCPP_MINI) $(OTELCPP_FOREIGN))
+TEST_PROGRAMS += $(OTELCPP_STORIES:%=$(OTELCPP_DIR)/%/stories)
 
 $(OTELCPP_DIR)/libstranger.so: test/otelcpp/stranger_sdk.c test/otelcpp/stranger.h
 	@mkdir -p $(@D)
@@ -174,23 +177,18 @@ $(OTELCPP_DIR)/mixed: $(OTELCPP_DIR)/debian/mixed.o $(B)/test/libopentelemetry-c
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/mixed
 
-$(patsubst %,$(OTELCPP_DIR)/%/libstories.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES)): \
-		%/libstories.so: %/stories.o %/mini_sdk.o test/otelcpp/hidden.map
+$(patsubst %,$(OTELCPP_DIR)/%/plugin.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES)): \
+		%/plugin.so: %/driver.o %/mini_sdk.o test/conformance/hidden.map
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,libstories_$(*F).so \
+	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,plugin_$(*F).so \
 		-o $@ $(filter %.o,$^) -lpthread
 
-$(OTELCPP_STATIC:%=$(OTELCPP_DIR)/%/stories): %/stories: %/stories.o %/mini_sdk.o
+$(OTELCPP_STATIC:%=$(OTELCPP_DIR)/%/stories): %/stories: %/driver.o %/mini_sdk.o $(OTELCPP_HOST)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -s -Wl,--gc-sections -Wl,-z,now -Wl,-z,relro \
-		$(OTELCPP_LDFLAGS_$(*F)) -o $@ $^ -lpthread
+		$(OTELCPP_LDFLAGS_$(*F)) -o $@ $^ -ldl -lpthread
 
 TEST_PROGRAMS += $(OTELCPP_STATIC:%=$(OTELCPP_DIR)/%/stories)
-
-$(OTELCPP_DIR)/copies: test/otelcpp/copies.c test/hosts/host.h
-	@mkdir -p $(@D)
-	$(call say,HOST,$@)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -ldl
 
 # Its storage, and all that the plugin has as well, is the program's.
 OTELCPP_FLAGS_reloaded := -DOPENTELEMETRY_ABI_VERSION_NO=1 -fno-gnu-unique
@@ -200,8 +198,8 @@ $(OTELCPP_DIR)/reloaded/reloaded: $(OTELCPP_DIR)/reloaded/reloaded.o
 	$(call say,HOST,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -ldl
 
-TEST_PROGRAMS += $(OTELCPP_DIR)/reloaded/reloaded $(OTELCPP_DIR)/copies \
-	$(patsubst %,$(OTELCPP_DIR)/%/libstories.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES))
+TEST_PROGRAMS += $(OTELCPP_DIR)/reloaded/reloaded \
+	$(patsubst %,$(OTELCPP_DIR)/%/plugin.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES))
 
 # Plugins of test/stress/vtable_slots.c: one shows three functions, one all that it has.
 OTELCPP_CHURN := churn_hidden churn_named

@@ -39,6 +39,8 @@ class OwnProvider final : public trace::TracerProvider
 	nostd::shared_ptr<trace::Tracer> tracer;
 };
 
+static std::shared_ptr<sdk::trace::TracerContext> installed;
+
 void set_provider(bool sampled)
 {
 	const char *path = std::getenv("OTELC_SPANS_JSON");
@@ -51,10 +53,15 @@ void set_provider(bool sampled)
 		sampler.reset(new sdk::trace::AlwaysOffSampler);
 	processors.emplace_back(new sdk::trace::SimpleSpanProcessor(
 		new_json_exporter(path != nullptr ? path : "/dev/null")));
-	auto context = std::make_shared<sdk::trace::TracerContext>(
+	installed = std::make_shared<sdk::trace::TracerContext>(
 		std::move(processors), sdk::resource::Resource::Create({}), std::move(sampler));
-	auto tracer = std::make_shared<sdk::trace::Tracer>(context);
+	auto tracer = std::make_shared<sdk::trace::Tracer>(installed);
 
 	trace::Provider::SetTracerProvider(nostd::shared_ptr<trace::TracerProvider>(new OwnProvider(
 		nostd::shared_ptr<trace::Tracer>(std::shared_ptr<trace::Tracer>(tracer)))));
+}
+
+void shut_down_provider()
+{
+	installed->Shutdown();
 }

@@ -77,17 +77,17 @@ of_hosts()
 	done
 }
 
-# Each build of an SDK of the matrix. (Its own cells end without a profile: they ask the handler for samples.)
+# Each build of an SDK of the matrix, and each beside it.
 of_matrix()
 {
 	local host story
 
-	for story in nested many; do
-		for host in "$TEST_LIBS"/otelcpp/*/stories; do
-			under "$WORK/matrix" "$host" "$story" 60
+	mkdir "$WORK/told"
+	for story in nested 'first spans at once' 'values for labels'; do
+		for host in "$TEST_LIBS"/{conformance/*/lazy,otelcpp/*/stories}; do
+			under "$WORK/matrix" SPANPROF_SPAN_LABELS=test.value "$host" --story "$story" --samples 3 "$WORK/told"
 		done
 	done
-	under "$WORK/matrix" "$TEST_LIBS/otelc/lazy" nested 60
 }
 
 # One round of each program that is here and no server, with the paths that the corpus has.

@@ -37,10 +37,6 @@ $(LATEST_WRAPPER): $(LATEST_SDK_OBJECTS)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LATEST_LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ $(LATEST_OTEL)
 
-$(LATEST_DIR)/stories: $(LATEST_DIR)/otelcpp/stories.o $(LATEST_PROVIDER)
-	$(call say,LD,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $(LATEST_LDFLAGS) -o $@ $^ $(LATEST_OTEL) -lpthread
-
 $(LATEST_DIR)/opener: $(CONFORMANCE_HOST)
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
@@ -65,7 +61,7 @@ $(LATEST_DIR)/wrapper/$(1): test/conformance/driver_dorsal.c $(CONFORMANCE_HOST)
 		$(CONFORMANCE_HOST) $(LATEST_WRAPPER) -ldl -lpthread
 LATEST_PROGRAMS += $(LATEST_DIR)/latest/$(1) $(LATEST_DIR)/wrapper/$(1)
 endef
-LATEST_PROGRAMS := $(LATEST_DIR)/stories $(LATEST_DIR)/opener $(LATEST_DIR)/otelc
+LATEST_PROGRAMS := $(LATEST_DIR)/opener $(LATEST_DIR)/otelc
 $(foreach mode,lazy now noplt,$(eval $(call latest_mode,$(mode))))
 
 $(LATEST_DIR)/latest/plugin.so: $(LATEST_DIR)/conformance/driver_otelcpp.o $(LATEST_PROVIDER)
