@@ -106,7 +106,9 @@ of_corpus()
 		(cd "$DATA" && timeout 100 env CORPUS="$CORPUS" ROOT="$ROOT" ROUND=1 SPANPROF_PROFILE=always \
 			SPANPROF_OUTPUT_DIR="$WORK/corpus/$name" SPANPROF_OUTPUT_FORMAT=otlp SPANPROF_FLUSH_TIMEOUT=30s \
 			LD_PRELOAD="$PRELOAD" bash -c "${WORDS[$name]}") >"$WORK/$name.log" 2>&1 || true
-		find "$WORK/corpus/$name" -name '*.otlp.gz' | grep -q . || fail "no profile of $name: $(<"$WORK/$name.log")"
+		# What was killed after its time is sent by its exporter.
+		poll_until 30 compgen -G "$WORK/corpus/$name/*.otlp.gz" >/dev/null ||
+			fail "no profile of $name: $(<"$WORK/$name.log")"
 		echo "corpus: $name"
 	done
 )
