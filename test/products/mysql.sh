@@ -23,6 +23,8 @@ readonly MYSQLD=("${INSIDE[@]}" "$PRODUCT/root/usr/sbin/mysqld" --no-defaults --
 # server_start [VARIABLE=VALUE]...: sets SERVER.
 server_start()
 {
+	# What the last server said is no sign of this one.
+	rm -f "$WORK/server.err"
 	env "$@" "${MYSQLD[@]}" --innodb-flush-log-at-trx-commit=0 \
 		--loose-telemetry.otel_exporter_otlp_traces_endpoint="$COLLECTOR/v1/traces" \
 		--loose-telemetry.otel_bsp_max_queue_size=200000 --loose-telemetry.otel_bsp_schedule_delay=500 \
