@@ -20,7 +20,7 @@ for name in all deep wall diff few evil; do
 done
 # What the exporter wrote, of a program that waits in known ways.
 mkdir "$WORK/waits"
-run_under waits SPANPROF_OUTPUT_DIR="$WORK/waits" SPANPROF_OFF_CPU=true SPANPROF_WALL=true "$HOSTS/waits" 1 60
+run_under waits SPANPROF_OUTPUT_DIR="$WORK/waits" SPANPROF_OFF_CPU=true SPANPROF_WALL=true "$HOSTS/waits" 5 60
 expect_rc waits 0
 for type in off_cpu wall; do
 	run "$type" "$REPORT" --type "$type" --flamegraph "$WORK/waits.$type.html" "$WORK/waits"

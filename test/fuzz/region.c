@@ -83,7 +83,7 @@ static void put(const struct sp_record *record, void *arg)
 	const struct sp_sample *s = &record->sample;
 
 	(void)arg;
-	FUZZ_CHECK(record->kind >= SP_RECORD_SAMPLE && record->kind <= SP_RECORD_SPAN_VALUES);
+	FUZZ_CHECK(record->kind >= SP_RECORD_SAMPLE && record->kind <= SP_RECORD_SPAN_ENDED);
 	if (record->kind == SP_RECORD_SPAN_VALUES)
 		check_values(&record->span_values);
 	if (record->kind == SP_RECORD_SAMPLE)
