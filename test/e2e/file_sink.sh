@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Profiles written as files say which span used how much CPU time, on two threads with nested spans,
 # and name no span that the SDK did not export.
+# Runs alone: it judges shares of CPU time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

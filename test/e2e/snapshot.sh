@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Stacks that are copied in the handler and walked later give the same profile.
+# Runs alone: it judges shares of CPU time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
