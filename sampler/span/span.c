@@ -165,10 +165,15 @@ static void tell_end(uint64_t span_id)
 		sp_count(SP_COUNT_DROP_SPAN_ENDS);
 }
 
-void sp_span_tell_end(const struct sp_span_record *r)
+static void tell_end_if_noted(const struct sp_span_record *r)
 {
 	if (sp_span_table_has_allocation(r))
 		tell_end(r->span_id);
+}
+
+void sp_span_tell_end(const struct sp_span_record *r)
+{
+	tell_end_if_noted(r);
 	sp_span_values_end(r);
 }
 
@@ -176,8 +181,7 @@ static bool end(const struct sp_span_record *r)
 {
 	if (!sp_span_close(r))
 		return false;
-	if (sp_span_table_has_allocation(r))
-		tell_end(r->span_id);
+	tell_end_if_noted(r);
 	sp_span_table_release(r);
 	return true;
 }
@@ -325,8 +329,7 @@ bool sp_span_aged(const struct sp_span_record *r)
 {
 	if (!leave(r))
 		return false;
-	if (sp_span_table_has_allocation(r))
-		tell_end(r->span_id);
+	tell_end_if_noted(r);
 	sp_span_table_release(r);
 	sp_count(SP_COUNT_SPANS_AGED);
 	return true;
