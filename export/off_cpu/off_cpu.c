@@ -323,8 +323,11 @@ static uint32_t place_of(const struct sp_off_cpu *o, uint32_t tid)
 	return i;
 }
 
-/* Where a thread is blocked, if it is. Who has not run may be about to: the kernel hands a lock over to who waits for it. */
-static bool see_stack(struct sp_off_cpu *o, struct thread *t)
+/*
+ * Where the owner of a lock is blocked, if it is. The kernel hands a lock with priority inheritance over to one that
+ * waits for it: that one has not run yet, and may still be blocked there.
+ */
+static bool see_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *lock)
 {
 	struct sp_task_times times;
 	struct sp_task_place at;
@@ -333,7 +336,8 @@ static bool see_stack(struct sp_off_cpu *o, struct thread *t)
 		sp_task_file_close(&t->file);
 		return false;
 	}
-	if (o->kernel.place(o->kernel.arg, t->tid, &at) != 0 || at.state == SP_TASK_RUNS)
+	if (o->kernel.place(o->kernel.arg, t->tid, &at) != 0 || at.state == SP_TASK_RUNS ||
+	    (at.state == SP_TASK_CALLS && at.number == lock->number && at.arg[0] == lock->arg[0]))
 		return false;
 	know_stack(o, t, &at, times.slices);
 	return t->place.is_known;
@@ -383,7 +387,7 @@ static uint32_t know_owner(struct sp_off_cpu *o, struct thread *t, const struct 
 	w->owner = &label->label;
 	owner = &o->thread[place];
 	/* One that is new here, or in whose place another one was, is seen by its own look first. */
-	if (owner->tid != tid || owner->is_gone || !see_stack(o, owner) ||
+	if (owner->tid != tid || owner->is_gone || !see_stack(o, owner, at) ||
 	    owner->place.epoch != w->epoch || sp_lock_owner(at, &memory) != tid ||
 	    !has_not_run(o, owner, owner->place.slices))
 		return place;
