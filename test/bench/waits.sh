@@ -8,8 +8,8 @@ cd "$(dirname "$0")/../.."
 source test/bench/lib.bash
 
 readonly EXPORTER=$PWD/build/spanprof-exporter
-# The first seconds are those of names and of the first stacks.
-readonly BEGIN_S=3 MEASURED_S=10
+# One upload interval, after the first one: that one has the first stacks, and reads the symbols of each object.
+readonly INTERVAL_S=10
 
 # ours_ns PID: CPU time of all its threads, so far
 ours_ns()
@@ -22,6 +22,11 @@ has_one()
 	[[ $(exporters_in "$WORK") =~ ^[0-9]+$ ]]
 }
 
+has_profile()
+{
+	compgen -G "$WORK/*off_cpu.pb.gz" >"$WORK/profiles"
+}
+
 # share THREADS SPAN_MS CONNECTIONS: percent of one processor; -1 connections: they wait for one lock
 share()
 {
@@ -29,20 +34,22 @@ share()
 
 	(($3 <= 0)) || targets=true
 	SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=$targets SPANPROF_OUTPUT_DIR=$WORK \
-		SPANPROF_STATUS_FILE=$WORK/status LD_PRELOAD=$OBJECT \
-		"$BENCH/waits" "$1" "$2" $((BEGIN_S + MEASURED_S + 2)) "$3" 2>"$WORK/stderr" &
+		SPANPROF_UPLOAD_INTERVAL=${INTERVAL_S}s SPANPROF_STATUS_FILE=$WORK/status LD_PRELOAD=$OBJECT \
+		"$BENCH/waits" "$1" "$2" $((3 * INTERVAL_S)) "$3" 2>"$WORK/stderr" &
 	host=$!
-	poll_until 10 has_one
-	sleep "$BEGIN_S"
+	poll_until $((2 * INTERVAL_S)) has_profile
+	# Its names are there when the next samples are.
+	sleep 1
 	# What has started it may have been there before it.
 	has_one || { echo "waits.sh: $1 threads have no exporter" >&2; return 1; }
 	exporter=$(exporters_in "$WORK")
 	from=$(ours_ns "$exporter") || return
-	sleep "$MEASURED_S"
+	sleep "$INTERVAL_S"
 	to=$(ours_ns "$exporter") || return
 	wait "$host" || { echo "waits.sh: the host of $1 threads failed" >&2; return 1; }
 	poll_until 30 has_ended
-	awk -v ns="$((to - from))" -v s="$MEASURED_S" 'BEGIN { printf "%.1f", ns / s / 1e7 }'
+	rm "$WORK"/*.pb.gz
+	awk -v ns="$((to - from))" -v s="$INTERVAL_S" 'BEGIN { printf "%.1f", ns / s / 1e7 }'
 }
 
 has_ended()
