@@ -264,7 +264,6 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 		.map = d->map,
 		.allocations = d->allocations,
 		.threads = d->threads,
-		.wait_names = sp_waits_names(d->waits),
 		.values = d->values,
 		.begun_ns = d->begun.mono_ns,
 		.time_ns = d->begun.real_ns,
@@ -279,7 +278,7 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	if (in_use)
 		parts.in_use = sp_stack_map_new(&sp_stack_limits_default);
 	if (map == NULL || (d->allocations != NULL && allocations == NULL) ||
-	    (in_use && parts.in_use == NULL) || !sp_waits_take(d->waits, &parts.waits)) {
+	    (in_use && parts.in_use == NULL) || !sp_waits_take(d->waits, &parts)) {
 		sp_stack_map_free(map);
 		sp_stack_map_free(allocations);
 		sp_stack_map_free(parts.in_use);

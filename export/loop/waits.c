@@ -2,11 +2,9 @@
 /* See waits.h. Context: the exporter. */
 #include "export/loop/waits.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/util/clock.h"
 #include "export/util/log.h"
 
 struct sp_waits {
@@ -14,7 +12,8 @@ struct sp_waits {
 	struct sp_off_cpu *off_cpu;
 	struct sp_stack_map *map;
 	struct sp_bounded_names *names;
-	struct sp_export_log_site deadlocks;
+	struct sp_interval_thread deadlock[SP_DEADLOCK_MAX];
+	unsigned deadlocked; /* in this interval; 0 = there is none */
 	uint64_t pc[SP_FRAMES_MAX];
 };
 
@@ -95,47 +94,28 @@ static void put(void *arg, const struct sp_wait *wait)
 	sp_stack_loss_count(w->env.ops, sp_stack_map_put_wait(w->map, &entry));
 }
 
-/*
- * "thread 12 (worker) in GET /a at shop+0x1a2b". Symbols are read by another thread of the exporter, and later: this is
- * what addr2line understands.
- */
-static void put_thread(const struct sp_waits *w, const struct sp_wait *thread,
-		       struct sp_text_out *t)
-{
-	const struct sp_core_ops *ops = w->env.ops;
-	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
-	uint64_t pc = thread->depth != 0 ? function_of(w, thread->pc, thread->depth) : 0;
-	const struct sp_host_object *object = pc != 0 ? sp_host_objects_find(host, pc) : NULL;
-	char raw[SP_THREAD_NAME_BYTES];
-	char name[SP_THREAD_NAME_BYTES];
-	char span[64];
-	const char *text;
-	size_t len;
-
-	ops->thread_name(ops->arg, thread->tid, raw);
-	sp_export_log_clean(name, sizeof(name), raw, strnlen(raw, sizeof(raw) - 1));
-	text = ops->span_name_text(ops->arg, name_of(thread->label), &len);
-	sp_export_log_clean(span, sizeof(span), text, len);
-	sp_text_out_put(t, "thread %" PRIu32 " (%s) in %s", thread->tid, name,
-			span[0] != '\0' ? span : "a span");
-	if (object == NULL || !object->file->known || object->file->mapped == NULL)
-		return;
-	sp_text_out_put(t, " at %.64s+0x%" PRIx64, sp_text_file_name(object->file->mapped),
-			pc - object->bias);
-}
-
-static void tell_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
+/* The next interval has room for another one. */
+static bool take_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
 {
 	struct sp_waits *w = arg;
-	char text[960];
-	struct sp_text_out t = {text, sizeof(text), 0};
+	const struct sp_core_ops *ops = w->env.ops;
 
+	if (w->deadlocked != 0)
+		return false;
 	for (unsigned i = 0; i < n; i++) {
-		put_thread(w, &thread[i], &t);
-		sp_text_out_put(&t, "%s waits for %s", i != 0 ? ", which" : "",
-				i + 1 < n ? "a lock of " : "one of the first");
+		struct sp_interval_thread *t = &w->deadlock[i];
+
+		*t = (struct sp_interval_thread){
+			.tid = thread[i].tid,
+			.name_id = name_of(thread[i].label),
+			.epoch = thread[i].epoch,
+			.pc = thread[i].depth != 0 ? function_of(w, thread[i].pc, thread[i].depth)
+						   : 0,
+		};
+		ops->thread_name(ops->arg, t->tid, t->name);
 	}
-	sp_export_log_limited(w->env.ops, &w->deadlocks, sp_clock_mono_ns(), "deadlock: %s", text);
+	w->deadlocked = n;
+	return true;
 }
 
 /* Reading the mappings takes the host's mmap lock: only where something new is on a stack. */
@@ -187,7 +167,7 @@ struct sp_waits *sp_waits_new(const struct sp_waits_env *env)
 	const struct sp_off_cpu_hooks hooks = {.put = put,
 					       .prepare = prepare,
 					       .may_be_lock = may_be_lock,
-					       .deadlock = tell_deadlock,
+					       .deadlock = take_deadlock,
 					       .arg = w};
 
 	if (w == NULL)
@@ -220,18 +200,22 @@ void sp_waits_run(struct sp_waits *w)
 
 void sp_waits_clear(struct sp_waits *w)
 {
-	if (w != NULL)
-		sp_stack_map_clear(w->map);
+	if (w == NULL)
+		return;
+	sp_stack_map_clear(w->map);
+	w->deadlocked = 0;
 }
 
-bool sp_waits_take(struct sp_waits *w, struct sp_stack_map **map)
+bool sp_waits_take(struct sp_waits *w, struct sp_interval_parts *parts)
 {
 	struct sp_stack_map *empty = w != NULL ? sp_stack_map_new(&sp_stack_limits_default) : NULL;
 
-	*map = NULL;
 	if (empty == NULL)
 		return w == NULL;
-	*map = w->map;
+	parts->waits = w->map;
+	parts->wait_names = w->names;
+	parts->deadlock = w->deadlock;
+	parts->deadlocked = w->deadlocked;
 	w->map = empty;
 	return true;
 }
@@ -244,11 +228,6 @@ uint64_t sp_waits_due_ns(const struct sp_waits *w)
 const struct sp_stack_map *sp_waits_map(const struct sp_waits *w)
 {
 	return w != NULL ? w->map : NULL;
-}
-
-const struct sp_bounded_names *sp_waits_names(const struct sp_waits *w)
-{
-	return w != NULL ? w->names : NULL;
 }
 
 bool sp_waits_news(const struct sp_waits *w, struct sp_off_cpu_news *out)

@@ -10,6 +10,7 @@
 #include "export/objects/unwind_snapshot.h"
 #include "export/off_cpu/off_cpu.h"
 #include "export/profile/bounded_names.h"
+#include "export/profile/interval.h"
 #include "export/profile/stack_map.h"
 
 /* What a target shares with its waits. */
@@ -29,11 +30,13 @@ void sp_waits_free(struct sp_waits *w);
 /* All of these do nothing for NULL, which has no map and is never due. */
 void sp_waits_run(struct sp_waits *w);   /* looks at the threads if it is time to */
 void sp_waits_clear(struct sp_waits *w); /* another profile has begun */
-/* The caller has the map from now on, and an empty one takes its place. False without memory for that. */
-bool sp_waits_take(struct sp_waits *w, struct sp_stack_map **map);
+/*
+ * The caller has the map from now on, and an empty one takes its place; what else is put there is valid until
+ * sp_waits_clear(). False without memory for that.
+ */
+bool sp_waits_take(struct sp_waits *w, struct sp_interval_parts *parts);
 uint64_t sp_waits_due_ns(const struct sp_waits *w);
 const struct sp_stack_map *sp_waits_map(const struct sp_waits *w);
-const struct sp_bounded_names *sp_waits_names(const struct sp_waits *w);
 
 /* False for NULL. */
 bool sp_waits_news(const struct sp_waits *w, struct sp_off_cpu_news *out);

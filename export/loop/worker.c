@@ -71,6 +71,7 @@ struct sp_worker {
 	struct sp_debuginfod *debuginfod;
 	bool is_preparing; /* there is time to ask a server for a debug file */
 	struct sp_symbolizer_losses counted;
+	struct sp_export_log_site deadlocks;
 };
 
 static void wake(const struct sp_worker *w)
@@ -261,6 +262,16 @@ static bool may_go_on(const struct sp_worker *w, uint64_t begun_ns)
 	       (w->order == SP_WORKER_NOTHING || now < w->naming_until_ns);
 }
 
+static void tell_deadlock(struct sp_worker *w, const struct sp_interval *i)
+{
+	char text[960];
+
+	if (i->deadlocked == 0)
+		return;
+	sp_interval_deadlock(i, text, sizeof(text));
+	sp_export_log_limited(w->ops, &w->deadlocks, sp_clock_mono_ns(), "deadlock: %s", text);
+}
+
 /* With the turn, which is away meanwhile. False: there is nothing that a profile could be made of. */
 static bool name(struct sp_worker *w, const struct work *k)
 {
@@ -291,7 +302,9 @@ static bool name(struct sp_worker *w, const struct work *k)
 	is_named = may && sp_interval_name(k->interval, s);
 	(void)sp_turn_set(true);
 	count_losses(w);
-	if (may && !is_named)
+	if (is_named)
+		tell_deadlock(w, k->interval);
+	else if (may)
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 	return is_named;
 }

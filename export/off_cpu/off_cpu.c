@@ -422,9 +422,10 @@ static void tell_deadlock(struct sp_off_cpu *o, struct thread *const *member, un
 					   .epoch = m->place.epoch,
 					   .depth = m->place.is_known ? m->place.depth : 0};
 	}
+	if (!o->hooks.deadlock(o->hooks.arg, wait, n))
+		return;
 	for (unsigned i = 0; i < n; i++)
 		member[i]->is_told = true;
-	o->hooks.deadlock(o->hooks.arg, wait, n);
 }
 
 static void look_for_deadlock(struct sp_off_cpu *o, struct thread *t)

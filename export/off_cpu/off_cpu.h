@@ -61,8 +61,11 @@ struct sp_off_cpu_hooks {
 	void (*put)(void *arg, const struct sp_wait *w);
 	/* A stack will be walked that has this pc: the objects are to be known. The epoch of what follows. */
 	uint32_t (*prepare)(void *arg, uint64_t pc);
-	/* Each of these threads waits for a lock that the next one holds, and the last one for the first one's. */
-	void (*deadlock)(void *arg, const struct sp_wait *thread, unsigned n);
+	/*
+	 * Each of these threads waits for a lock that the next one holds, and the last one for the first one's. False:
+	 * the next look that finds it shall tell it again.
+	 */
+	bool (*deadlock)(void *arg, const struct sp_wait *thread, unsigned n);
 	/* Who is blocked at this pc may wait for a lock of glibc. */
 	bool (*may_be_lock)(void *arg, uint64_t pc);
 	void *arg;

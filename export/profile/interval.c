@@ -22,6 +22,7 @@ static void free_tables(struct sp_interval *i)
 	free(i->line);
 	free(i->place);
 	free(i->value);
+	free(i->deadlock);
 	i->map = NULL;
 	i->waits = NULL;
 	i->allocations = NULL;

@@ -62,6 +62,15 @@ struct sp_named {
 	uint32_t lines;
 };
 
+/* A thread that waits for a lock of another one for good. */
+struct sp_interval_thread {
+	uint32_t tid;
+	uint32_t name_id; /* of its span, 0 = none */
+	uint32_t epoch;
+	uint64_t pc; /* in the function that waits; 0 = not known */
+	char name[SP_THREAD_NAME_BYTES];
+};
+
 struct sp_interval_store;
 
 struct sp_interval {
@@ -82,8 +91,11 @@ struct sp_interval {
 	/* Attributes that are labels: their names, texts; and their values by record, in the order of the names. */
 	uint32_t attribute[SP_SPAN_VALUES_MAX];
 	unsigned attributes;
-	uint32_t *value;  /* texts, 0 = none; NULL where there are no attributes */
-	bool is_given_up; /* only who holds it is known */
+	uint32_t *value; /* texts, 0 = none; NULL where there are no attributes */
+	/* Each waits for the next one, the last one for the first. */
+	struct sp_interval_thread *deadlock;
+	unsigned deadlocked; /* 0 = there was no deadlock */
+	bool is_given_up;    /* only who holds it is known */
 	struct sp_named *named;
 	size_t named_n, named_cap;
 	struct sp_hash_index by_number;
@@ -117,7 +129,9 @@ struct sp_interval_parts {
 	struct sp_stack_map *in_use;            /* NULL = there was none, and is none */
 	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
 	const struct sp_bounded_names *wait_names;
-	const struct sp_root_values *values; /* NULL = no attributes are labels */
+	const struct sp_root_values *values;       /* NULL = no attributes are labels */
+	const struct sp_interval_thread *deadlock; /* copied */
+	unsigned deadlocked;
 	uint64_t begun_ns;
 	int64_t time_ns;
 	int64_t duration_ns;
@@ -137,6 +151,9 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts);
  */
 void sp_interval_want(const struct sp_interval *i, struct sp_symbolizer *symbolizer);
 bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer);
+
+/* Once it is named, for people: who waits for whom, in which function. One printable line; text may be cut. */
+void sp_interval_deadlock(const struct sp_interval *i, char *text, size_t cap);
 
 /* From now on it counts, and others may be given up for it. */
 void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store);

@@ -5,6 +5,7 @@
  * the exporter.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "export/profile/interval.h"
 #include "export/symbols/lines.h"
 #include "export/util/containers.h"
+#include "export/util/log.h"
 #include "sampler/base/text.h"
 
 static void want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *map)
@@ -34,6 +36,9 @@ void sp_interval_want(const struct sp_interval *i, struct sp_symbolizer *symboli
 	want(symbolizer, i->waits);
 	want(symbolizer, i->allocations);
 	want(symbolizer, i->in_use);
+	for (unsigned k = 0; k < i->deadlocked; k++)
+		if (i->deadlock[k].pc != 0)
+			sp_symbolizer_want(symbolizer, i->deadlock[k].pc, i->deadlock[k].epoch);
 }
 
 static int put_text(struct sp_interval *i, const char *text, size_t len, uint32_t *id)
@@ -223,6 +228,23 @@ static int name_values(struct sp_interval *i, const struct sp_root_values *value
 	return err;
 }
 
+static int take_deadlock(struct sp_interval *i, const struct sp_interval_parts *parts)
+{
+	int err = 0;
+
+	if (parts->deadlocked == 0)
+		return 0;
+	i->deadlock = calloc(parts->deadlocked, sizeof(*i->deadlock));
+	if (i->deadlock == NULL)
+		return -ENOMEM;
+	i->deadlocked = parts->deadlocked;
+	memcpy(i->deadlock, parts->deadlock, i->deadlocked * sizeof(*i->deadlock));
+	for (unsigned k = 0; err == 0 && k < i->deadlocked; k++)
+		if (i->deadlock[k].name_id != 0)
+			err = name_span(i, i->deadlock[k].name_id);
+	return err;
+}
+
 struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 {
 	struct sp_interval *i = calloc(1, sizeof(*i));
@@ -253,7 +275,7 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 	i->records = i->allocations_end + (i->in_use != NULL ? sp_stack_map_entries(i->in_use) : 0);
 	if (sp_strtab_init(&i->text) == 0 && name_tables(i, parts, i->map) == 0 &&
 	    name_tables(i, parts, i->waits) == 0 && name_tables(i, parts, i->allocations) == 0 &&
-	    name_tables(i, parts, i->in_use) == 0 &&
+	    name_tables(i, parts, i->in_use) == 0 && take_deadlock(i, parts) == 0 &&
 	    (parts->values == NULL || name_values(i, parts->values) == 0))
 		return i;
 	sp_interval_release(i);
@@ -288,18 +310,29 @@ static int name_frames(struct sp_interval *i, struct sp_stack_map *map,
 	return 0;
 }
 
+/* What the program itself calls that code: what the C++ library is inlined into says more than its functions do. "" = unknown. */
+static const char *function_at(const struct sp_interval *i, const struct sp_named *at)
+{
+	const char *name = "";
+
+	for (uint32_t k = 0; k < at->lines; k++) {
+		name = sp_interval_text(i, i->line[at->first + k].name);
+		if (strncmp(name, "std::", strlen("std::")) != 0)
+			break;
+	}
+	return name;
+}
+
 /* "held by GET /checkout in bank_charge" */
 static int name_owner(struct sp_interval *i, const struct sp_stack *s)
 {
 	const struct sp_named *span = sp_interval_find(i, s->owner, SP_NAMED_SPAN);
 	const struct sp_named *at = s->has_owner_pc ? &i->named[s->pc[0]] : NULL;
-	const char *function = "";
+	const char *function = at != NULL ? function_at(i, at) : "";
 	char text[2 * SP_INTERVAL_TEXT_MAX];
 	struct sp_line line;
 	struct sp_frame f;
 
-	if (at != NULL && at->lines != 0)
-		function = sp_interval_text(i, i->line[at->first].name);
 	(void)snprintf(text, sizeof(text), "held by %s%s%s",
 		       span != NULL ? sp_interval_text(i, span->place) : "a span",
 		       function[0] != '\0' ? " in " : "", function);
@@ -322,6 +355,54 @@ static int name_owners(struct sp_interval *i)
 	return err;
 }
 
+static int name_deadlock(struct sp_interval *i, struct sp_symbolizer *symbolizer)
+{
+	int err = 0;
+
+	for (unsigned k = 0; err == 0 && k < i->deadlocked; k++) {
+		const struct sp_interval_thread *t = &i->deadlock[k];
+		struct sp_frame f;
+
+		if (t->pc == 0 || sp_interval_find(i, t->pc, t->epoch) != NULL)
+			continue;
+		sp_symbolize(symbolizer, t->pc, t->epoch, &f);
+		err = name_frame(i, t->pc, t->epoch, &f);
+	}
+	return err;
+}
+
+/* "thread 12 (worker) in GET /a in bank_charge"; where the server has the symbols, "at shop+0x1a2b". */
+static void put_thread(const struct sp_interval *i, const struct sp_interval_thread *thread,
+		       struct sp_text_out *t)
+{
+	const struct sp_named *span = sp_interval_find(i, thread->name_id, SP_NAMED_SPAN);
+	const struct sp_named *at =
+		thread->pc != 0 ? sp_interval_find(i, thread->pc, thread->epoch) : NULL;
+
+	sp_text_out_put(t, "thread %" PRIu32 " (%.*s) in %.63s", thread->tid,
+			(int)sizeof(thread->name), thread->name,
+			span != NULL ? sp_interval_text(i, span->place) : "a span");
+	if (at != NULL && at->lines != 0)
+		sp_text_out_put(t, " in %.127s", function_at(i, at));
+	else if (at != NULL)
+		sp_text_out_put(t, " at %.63s+0x%" PRIx64,
+				sp_text_file_name(sp_interval_text(i, i->place[at->place].file)),
+				at->address);
+}
+
+void sp_interval_deadlock(const struct sp_interval *i, char *text, size_t cap)
+{
+	char raw[SP_INTERVAL_TEXT_MAX];
+	struct sp_text_out t = {raw, sizeof(raw), 0};
+
+	for (unsigned k = 0; k < i->deadlocked; k++) {
+		put_thread(i, &i->deadlock[k], &t);
+		sp_text_out_put(&t, "%s waits for %s", k != 0 ? ", which" : "",
+				k + 1 < i->deadlocked ? "a lock of " : "one of the first");
+	}
+	sp_export_log_clean(text, cap, raw, t.len);
+}
+
 bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 {
 	struct sp_place program;
@@ -339,5 +420,7 @@ bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 		err = name_frames(i, i->allocations, symbolizer);
 	if (err == 0)
 		err = name_frames(i, i->in_use, symbolizer);
+	if (err == 0)
+		err = name_deadlock(i, symbolizer);
 	return err == 0 && name_owners(i) == 0;
 }

@@ -44,8 +44,9 @@ mkdir "$WORK/deadlock"
 run_under deadlock SPANPROF_OUTPUT_DIR="$WORK/deadlock" SPANPROF_OFF_CPU=true OTELC_SPANS_JSON="$WORK/deadlock.spans" \
 	"$HOSTS/locks" deadlock 3
 expect_rc deadlock 0
-line='deadlock: thread [0-9]+ \(locks\) in (debit|credit) at locks\+0x[0-9a-f]+ waits for a lock of'
-line+=' thread [0-9]+ \(locks\) in (debit|credit) at locks\+0x[0-9a-f]+, which waits for one of the first$'
+function='(\(anonymous namespace\)::)?block_each_other'
+line="deadlock: thread [0-9]+ \(locks\) in (debit|credit) in $function waits for a lock of"
+line+=" thread [0-9]+ \(locks\) in (debit|credit) in $function, which waits for one of the first\$"
 [[ $(grep -Ec "$line" "$WORK/deadlock.err") == 1 && $(wc -l <"$WORK/deadlock.err") == 1 ]] ||
 	fail "one line about the deadlock: $(<"$WORK/deadlock.err")"
 for name in debit credit; do

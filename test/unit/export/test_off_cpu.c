@@ -295,6 +295,7 @@ static const struct sp_off_cpu_kernel kernel = {read_now, read_cpu,    read_time
 						walk,     read_memory, NULL,       1};
 
 static unsigned deadlocks, deadlocked; /* told, and the threads in the last one */
+static unsigned deadlocks_refused;     /* so many are not taken */
 static unsigned put_owners;            /* waits whose owner is known */
 static uint64_t owner_span, owner_function;
 
@@ -312,13 +313,18 @@ static void keep(void *arg, const struct sp_wait *w)
 	owner_function = w->owner_depth != 0 ? w->owner_pc[0] : 0;
 }
 
-static void count_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
+static bool count_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
 {
 	(void)arg;
+	if (deadlocks_refused != 0) {
+		deadlocks_refused--;
+		return false;
+	}
 	deadlocks++;
 	deadlocked = n;
 	for (unsigned i = 0; i < n; i++)
 		cr_expect_eq(thread[i].label->span_id, 6);
+	return true;
 }
 
 static uint32_t prepare(void *arg, uint64_t pc)
@@ -774,6 +780,12 @@ Test(off_cpu, tells_of_a_deadlock_once)
 		model[i].times.slices++;
 	go_to(now_ns + SP_NS_PER_S);
 	cr_expect_eq(deadlocks, 2);
+	/* There was no room for it at first. */
+	wait_in_circle(3);
+	deadlocks_refused = 4;
+	go_to(now_ns + SP_NS_PER_S);
+	cr_expect_eq(deadlocks, 1);
+	cr_expect_eq(deadlocks_refused, 0);
 }
 
 Test(off_cpu, tells_of_no_deadlock_where_one_may_have_gone_on)

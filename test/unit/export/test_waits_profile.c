@@ -194,6 +194,50 @@ Test(waits_profile, tells_who_holds_the_lock_below_the_wait)
 		profile_label(out, out->sample[sample_of("futex (lock)")], "blocked_by_span_id"));
 }
 
+Test(waits_profile, tells_a_deadlock_by_spans_and_functions)
+{
+	static const struct {
+		enum sp_symbolize_mode mode;
+		const char *text;
+	} modes[] = {
+		{SP_SYMBOLIZE_FULL, "thread 11 (teller) in GET /checkout in getenv waits for a "
+				    "lock of thread 12 (bad name) in a "
+				    "span in setenv, which waits for a lock of thread 13 () in GET "
+				    "/, which waits for one of "
+				    "the first"},
+		{SP_SYMBOLIZE_OFF, "thread 11 (teller) in GET /checkout at libc.so.6+0x"},
+	};
+	const struct sp_interval_thread threads[] = {
+		{.tid = 11,
+		 .name_id = 1,
+		 .name = "teller",
+		 .pc = (uintptr_t)dlsym(RTLD_DEFAULT, "getenv") + 1},
+		{.tid = 12,
+		 .name = "bad\nname",
+		 .pc = (uintptr_t)dlsym(RTLD_DEFAULT, "setenv") + 1},
+		{.tid = 13, .name_id = 2},
+	};
+	struct sp_interval_parts parts = {
+		.ops = &core.ops, .wait_names = names, .deadlock = threads, .deadlocked = 3};
+	char text[512];
+
+	core.label[0] = "GET /checkout";
+	core.label[1] = "GET /";
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		struct sp_symbolizer_options options = sp_symbolizer_options_default;
+		struct sp_symbolizer *s;
+		struct sp_interval *locked = sp_interval_new(&parts);
+
+		options.mode = modes[i].mode;
+		s = sp_symbolizer_new(modules, &options);
+		cr_assert(sp_interval_name(locked, s));
+		sp_interval_deadlock(locked, text, sizeof(text));
+		cr_expect_eq(strncmp(text, modes[i].text, strlen(modes[i].text)), 0, "%s", text);
+		sp_interval_release(locked);
+		sp_symbolizer_free(s);
+	}
+}
+
 Test(waits_profile, of_both_stands_for_waits_alone)
 {
 	struct sp_sample *s = core_sample(1, 0, dlsym(RTLD_DEFAULT, "getenv"), NULL);
