@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# An exporter that is killed at any step of its work: the host ends as without us, and each sample was sent or is told
+# as lost, by the next exporter or where there is none. KILL_AT=FUNCTION... tries other steps than those below, and
+# KILL_AT=all each function of the exporter.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+need python3 curl nm
+export SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=10s
+
+# What begins there, in the order of a profile's way.
+readonly STEPS=(
+	sp_limits_detach sp_view_open sp_worker_start sp_target_init # before it has joined
+	sp_stack_map_put sp_interval_new sp_worker_put               # between the ring and what is handed over
+	sp_interval_want sp_symbolizer_step sp_interval_name sp_encode sp_gzip_pack  # before there is a profile
+	sp_push_put sp_request_make sp_http_start                    # before a push
+	sp_reply_good sp_status_write                                # between the answer to a push and the next one
+	sp_http_wait                                                 # beside all of these
+)
+# The same with a profile that is made only when the host ends.
+readonly LAST_STEPS=(sp_target_finish sp_interval_new sp_encode sp_http_start sp_reply_good sp_waiter_flushed
+	sp_target_retire sp_member_close sp_worker_stop sp_watch_stop)
+
+cat >"$WORK/exporter" <<END
+#!/bin/sh
+echo \$\$ >>"$WORK/started"
+mkdir "$WORK/dies.once" 2>/dev/null && exec "$WORK/dies"
+exec "$EXPORTER"
+END
+chmod 755 "$WORK/exporter"
+
+no_exporter()
+{
+	! xargs -r ps -o pid= -p <"$WORK/started" | grep -q .
+}
+
+# As the status file says; asked too often for Python.
+sent()
+{
+	sed -n 's/^  "sent": \([0-9]*\).*/\1/p' "$WORK/status" 2>/dev/null || true
+}
+
+ticks()
+{
+	awk '{ print $14 + $15 }' "/proc/$host/stat"
+}
+
+# The first exporter has ended, and the second one sends; or there is none.
+has_gone_on()
+{
+	[[ ! -s $WORK/err ]] || ! grep -q 'not profiling this process' "$WORK/err" || return 0
+	[[ $(wc -l <"$WORK/started") == 2 ]] || return 1
+	[[ -s $WORK/err && $(sent) -gt ${at_death:=$(sent)} ]]
+}
+
+# Or, where not every function is a step of each profile, the first one has done its work several times.
+has_been_spared()
+{
+	[[ $(sent) -gt 300 && $(wc -l <"$WORK/started") == 1 ]] || has_gone_on
+}
+
+# kill_at FUNCTION INTERVAL WHEN...: the host ends when that is true.
+kill_at()
+{
+	local rc=0 lost=0 received host at_death=
+
+	rm -rf "$WORK/status" "$WORK/dies.once"
+	: >"$WORK/started"
+	python3 test/e2e/kill_at.py "$EXPORTER" "$1" "$WORK/dies" || return 1
+	LD_PRELOAD=$SO SPANPROF_EXPORTER=$WORK/exporter SPANPROF_STATUS_FILE=$WORK/status SPANPROF_UPLOAD_INTERVAL=$2 \
+		SPANPROF_SERVER_ADDRESS=$DOUBLE_URL "$HOSTS/busy" <"$WORK/stdin" >"$WORK/out" 2>"$WORK/err" &
+	host=$!
+	exec 9>"$WORK/stdin"
+	poll_until 60 "${@:3}" || fail "$1, $2: does not go on: $(<"$WORK/err"), $(<"$WORK/started")"
+	exec 9>&-
+	wait "$host" || rc=$?
+	((rc == 23)) || fail "$1, $2: exit status $rc"
+	[[ ! -s $WORK/out ]] || fail "$1, $2: $(<"$WORK/out")"
+	poll_until 20 no_exporter || fail "$1, $2: an exporter is left"
+
+	# One line, if any.
+	if grep -q "cannot start the exporter (.*: it ended at once): not profiling this process$" "$WORK/err"; then
+		[[ $(wc -l <"$WORK/err") == 1 ]] || fail "$1, $2: $(<"$WORK/err")"
+		return
+	fi
+	lost=$(sed -n 's/^spanprof\[[0-9]*\]: the exporter ended; started again (1 of 3 times), what it had not sent is lost: \([0-9]*\) samples$/\1/p' "$WORK/err")
+	[[ $(wc -l <"$WORK/err") == "${lost:+1}" || (-z $lost && ! -s $WORK/err) ]] || fail "$1, $2: $(<"$WORK/err")"
+	expect "$WORK/status" 'd["samples"]["put"] == d["samples"]["drained"] > 0'
+	expect "$WORK/status" "d['samples']['drained'] == d['samples']['sent'] + d['samples']['unsampled'] + d['loss']['samples_in_lost_batches']"
+	expect "$WORK/status" "d['loss']['samples_in_lost_batches'] >= ${lost:-0}"
+	# One that is killed between the server's answer and its own count has sent more than it told.
+	double_get /double/spans "$WORK/spans.json"
+	received="d['pids'].get('$host', {}).get('samples', 0)"
+	expect "$WORK/spans.json" "$(sent) <= $received <= $(sent) + ${lost:-0}"
+}
+
+has_worked()
+{
+	[[ -s $WORK/started && $(ticks) -gt 20 ]]
+}
+
+mkfifo "$WORK/stdin"
+double_start --ack-delay 20
+if [[ ${KILL_AT:-} == all ]]; then
+	KILL_AT=$(nm --defined-only "$EXPORTER" | sed -n 's/.* t \(sp_[a-z0-9_]*\)$/\1/p')
+fi
+for step in ${KILL_AT:-}; do
+	kill_at "$step" 200ms has_been_spared || continue
+	kill_at "$step" 10m has_worked
+	echo "$step: $(wc -l <"$WORK/started")"
+done
+[[ -z ${KILL_AT:-} ]] || exit 0
+for step in "${STEPS[@]}"; do
+	kill_at "$step" 200ms has_gone_on
+done
+for step in "${LAST_STEPS[@]}"; do
+	kill_at "$step" 10m has_worked
+done
