@@ -182,6 +182,43 @@ class Source:
                 return self.word(j - 1) in ("if", "while", "for")
         return False
 
+    def mark(self, at, mark):
+        """The (offset, text) to be inserted so that mark is run before the innermost statement there; none outside
+        of functions."""
+        open_, closed, begin, outer, bare, blocks = [], "", 0, 0, False, []
+        for i, (word, start, _) in enumerate(self.tokens):
+            if start >= at:
+                break
+            before = self.word(i - 1)
+            if word in ("(", "["):
+                open_.append(before)
+            elif word == "{" and (open_ or before in ("=", ",", "]") or not blocks and before != ")" or
+                                  blocks and before == ")" and begin != i and re.match(r"return|\W", closed)):
+                open_.append(before)
+            elif word in (")", "]", "}") and open_:
+                closed = open_.pop()
+                if closed in ("if", "while", "for", "switch") and not open_:
+                    begin, bare = i + 1, True
+            elif word == "{":
+                blocks.append((outer, before == "do"))
+                begin, outer, bare = i + 1, i + 1, False
+            elif word in ("else", "do"):
+                begin, bare = i + 1, True
+            elif not open_ and (word in (";", "}") or
+                                word == ":" and (self.word(begin) in ("case", "default") or i == begin + 1)):
+                last, loops = blocks.pop() if word == "}" else (outer, False)
+                # What an else or the while of a do belongs to has not ended.
+                bare = loops
+                begin, outer = i + 1, last if loops or self.word(i + 1) == "else" else i + 1
+        stop = self.end_of_statement(begin)
+        if not blocks:
+            return []
+        if bare and self.word(begin) in ("if", "while"):
+            return [(self.tokens[begin + 1][2], f"({{ {mark}}}), ")]
+        if bare and stop >= 0 and self.word(begin) not in ("for", "switch", "do"):
+            return [(self.tokens[begin][1], "{ " + mark), (self.tokens[stop][2], " }")]
+        return [(self.tokens[outer][1], mark)]
+
 
 class Mutant:
     def __init__(self, source, start, end, becomes, words, seed):
@@ -203,17 +240,6 @@ class Mutant:
 
     def text(self):
         return self.source.text[:self.start] + self.becomes + self.source.text[self.end:]
-
-    def probe(self):
-        """The source with a trap where the statement begins, to see whether it is reached."""
-        depth, at = 0, 0
-        for word, start, end in self.source.tokens:
-            if start > self.start:
-                break
-            depth += (word in "([") - (word in ")]")
-            if depth == 0 and (word in "{};" or word == "else"):
-                at = end
-        return self.source.text[:at] + " __builtin_trap(); " + self.source.text[at:]
 
 
 def changed_lines(base):
@@ -320,15 +346,14 @@ class Programs:
             self.found[path] = users
         return self.found[path]
 
-    def link(self, program, to, mutant_object=None):
+    def link(self, program, to, *objects):
         with self.lock:
             if program not in self.links:
                 self.links[program] = make_says(program, f"{program}.o")
         command = list(self.links[program])
         at = command.index("-o")
         command[at + 1] = to
-        if mutant_object:
-            command.insert(at + 2, mutant_object)
+        command[at + 2:at + 2] = ["-Wl,-S", *objects]
         return run(*command)
 
     def passes(self, path):
@@ -348,23 +373,95 @@ class Programs:
         return self.good[program]
 
 
-def killer_of(mutant, text, programs, folder):
-    """The first program that notices that text of the file, or None; "" = it does not compile."""
+def compiled(path, text, folder):
+    """The object of that text of the file; None = it does not compile."""
     os.makedirs(folder, exist_ok=True)
-    name = os.path.basename(mutant.path)
+    name = os.path.basename(path)
     source, target = f"{folder}/{name}", f"{folder}/{name[:-2]}.o"
     with open(source, "w", encoding="utf-8") as f:
         f.write(text)
-    command = make_says(f"build/release/{mutant.path[:-2]}.o", mutant.path)
+    command = make_says(f"build/release/{path[:-2]}.o", path)
     command = [w for w in command if not w.startswith("-W") or w.startswith("-Wl,")]
     at = command.index("-o")
     # A variable whose store is left out has the same value each time.
-    command = command[:at] + ["-w", "-ftrivial-auto-var-init=pattern", "-fno-lto", "-I" + os.path.dirname(mutant.path),
+    command = command[:at] + ["-w", "-ftrivial-auto-var-init=pattern", "-fno-lto", "-I" + os.path.dirname(path),
                               "-o", target, source]
     command = [w for w in command if w not in ("-MMD", "-MP")]
-    if run(*command).returncode != 0:
+    return target if run(*command).returncode == 0 else None
+
+
+# A byte for each mutant, in a file beside the program, which its children write to as well, however they end.
+MARKS = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static unsigned char before[COUNT];
+unsigned char *sp_marks = before;
+__attribute__((constructor(101))) static void share(void)
+{
+	char path[PATH_MAX + 8] = "";
+	void *marks;
+	int fd;
+
+	syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, PATH_MAX);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, strcat(path, ".marks"), O_RDWR | O_CREAT, 0600);
+	syscall(SYS_ftruncate, fd, sizeof(before));
+	marks = (void *)syscall(SYS_mmap, 0, sizeof(before), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	syscall(SYS_close, fd);
+	if (marks != MAP_FAILED)
+		sp_marks = marks;
+}
+"""
+
+
+def reached(mutants, programs, pool):
+    """For each of the mutants the programs that run its statement, seen in one run of each with a mark there."""
+    os.makedirs(f"{WORK}/marks", exist_ok=True)
+    with open(f"{WORK}/marks/marks.c", "w", encoding="utf-8") as f:
+        f.write(MARKS.replace("COUNT", str(len(mutants))))
+    subprocess.run(["cc", "-w", "-O1", "-fPIC", "-c", "-o", f"{WORK}/marks/marks.o", f"{WORK}/marks/marks.c"], check=True)
+    files = sorted({m.path for m in mutants})
+
+    def object_of(path):
+        inserts, text = [], read(path)
+        for i, m in enumerate(mutants):
+            if m.path == path:
+                inserts += m.source.mark(m.start, f"{{ extern unsigned char *sp_marks; sp_marks[{i}] = 1; }} ")
+        for at, words in sorted(inserts, reverse=True):
+            text = text[:at] + words + text[at:]
+        return compiled(path, text, f"{WORK}/marks/{path[:-2]}")
+
+    def marks_of(program):
+        to = f"{WORK}/marks/{program.replace('/', '_')}"
+        linked = programs.link(program, to, f"{WORK}/marks/marks.o", *(o for p, o in objects.items()
+                                                                        if program in programs.of(p)))
+        if linked.returncode == 0:
+            programs.passes(to)
+        marks = b""
+        if os.path.exists(f"{to}.marks"):
+            with open(f"{to}.marks", "rb") as f:
+                marks = f.read()
+            os.unlink(to)
+        return marks.ljust(len(mutants), b"\0")
+
+    objects = {path: made for path, made in zip(files, pool.map(object_of, files)) if made}
+    users = sorted({p for path in files for p in programs.of(path)})
+    marks = dict(zip(users, pool.map(marks_of, users)))
+    # What has no place for a mark, as a constant outside of functions, counts as run.
+    return {m: [p for p in programs.of(m.path) if marks[p][i] or m.path not in objects or not m.source.mark(m.start, "")]
+            for i, m in enumerate(mutants)}
+
+
+def killer_of(mutant, programs, users, folder):
+    """The first of these programs that notices it, or None; "" = it does not compile."""
+    target = compiled(mutant.path, mutant.text(), folder)
+    if target is None:
         return ""
-    for program in programs.of(mutant.path):
+    for program in users:
         to = f"{folder}/{os.path.basename(program)}"
         linked = programs.link(program, to, target)
         if linked.returncode != 0:
@@ -376,16 +473,14 @@ def killer_of(mutant, text, programs, folder):
     return None
 
 
-def fate_of(mutant, programs, folder):
+def fate_of(mutant, programs, users, folder):
     """What becomes of it, and who has noticed."""
-    killer = killer_of(mutant, mutant.text(), programs, folder)
+    if not users:
+        return "unreached", "no unit program runs this line"
+    killer = killer_of(mutant, programs, users, folder)
     if killer == "":
         return "no code", "it does not compile"
-    if killer:
-        return "killed", killer
-    if killer_of(mutant, mutant.probe(), programs, folder):
-        return "SURVIVED", mutant.row()
-    return "unreached", "no unit program runs this line"
+    return ("killed", killer) if killer else ("SURVIVED", mutant.row())
 
 
 def reasons():
@@ -437,7 +532,8 @@ def main():
     os.makedirs(WORK, exist_ok=True)
     fates = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        tried = {pool.submit(fate_of, m, programs, f"{WORK}/{i}"): m for i, m in enumerate(chosen)}
+        users = reached(chosen, programs, pool)
+        tried = {pool.submit(fate_of, m, programs, users[m], f"{WORK}/{i}"): m for i, m in enumerate(chosen)}
         for done in concurrent.futures.as_completed(tried):
             mutant, (fate, words) = tried[done], done.result()
             if fate == "SURVIVED" and mutant.row() in known:
