@@ -55,96 +55,6 @@ Test(push, drops_the_oldest_when_full, .timeout = 20)
 	cr_expect_str_eq(core.log, "1 profile lost: the push queue was full, 5 samples\n");
 }
 
-Test(push, waits_before_it_tries_again, .timeout = 20)
-{
-	push_start(8, 3);
-	push_status(503);
-	push_status(200);
-	u.dice = 700;
-	push_put('a', 1);
-	push_put('b', 1);
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "a", "a busy server was asked again at once");
-	cr_expect_eq(sp_push_due_ms(u.push), 700);
-	u.now += 699 * SP_NS_PER_MS;
-	sp_push_run(u.push);
-	cr_expect_str_eq(u.sent, "a", "too early");
-	u.now += SP_NS_PER_MS;
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "aab");
-	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 1);
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
-	cr_expect(core_logged("push failed, will try again: status 503: no because 503"));
-}
-
-Test(push, without_a_limit_of_tries_500_eight_times_is_no_loss, .timeout = 20)
-{
-	push_start(8, 0);
-	for (unsigned i = 0; i < 8; i++)
-		push_status(500);
-	push_status(200);
-	push_put('a', 3);
-	push_put('b', 4);
-	for (unsigned i = 0; i < 20; i++) {
-		sp_push_run(u.push);
-		u.now += 30 * SP_NS_PER_S;
-	}
-
-	cr_expect_str_eq(u.sent, "aaaaaaaaab");
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 2);
-	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 8);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
-}
-
-Test(push, a_server_that_is_back_after_ten_minutes_gets_what_the_queue_promised, .timeout = 20)
-{
-	char queued[9] = "";
-
-	push_start(8, 0);
-	push_unreachable();
-	/* A profile each 15 s, the push whenever it is due. */
-	for (unsigned i = 0; i < 40; i++) {
-		push_put((char)('a' + i % 26), 1);
-		for (unsigned s = 0; s < 15; s++) {
-			u.dice += 7919;
-			sp_push_run(u.push);
-			u.now += SP_NS_PER_S;
-		}
-		u.posts = 0;
-	}
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 32);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 0);
-	u.answers = 0;
-	push_status(200);
-	memset(u.sent, 0, sizeof(u.sent));
-	u.now += 30 * SP_NS_PER_S;
-	sp_push_run(u.push);
-
-	for (unsigned i = 0; i < 8; i++)
-		queued[i] = (char)('a' + (32 + i) % 26);
-	cr_expect_str_eq(u.sent, queued, "the newest eight, oldest first");
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 8);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 32);
-	cr_expect_eq(sp_push_queued(u.push), 0);
-}
-
-Test(push, a_batch_that_was_displaced_does_not_shorten_the_wait, .timeout = 20)
-{
-	push_start(1, 0);
-	push_unreachable();
-	for (unsigned i = 0; i < 6; i++) {
-		push_put('a', 1);
-		u.dice = 60001;
-		sp_push_run(u.push);
-		u.now += 60 * SP_NS_PER_S;
-	}
-	u.now -= 60 * SP_NS_PER_S;
-
-	cr_expect_eq(sp_push_due_ms(u.push), 30000, "%u", sp_push_due_ms(u.push));
-}
-
 Test(push, knows_how_the_last_tries_went, .timeout = 20)
 {
 	const struct sp_push_news *news;
@@ -226,23 +136,6 @@ Test(push, doubles_the_bound_up_to_30_s, .timeout = 20)
 		cr_expect_eq(sp_push_due_ms(u.push), bound_ms[i], "try %zu", i);
 		u.now += (uint64_t)bound_ms[i] * SP_NS_PER_MS;
 	}
-}
-
-Test(push, obeys_retry_after_within_reason, .timeout = 20)
-{
-	push_start(8, 10);
-	push_status(429);
-	u.answer[0].retry_after_s = 7;
-	push_status(429);
-	u.answer[1].retry_after_s = 86400;
-	u.dice = 0;
-	push_put('a', 1);
-	sp_push_run(u.push);
-	cr_expect_eq(sp_push_due_ms(u.push), 7000);
-	u.now += 7 * SP_NS_PER_S;
-	sp_push_run(u.push);
-
-	cr_expect_eq(sp_push_due_ms(u.push), 300000);
 }
 
 Test(push, treats_every_status_as_it_should_be, .timeout = 20)
@@ -346,25 +239,6 @@ Test(push, gives_up_after_max_tries, .timeout = 20)
 		  core.log);
 }
 
-Test(push, drops_what_the_server_would_call_too_old, .timeout = 20)
-{
-	push_start(8, 3);
-	push_status(200);
-	push_put_aged('a', 0);
-	u.now += 600 * SP_NS_PER_S;
-	push_put_aged('b', 600);
-	push_put_aged('c', 599);
-	u.now += 2940 * SP_NS_PER_S + 1;
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "c");
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 2);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 8);
-	push_tell();
-	cr_expect_str_eq(core.log, "2 profiles lost: they could not be sent within an hour, 8 "
-				   "samples\n");
-}
-
 /* By its clock the profile lasted two hours, or ended before it began. */
 Test(push, a_clock_that_was_set_makes_no_profile_too_old, .timeout = 20)
 {
@@ -378,20 +252,6 @@ Test(push, a_clock_that_was_set_makes_no_profile_too_old, .timeout = 20)
 
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 0);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 2);
-}
-
-Test(push, what_has_become_too_old_meanwhile_does_not_wait_for_the_next_try, .timeout = 20)
-{
-	push_start(8, 0);
-	push_status(503);
-	push_put('a', 1);
-	push_put('b', 1);
-	u.post_takes_ns = 3541 * SP_NS_PER_S;
-	sp_push_run(u.push);
-
-	cr_expect_str_eq(u.sent, "a");
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_TOO_OLD], 2);
-	cr_expect_eq(sp_push_queued(u.push), 0);
 }
 
 Test(push, nearly_an_hour_old_is_not_too_old, .timeout = 20)
@@ -429,22 +289,7 @@ Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
 				   "samples\n");
 }
 
-/* A job that takes a second cannot wait two for a server that is not there. */
-Test(push, a_flush_that_is_awaited_asks_a_dead_server_only_once_for_each, .timeout = 20)
-{
-	push_start(8, 0);
-	push_unreachable();
-	push_put('a', 1);
-	push_put('b', 1);
-	push_flush(true, 2000);
-
-	cr_expect_str_eq(u.sent, "ab");
-	cr_expect_eq(core.flush_left, 2000, "the process waited");
-	cr_expect_eq(sp_push_queued(u.push), 2);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
-}
-
-/* Nor for an administrator who mends its token. */
+/* A job that takes a second cannot wait for an administrator who mends its token. */
 Test(push, a_flush_that_is_awaited_asks_once_who_does_not_know_us, .timeout = 20)
 {
 	static const int status[] = {401, 403, 404};
@@ -484,44 +329,12 @@ Test(push, one_failed_try_at_the_end_is_no_loss, .timeout = 20)
 		push_flush(is_awaited, 1500);
 
 		cr_expect_str_eq(u.sent, "aaab");
+		cr_expect_null(strstr(core.log, "has taken the last profile"), "nothing is left");
 		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 7);
 		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
 		push_finish();
 	}
 	push_start(1, 0);
-}
-
-Test(push, a_flush_for_which_nobody_waits_tries_as_long_as_it_may, .timeout = 20)
-{
-	push_start(8, 0);
-	for (unsigned i = 0; i < 4; i++)
-		push_unreachable();
-	push_status(200);
-	u.dice = UINT64_MAX;
-	push_put('a', 3);
-	push_put('b', 4);
-	push_flush(false, 10000);
-
-	cr_expect_str_eq(u.sent, "abaaab");
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 7);
-	cr_expect_str_eq(core.log, "push failed, will try again: refused\n");
-}
-
-/* The place behind the last one holds what was sent before, which never had to wait. */
-Test(push, what_is_sent_is_not_looked_at_again, .timeout = 20)
-{
-	push_start(8, 0);
-	push_status(429);
-	push_status(200);
-	push_put('a', 1);
-	push_put('b', 1);
-	for (unsigned i = 0; i < 4; i++) {
-		sp_push_run(u.push);
-		u.now += 30 * SP_NS_PER_S;
-	}
-
-	cr_expect_str_eq(u.sent, "aba");
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 2);
 }
 
 Test(push, a_flush_does_not_press_a_server_that_refuses_for_now, .timeout = 20)

@@ -96,19 +96,6 @@ Test(push_family, a_server_that_fails_gets_one, .timeout = 20)
 	cr_expect_eq(u.most_under_way, 1, "%u", u.most_under_way);
 }
 
-/* It would cost all that is sent to it. */
-Test(push_family, a_server_that_hangs_gets_one, .timeout = 20)
-{
-	start();
-	u.hangs = true;
-	for (unsigned i = 0; i < 8; i++) {
-		u.now += u.interval_ms * SP_NS_PER_MS + 1;
-		push_put('a', 1);
-		sp_push_run(u.push);
-		cr_expect_eq(u.under_way, 1, "%u", u.under_way);
-	}
-}
-
 /* Three types each second, and half a second for each push: two go side by side, and nothing queues up. */
 Test(push_family, three_types_a_second_at_half_a_second_each, .timeout = 20)
 {
@@ -144,77 +131,4 @@ Test(push_family, connections_are_rested_while_nothing_is_under_way, .timeout = 
 	sp_push_run(u.push);
 	sp_push_run(u.push);
 	cr_expect_eq(u.rests, 2);
-}
-
-Test(push_family, after_a_failure_one_tries_for_all, .timeout = 20)
-{
-	fall_behind();
-	push_status(503);
-	u.dice = 500;
-	for (unsigned i = 0; i < SP_TRANSFERS; i++)
-		sp_push_run(u.push);
-	cr_expect_eq(u.posts, 1 + SP_TRANSFERS);
-	cr_expect_eq(u.under_way, 0);
-	cr_expect_eq(sp_push_due_ms(u.push), 500, "sixteen failures side by side are one");
-	u.now += 500 * SP_NS_PER_MS;
-	sp_push_run(u.push);
-	cr_expect_eq(u.posts, 2 + SP_TRANSFERS, "not one tried for all");
-
-	u.now += 2 * SP_NS_PER_S;
-	u.answers = 0;
-	push_status(200);
-	sp_push_run(u.push);
-	sp_push_run(u.push);
-	cr_expect_eq(sp_push_queued(u.push), 0);
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 1 + 2 * PROCESSES);
-}
-
-Test(push_family, the_longest_wait_that_the_server_asks_for_counts, .timeout = 20)
-{
-	start();
-	push_status(429);
-	push_status(503);
-	u.answer[1].retry_after_s = 60;
-	push_put_of(0, 'a', 1);
-	u.now += u.interval_ms * SP_NS_PER_MS;
-	push_put_of(0, 'b', 1);
-	sp_push_run(u.push);
-	sp_push_run(u.push);
-
-	cr_expect_eq(u.posts, 3);
-	cr_expect_eq(sp_push_due_ms(u.push), 60000);
-}
-
-Test(push_family, a_flush_for_which_nobody_waits_any_more_loses_nothing, .timeout = 20)
-{
-	fall_behind();
-	u.hangs = true;
-	sp_push_run(u.push);
-	core.flush_left = 1500;
-	core.pending = true;
-	sp_push_flush(u.push, true);
-	sp_push_run(u.push);
-	cr_expect_not(sp_push_flushed(u.push));
-	sp_push_resume(u.push);
-	cr_expect_eq(u.under_way, SP_TRANSFERS, "it stopped what was under way");
-	cr_expect_str_eq(core.log, "");
-
-	u.hangs = false;
-	sp_push_run(u.push);
-	sp_push_run(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1 + 2 * PROCESSES);
-}
-
-Test(push_family, the_end_stops_all, .timeout = 20)
-{
-	fall_behind();
-	u.hangs = true;
-	u.all_sent = true;
-	sp_push_run(u.push);
-	sp_push_abandon(u.push);
-
-	cr_expect_eq(u.under_way, 0);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], SP_TRANSFERS);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 2 * PROCESSES - SP_TRANSFERS);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 2 * PROCESSES);
 }

@@ -47,25 +47,6 @@ static void run_dry(void)
 	cr_expect_eq(sp_push_queued(u.push), 0);
 }
 
-Test(push_halve, loses_nothing_where_the_parts_fit, .timeout = 20)
-{
-	start(100, 413, "request body too large");
-	push_put_records('a', 1000);
-	push_put_records('b', 100);
-	push_put_records('c', 101);
-	run_dry();
-
-	cr_expect_eq(taken, 1201);
-	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], requests);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 0);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
-	/* 62 records have passed, so nothing larger is tried any more: 17, 2 and 2 parts of at most so many. */
-	cr_expect_eq(requests, 17 + 2 + 2);
-	cr_expect_eq(u.posts, 4 + 17 + 2 + 2, "it was told so again");
-	push_tell();
-	cr_expect_str_eq(core.log, "", "a refusal that was answered is no news");
-}
-
 /* The words of Pyroscope's push and of its /ingest, of grpc-go and of a proxy. */
 Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 {
@@ -168,43 +149,6 @@ Test(push_halve, costs_little_where_not_even_one_sample_passes, .timeout = 20)
 	cr_expect_leq(push_lines_with("lost"), 2, "%s", core.log);
 }
 
-/* It was given up for others, or there is no memory: the profile is lost once and told. */
-Test(push_halve, what_cannot_be_encoded_again_is_refused, .timeout = 20)
-{
-	start(4, 413, "");
-	u.is_gone = true;
-	push_put_records('a', 8);
-	push_put_records('b', 4);
-	run_dry();
-
-	cr_expect_eq(taken, 4);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 8);
-}
-
-/* While a part was under way, what the others would be encoded from was given up. */
-Test(push_halve, what_is_left_is_lost_once_when_it_cannot_be_encoded, .timeout = 20)
-{
-	push_start(1, 0);
-	push_status(413);
-	push_status(503);
-	push_status(200);
-	push_put_records('a', 8);
-	sp_push_run(u.push);
-	cr_expect_eq(sp_push_queued(u.push), 1, "its first half was told to wait");
-	u.is_gone = true;
-	u.now += 30 * SP_NS_PER_S;
-	sp_push_run(u.push);
-
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 4);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 4);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
-	cr_expect_eq(sp_push_queued(u.push), 0);
-	push_tell();
-	cr_expect(core_logged("1 profile lost: the server refused it (413), 4 samples\n"), "%s",
-		  core.log);
-}
-
 /* Its parts need not have all samples of a whole: what none of them has is counted with the last. */
 Test(push_halve, no_sample_is_left_between_the_parts, .timeout = 20)
 {
@@ -278,20 +222,6 @@ Test(push_halve, what_was_learnt_is_forgotten_after_an_hour, .timeout = 20)
 	cr_expect_eq(taken, 2124);
 }
 
-/* A server that takes nothing at all, for a minute, says nothing of how large a profile may be. */
-Test(push_halve, nothing_is_learnt_from_a_server_that_takes_nothing, .timeout = 20)
-{
-	start(0, 413, "");
-	push_put_records('a', 1000);
-	run_dry();
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1000);
-	limit = 16000;
-	push_put_records('a', 1000);
-	run_dry();
-
-	cr_expect_eq(requests, 1);
-}
-
 Test(push_halve, a_caller_has_its_turn_between_the_pieces, .timeout = 20)
 {
 	start(1, 413, "");
@@ -300,19 +230,6 @@ Test(push_halve, a_caller_has_its_turn_between_the_pieces, .timeout = 20)
 
 	cr_expect_leq(u.posts, 40, "%u", u.posts);
 	cr_expect_eq(sp_push_due_ms(u.push), 0);
-}
-
-Test(push_halve, the_end_sends_the_small_ones_and_what_can_be_halved, .timeout = 20)
-{
-	start(100, 429, "");
-	push_put_records('A', 400);
-	push_put_records('b', 10);
-	push_put_records('c', 10);
-	push_flush(true, 2000);
-
-	cr_expect_eq(taken, 420, "%s", u.sent);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 0);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
 }
 
 Test(push_halve, the_end_does_not_insist, .timeout = 20)

@@ -50,52 +50,6 @@ Test(push_transfer, what_was_sent_and_not_answered_is_not_sent_again, .timeout =
 		"%s", core.log);
 }
 
-Test(push_transfer, a_server_that_hangs_costs_one_profile_for_each_wait, .timeout = 20)
-{
-	push_start(8, 0);
-	push_no_answer(true);
-	u.dice = 30000;
-	for (unsigned i = 0; i < 40; i++) {
-		push_put('a', 1);
-		sp_push_run(u.push);
-		u.now += SP_NS_PER_S;
-	}
-	cr_expect_leq(u.posts, 40 / 15 + 4, "%u", u.posts);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], u.posts);
-}
-
-Test(push_transfer, a_flush_waits_for_it_and_begins_it_not_again, .timeout = 20)
-{
-	begin(200);
-	push_flush(true, 1500);
-
-	cr_expect_str_eq(u.sent, "a");
-	cr_expect_eq(core.flush_left, 0, "the time was not used");
-	cr_expect(sp_push_under_way(u.push));
-	cr_expect_eq(lost(), 0);
-	cr_expect(core_logged("has taken the last profile (samples: 3)"), "%s", core.log);
-	u.hangs = false;
-	core.pending = false;
-	sp_push_run(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
-}
-
-Test(push_transfer, a_flush_sends_the_others_beside_it, .timeout = 20)
-{
-	begin(200);
-	u.all_sent = true;
-	push_put('b', 5);
-	push_flush(true, 1000);
-
-	cr_expect_str_eq(u.sent, "ab");
-	cr_expect_eq(u.under_way, 2);
-	cr_expect_eq(core.flush_left, 0, "the time was not used");
-	cr_expect_eq(lost(), 0);
-	sp_push_abandon(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 2);
-	cr_expect_eq(lost(), 8);
-}
-
 /* So that whoever sleeps until then sees it in time. */
 Test(push_transfer, it_is_due_when_its_time_or_that_of_a_flush_is_up, .timeout = 20)
 {
@@ -126,16 +80,6 @@ Test(push_transfer, nothing_is_begun_after_a_flush_until_it_is_said_that_it_goes
 	sp_push_resume(u.push);
 	sp_push_run(u.push);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 8);
-}
-
-Test(push_transfer, the_end_counts_what_is_under_way, .timeout = 20)
-{
-	begin(200);
-	sp_push_abandon(u.push);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1);
-	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 0);
-	cr_expect_eq(lost(), 3);
-	cr_expect_eq(sp_push_queued(u.push), 0);
 }
 
 Test(push_transfer, freeing_the_queue_ends_it, .timeout = 20)
