@@ -360,7 +360,7 @@ bool sp_host_lives(const struct sp_host *h)
 	if (h->ended)
 		return false;
 	if (h->pidfd >= 0)
-		return poll(&p, 1, 0) != 1 || (p.revents & (POLLIN | POLLHUP | POLLERR)) == 0;
+		return poll(&p, 1, 0) != 1;
 	if (h->proc < 0)
 		return syscall(SYS_kill, (pid_t)h->pid, 0) == 0 || errno != ESRCH;
 	if (sp_host_read(h, "stat", text, sizeof(text)) <= 0)

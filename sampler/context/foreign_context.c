@@ -344,7 +344,7 @@ static void read_message(const struct sp_process_context *c, struct sp_process_c
 	size_t bytes = c->payload_bytes;
 	uint8_t *message;
 
-	if (c->version != SP_PROCESS_CONTEXT_VERSION || bytes == 0 || bytes > PAYLOAD_MAX ||
+	if (c->version != SP_PROCESS_CONTEXT_VERSION || bytes > PAYLOAD_MAX ||
 	    atomic_load_explicit(&c->published_ns, memory_order_relaxed) == 0 ||
 	    !may_read((uintptr_t)c->payload, bytes))
 		return;

@@ -92,6 +92,15 @@ Test(handler_labels, of_what_is_deeper_are_none_where_each_has_its_own)
 	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 1);
 }
 
+Test(handler_labels, of_what_is_deeper_have_no_name_where_each_has_its_own_name)
+{
+	config.span_name_scope = SP_SCOPE_ALL;
+	start_deeper_than_the_stack();
+
+	cr_assert_eq(last.span_id, 1);
+	cr_assert_eq(last.name_id, 0, "that of the last one on the stack is another");
+}
+
 static bool has_sample(uint64_t id)
 {
 	struct sp_span_record r = span(id);

@@ -4,7 +4,9 @@
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #if defined(__aarch64__)
 #define NUMBER(x86_64, aarch64) (aarch64)
@@ -69,13 +71,14 @@ static const struct {
 };
 
 /* As the kernel shows it; the second argument is not 0, so that events are waited for. */
-static void read_leaf(int number, char leaf[SP_WAIT_LEAF])
+static void read_leaf(int number, int fd, char leaf[SP_WAIT_LEAF])
 {
 	struct sp_task_place place;
 	char text[SP_TASK_TEXT];
 
 	(void)snprintf(text, sizeof(text),
-		       "%d 0x7fffffff 0x1 0x1 0x0 0x0 0x0 0x7ffd3a1b2c40 0x7f12deadbeef\n", number);
+		       "%d 0x%x 0x1 0x1 0x0 0x0 0x0 0x7ffd3a1b2c40 0x7f12deadbeef\n", number,
+		       (unsigned)fd);
 	cr_assert(sp_task_place_parse(text, &place));
 	sp_wait_leaf(NULL, "/proc/self", &place, leaf);
 }
@@ -87,7 +90,19 @@ Test(wait_leaf, is_known_by_the_number_of_the_call, .timeout = 20)
 
 		if (calls[i].number == NEVER)
 			continue;
-		read_leaf(calls[i].number, leaf);
+		read_leaf(calls[i].number, INT_MAX, leaf);
 		cr_expect_str_eq(leaf, calls[i].leaf);
 	}
+}
+
+Test(wait_leaf, says_what_a_descriptor_is, .timeout = 20)
+{
+	char leaf[SP_WAIT_LEAF];
+	int fd[2];
+
+	cr_assert_eq(pipe(fd), 0);
+	read_leaf(NUMBER(0, 63), fd[0], leaf);
+	cr_expect_str_eq(leaf, "read (pipe)");
+	read_leaf(NUMBER(45, 207), fd[0], leaf);
+	cr_expect_str_eq(leaf, "recvfrom (socket)");
 }

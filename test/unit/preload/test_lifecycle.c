@@ -655,8 +655,10 @@ Test(lifecycle, a_filter_waits_for_the_start_of_another_exporter)
 	cr_expect(atomic_load(&exporter.has_started));
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	cr_expect_eq(exporter.started, 2);
+	cr_expect(sp_seccomp_is_on());
 	sp_lifecycle_after_filter(true);
-	cr_expect(sp_lifecycle_start(), "it was refused");
+	cr_expect_not(sp_seccomp_is_on(), "it was refused");
+	cr_expect(sp_lifecycle_start());
 }
 
 /* The exporter ends in that way, so many seconds later: whether there is another one now. */
