@@ -45,7 +45,7 @@ if [[ $SCOPE != 3 ]]; then
 	need strace
 	for option in false true; do
 		strace -f -qq -e trace=prctl -o "$WORK/$option.trace" -E LD_PRELOAD="$SO" -E SPANPROF_OFF_CPU="$option" \
-			-E SPANPROF_OUTPUT_DIR="$WORK/profiles" "${NOBODY[@]}" "$HOSTS/waits" 2 "$WAIT_MS" "$WAITS" \
+			-E SPANPROF_OUTPUT_DIR="$WORK/profiles" "${NOBODY[@]}" "$HOSTS/waits" $((TURNS / 3)) "$WAIT_MS" "$WAITS" \
 			>/dev/null 2>&1
 	done
 	asked=$(grep -c PR_SET_PTRACER "$WORK/true.trace" || true)
