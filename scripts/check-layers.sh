@@ -48,7 +48,7 @@ export/report        : export/profile export/util sampler/base
 readonly ONE_HOME='
 include  ^libunwind                          export/objects/unwind_snapshot\.c
 include  ^curl/                              export/push/(http|libcurl)\.c
-include  ^protobuf-c/                        export/profile/(pprof|otlp)\.c|export/report/.*
+include  ^protobuf-c/                        export/profile/(pprof\.c|otlp\.c|packed\.h)|export/report/.*
 own      region_version\.h$                   sampler/region/region\.c|export/exporter/(view|family)\.c|preload/exporter/.*\.c
 own      \.pb-c\.h$                          export/profile/(pprof|otlp)\.c|export/report/.*
 include  ^jansson\.h                         export/.*

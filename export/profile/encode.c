@@ -33,8 +33,7 @@ struct run {
 	const struct sp_interval *interval;
 	const struct sp_pprof_limits *limits;
 	struct sp_pprof_times times;
-	const struct sp_profile_writer *writer;
-	void *profile;
+	struct sp_pprof *profile;
 	uint32_t
 		*location; /* ids, by the place in the interval's named[]; 0 = not in the profile */
 	struct place_id *place;
@@ -74,7 +73,7 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 	if (!SP_GROW(r->place, r->place_cap, r->places + 1, SIZE_MAX))
 		return -ENOMEM;
 	sp_text_hex(hex, place->build_id, place->build_id_len);
-	if (r->writer->mapping(r->profile, &m, id) != 0)
+	if (sp_pprof_mapping(r->profile, &m, id) != 0)
 		return -ENOMEM;
 	r->place[r->places++] = (struct place_id){place->key, *id};
 	return 0;
@@ -96,10 +95,10 @@ static int add_location(struct run *r, const struct sp_frame *f, uint64_t *id)
 		const struct sp_line *from = &f->line[i];
 
 		line[i].line = from->line;
-		err = r->writer->function(r->profile, from->name, from->system_name, from->file,
-					  &line[i].function);
+		err = sp_pprof_function(r->profile, from->name, from->system_name, from->file,
+					&line[i].function);
 	}
-	return err == 0 ? r->writer->location(r->profile, mapping, f->address, line, n, id) : err;
+	return err == 0 ? sp_pprof_location(r->profile, mapping, f->address, line, n, id) : err;
 }
 
 static int marker_id(struct run *r, unsigned which, uint64_t *id)
@@ -228,8 +227,7 @@ static int add_entry(struct run *r, uint32_t n, uint32_t stack)
 		return -ENOMEM;
 	sp_interval_labels(r->interval, n, &labels);
 	s.labels = labels.n;
-	s.link = labels.link;
-	return r->writer->sample(r->profile, &s);
+	return sp_pprof_sample(r->profile, &s);
 }
 
 /* Every profile carries the loss counters. */
@@ -253,19 +251,19 @@ static int add_comments(const struct run *r)
 		count[i] = r->interval->ops->counter_read(r->interval->ops->arg, all[i].counter);
 	(void)sp_turn_set(had);
 	(void)snprintf(text, sizeof(text), "spanprof %s", r->interval->ops->version);
-	err = r->writer->comment(r->profile, text);
+	err = sp_pprof_comment(r->profile, text);
 	for (size_t i = 0; err == 0 && i < SP_ARRAY_LEN(all); i++) {
 		if (!all[i].loss || count[i] == 0)
 			continue;
 		(void)snprintf(text, sizeof(text), "%s=%" PRIu64, all[i].name, count[i]);
-		err = r->writer->comment(r->profile, text);
+		err = sp_pprof_comment(r->profile, text);
 	}
 	return err;
 }
 
 static void close_profile(struct run *r)
 {
-	r->writer->free(r->profile);
+	sp_pprof_free(r->profile);
 	r->profile = NULL;
 	r->places = 0;
 	memset(r->marker, 0, sizeof(r->marker));
@@ -278,10 +276,11 @@ static int open_profile(struct run *r)
 	struct sp_place program;
 	uint64_t id;
 
-	r->profile = r->writer->begin(r->limits, &r->times);
+	r->profile = sp_pprof_new(r->limits, &r->times);
 	if (r->profile == NULL || add_comments(r) != 0)
 		return -ENOMEM;
-	if (!i->has_program || !r->writer->program_first)
+	/* Readers take the first mapping for the program. */
+	if (!i->has_program)
 		return 0;
 	program = i->place[i->program].place;
 	program.file = sp_interval_text(i, i->place[i->program].file);
@@ -334,10 +333,10 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 
 		if (entry->count == 0 && entry->unsampled_ns == 0)
 			continue;
-		r->writer->mark(r->profile, &mark);
+		sp_pprof_mark(r->profile, &mark);
 		err = add_entry(r, out->end, entry->stack);
 		if (err == -E2BIG && mark.samples != 0) {
-			r->writer->rewind(r->profile, &mark);
+			sp_pprof_rewind(r->profile, &mark);
 			return 0;
 		}
 		/* A single stack that is too large for a profile keeps its time and loses its frames. */
@@ -399,13 +398,11 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 	struct run r = {
 		.interval = i,
 		.limits = limits,
-		.writer = range->resource != NULL ? &sp_otlp_writer : &sp_pprof_writer,
 		.times = {.period_ns = period_of(i->ops->config, range->type),
 			  .time_ns = i->time_ns,
 			  .duration_ns = i->duration_ns,
 			  .type = range->type,
-			  .resource = range->resource,
-			  .service = i->ops->config->service_name},
+			  .resource = range->resource},
 		.location = calloc(i->named_n + 1, sizeof(*r.location)),
 	};
 	int err = r.location != NULL ? 0 : -ENOMEM;
@@ -418,11 +415,17 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 	if (err == 0)
 		err = add_records(&r, range, out);
 	/* That nothing is in use any more is something to tell. */
-	if (err == 0 && r.writer->samples(r.profile) == 0 && range->type != SP_PROFILE_IN_USE)
+	if (err == 0 && sp_pprof_samples(r.profile) == 0 && range->type != SP_PROFILE_IN_USE)
 		err = -ENOENT;
 	if (err == 0)
-		err = r.writer->pack(r.profile, &out->bytes);
-	r.writer->free(r.profile);
+		err = sp_pprof_pack(r.profile, &out->bytes);
+	sp_pprof_free(r.profile);
+	if (err == 0 && range->resource != NULL) {
+		const struct sp_bytes pprof = out->bytes;
+
+		err = sp_otlp_make(&pprof, &r.times, &out->bytes);
+		free(pprof.data);
+	}
 	free(r.location);
 	free(r.place);
 	return err;

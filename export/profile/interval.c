@@ -146,15 +146,12 @@ void sp_interval_labels(const struct sp_interval *i, uint32_t n, struct sp_recor
 	const struct sp_stack_labels *l = &sp_interval_record(i, n, &map)->labels;
 
 	out->n = 0;
-	out->link = NULL;
 	add_id(out, "span_id", l->span_id, out->span_id);
 	if (l->name_id != 0)
 		add_label(out, "span_name", label_of(i, l->name_id, SP_NAMED_SPAN));
 	sp_text_hex(out->trace_id, l->trace_id, sizeof(l->trace_id));
-	if (memcmp(l->trace_id, no_trace, sizeof(no_trace)) != 0) {
+	if (memcmp(l->trace_id, no_trace, sizeof(no_trace)) != 0)
 		add_label(out, "trace_id", out->trace_id);
-		out->link = l->span_id != 0 ? l : NULL;
-	}
 	if (i->names_threads)
 		add_label(out, "thread_name", label_of(i, l->thread, SP_NAMED_THREAD));
 	add_id(out, "blocked_by_span_id", l->blocked_by_span_id, out->blocked_by);

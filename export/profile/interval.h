@@ -180,7 +180,6 @@ uint64_t sp_interval_owner(const struct sp_stack *s);
 struct sp_record_labels {
 	struct sp_label label[SP_SAMPLE_LABELS_MAX];
 	size_t n;
-	const struct sp_stack_labels *link; /* NULL = there are no trace and span */
 	char span_id[17], blocked_by[17], trace_id[33];
 };
 void sp_interval_labels(const struct sp_interval *i, uint32_t n, struct sp_record_labels *out);

@@ -1,42 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a profile in OTLP. Its dictionary has seven tables. In each the first element is the zero value, which packs
- * to nothing, none is there twice, and none is there that nothing refers to. A table of interned texts is all of that,
- * so each element is packed at once and looked up by its bytes. A sample is known by all of it but its value; of two
- * with the same stack and labels the values are added.
- *
- * The packed size is kept up to date, so that a profile can be closed before it is too large for a server. Context: the
- * exporter.
+ * Makes a profile in OTLP of one in pprof, which is whole and within the limits (pprof.c), so that only one format has to
+ * be built up and taken back. The dictionary of OTLP has seven tables. In each the first element is the zero value, which
+ * packs to nothing, none is there twice, and none is there that nothing refers to. A table of interned texts is all of
+ * that, so each element is packed and looked up by its bytes. A sample is known by all of it but its value; of two with
+ * the same stack and labels the values are added. Context: the exporter.
  */
 #include "export/profile/otlp.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/profile/packed.h"
-#include "export/profile/stack_map.h"
-#include "export/symbols/lines.h"
 #include "export/util/containers.h"
 #include "otlp.pb-c.h"
-#include "sampler/base/compiler.h"
+#include "profile.pb-c.h"
 #include "sampler/base/text.h"
 
-#define STRING_MAX 2048U
-#define COMMENTS_MAX 64U
-#define SAMPLE_FIELD 2U
-#define VALUE_BYTES 12U /* of the field of a value: tag, length and the longest number */
-#define LABELS SP_SAMPLE_LABELS_MAX
 #define TRACE_ID 16U
 #define SPAN_ID 8U
 
-/* In the order of the dictionary's fields, which are numbered from 1. */
+/* In the order of the dictionary's fields. */
 enum table { MAPPINGS, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS, TABLES };
-
-_Static_assert((unsigned)TABLES == SP_PROFILE_TABLES, "a mark has room for them");
 
 /*
  * Servers know CPU time as a number of samples with a period. CPU time between samples is no multiple of it, so it is
@@ -52,65 +40,70 @@ struct samples {
 
 typedef Spanprof__Otlp__AnyValue pb_value;
 
-struct sp_otlp {
-	struct sp_pprof_limits limits;
-	struct sp_pprof_times times;
+struct maker {
+	const Spanprof__Pprof__Profile *from;
+	Spanprof__Otlp__Resource *resource;
+	struct sp_pool pool; /* of both messages */
 	struct sp_strtab table[TABLES];
 	struct samples of[KINDS];
-	struct sp_strtab comment;
-	bool has_attributes;
-	int32_t attribute; /* of the profile: its comments */
-	Spanprof__Otlp__ValueType type, period_type;
-	struct sp_packed packed; /* the element that is being interned */
-	int32_t *index;          /* of the locations of a stack */
-	size_t index_cap;
-	size_t bytes;
+	struct sp_packed packed; /* the element that was looked up last */
+	int32_t *location;       /* of each one in pprof */
+	bool failed;             /* there was no memory */
 };
 
-static int put(struct sp_otlp *p, enum table table, const void *bytes, size_t len, int32_t *index)
+static void *get(struct maker *m, size_t n, size_t size)
 {
-	uint32_t before = p->table[table].n;
-	uint32_t at;
+	void *got = sp_pool_get(&m->pool, (n + 1) * size);
 
-	if (sp_strtab_put(&p->table[table], bytes, len, &at) != 0)
-		return -ENOMEM;
-	if (p->table[table].n != before)
-		p->bytes += sp_packed_framed(len);
-	*index = (int32_t)at;
+	m->failed = m->failed || got == NULL;
+	return got;
+}
+
+static size_t messages(struct maker *m, const ProtobufCMessageDescriptor *of, size_t n, void *list)
+{
+	if (sp_pool_messages(&m->pool, of, n, list))
+		return n;
+	m->failed = true;
 	return 0;
 }
 
-/* Packs a message where the last one was. */
-static bool pack(struct sp_otlp *p, const ProtobufCMessage *message)
+static const char *text(const struct maker *m, int64_t id)
 {
-	p->packed.len = 0;
-	if (!sp_packed_reserve(&p->packed, protobuf_c_message_get_packed_size(message) + 1))
-		return false;
-	p->packed.len = protobuf_c_message_pack(message, p->packed.data);
-	return true;
+	return m->from->string_table[id];
 }
 
-static int put_message(struct sp_otlp *p, enum table table, const ProtobufCMessage *message,
-		       int32_t *index)
+static int32_t put_text(struct maker *m, const char *s)
 {
-	return pack(p, message) ? put(p, table, p->packed.data, p->packed.len, index) : -ENOMEM;
+	uint32_t at = 0;
+
+	m->failed = sp_strtab_put(&m->table[STRINGS], s, strlen(s), &at) != 0 || m->failed;
+	return (int32_t)at;
 }
 
-static int put_text(struct sp_otlp *p, const char *s, int32_t *index)
+static uint32_t put(struct maker *m, struct sp_strtab *table, const void *message)
 {
-	char clean[STRING_MAX];
+	uint32_t at = 0;
 
-	return put(p, STRINGS, clean, sp_text_clean(clean, sizeof(clean), s, strlen(s)), index);
+	m->packed.len = 0;
+	if (!sp_packed_reserve(&m->packed, protobuf_c_message_get_packed_size(message) + 1) ||
+	    sp_strtab_put(table, (char *)m->packed.data,
+			  protobuf_c_message_pack(message, m->packed.data), &at) != 0)
+		m->failed = true;
+	return at;
 }
 
-static int put_attribute(struct sp_otlp *p, const char *key, pb_value *value, int32_t *index)
+static int32_t put_row(struct maker *m, enum table table, const void *message)
+{
+	return (int32_t)put(m, &m->table[table], message);
+}
+
+static int32_t put_attribute(struct maker *m, const char *key, pb_value *value)
 {
 	Spanprof__Otlp__KeyValueAndUnit pb = SPANPROF__OTLP__KEY_VALUE_AND_UNIT__INIT;
 
+	pb.key_strindex = put_text(m, key);
 	pb.value = value;
-	if (put_text(p, key, &pb.key_strindex) != 0)
-		return -ENOMEM;
-	return put_message(p, ATTRIBUTES, &pb.base, index);
+	return put_row(m, ATTRIBUTES, &pb);
 }
 
 /* protobuf-c's strings are not const, but packing only reads them. */
@@ -121,459 +114,350 @@ static void set_text(pb_value *value, const char *text)
 	memcpy(&value->string_value, &text, sizeof(text));
 }
 
-/* Adds one more index to those of an element, unless the text is empty. */
-static int put_label(struct sp_otlp *p, const char *key, const char *text, int32_t *indices,
-		     size_t *n)
+static int32_t put_label(struct maker *m, const char *key, const char *text)
 {
-	char clean[STRING_MAX + 1];
 	pb_value value;
 
-	clean[sp_text_clean(clean, STRING_MAX, text, strlen(text))] = '\0';
-	if (clean[0] == '\0')
-		return 0;
-	set_text(&value, clean);
-	return put_attribute(p, key, &value, &indices[(*n)++]);
+	set_text(&value, text);
+	return put_attribute(m, key, &value);
 }
 
-static int put_type(struct sp_otlp *p, const char *type, const char *unit,
-		    Spanprof__Otlp__ValueType *out)
+static int32_t put_comments(struct maker *m)
 {
-	spanprof__otlp__value_type__init(out);
-	return put_text(p, type, &out->type_strindex) == 0 ? put_text(p, unit, &out->unit_strindex)
-							   : -ENOMEM;
-}
-
-static void otlp_free(void *profile)
-{
-	struct sp_otlp *p = profile;
-
-	if (p == NULL)
-		return;
-	for (unsigned i = 0; i < TABLES; i++)
-		sp_strtab_fini(&p->table[i]);
-	for (unsigned i = 0; i < KINDS; i++) {
-		sp_strtab_fini(&p->of[i].known);
-		free(p->of[i].value);
-	}
-	sp_strtab_fini(&p->comment);
-	free(p->index);
-	free(p->packed.data);
-	free(p);
-}
-
-static void *otlp_begin(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times)
-{
-	const struct sp_profile_type_names *names = sp_profile_type_names(times->type);
-	bool is_cpu = times->type == SP_PROFILE_CPU;
-	struct sp_otlp *p = calloc(1, sizeof(*p));
-	int err = p != NULL ? 0 : -ENOMEM;
-
-	if (err != 0)
-		return NULL;
-	p->limits = *limits;
-	p->times = *times;
-	/* What is around the tables and the samples, and their zero values. */
-	p->bytes = times->resource->len + 256;
-	for (unsigned i = 0; err == 0 && i < TABLES; i++)
-		err = sp_strtab_init(&p->table[i]);
-	for (unsigned i = 0; err == 0 && i < KINDS; i++)
-		err = sp_strtab_init(&p->of[i].known);
-	if (err == 0)
-		err = sp_strtab_init(&p->comment);
-	if (err == 0)
-		err = put_type(p, is_cpu ? "samples" : names->sample,
-			       is_cpu ? "count" : names->unit, &p->type);
-	if (err == 0)
-		err = put_type(p, names->period, names->period_unit, &p->period_type);
-	if (err == 0)
-		return p;
-	otlp_free(p);
-	return NULL;
-}
-
-static int otlp_comment(void *profile, const char *text)
-{
-	struct sp_otlp *p = profile;
-	char clean[STRING_MAX];
-	uint32_t at;
-
-	if (p->comment.n > COMMENTS_MAX)
-		return 0;
-	return sp_strtab_put(&p->comment, clean,
-			     sp_text_clean(clean, sizeof(clean), text, strlen(text)), &at);
-}
-
-static int put_comments(struct sp_otlp *p)
-{
-	pb_value text[COMMENTS_MAX + 1];
-	pb_value *all[COMMENTS_MAX + 1];
 	Spanprof__Otlp__ArrayValue list = SPANPROF__OTLP__ARRAY_VALUE__INIT;
 	pb_value value = SPANPROF__OTLP__ANY_VALUE__INIT;
 
-	for (uint32_t i = 1; i < p->comment.n; i++) {
-		set_text(&text[i], p->comment.bytes + p->comment.offset[i]);
-		all[list.n_values++] = &text[i];
-	}
-	list.values = all;
+	list.n_values = messages(m, &spanprof__otlp__any_value__descriptor, m->from->n_comment,
+				 &list.values);
+	for (size_t i = 0; i < list.n_values; i++)
+		set_text(list.values[i], text(m, m->from->comment[i]));
 	value.value_case = SPANPROF__OTLP__ANY_VALUE__VALUE_ARRAY_VALUE;
 	value.array_value = &list;
-	p->has_attributes = true;
-	return list.n_values == 0
-		       ? 0
-		       : put_attribute(p, "pprof.profile.comment", &value, &p->attribute);
+	return list.n_values != 0 ? put_attribute(m, "pprof.profile.comment", &value) : 0;
 }
 
-static int otlp_mapping(void *profile, const struct sp_pprof_mapping *m, uint64_t *id)
+static int32_t put_mapping(struct maker *m, const Spanprof__Pprof__Mapping *from)
 {
-	struct sp_otlp *p = profile;
 	Spanprof__Otlp__Mapping pb = SPANPROF__OTLP__MAPPING__INIT;
-	int32_t attribute, index;
+	int32_t attribute;
 
-	/* All of them are known by now, and before the first sample nothing is taken back. */
-	if (!p->has_attributes && put_comments(p) != 0)
-		return -ENOMEM;
-	pb.attribute_indices = &attribute;
 	/* What has no place in memory, such as a marker, has neither begin nor end. */
-	if (m->start < m->limit) {
-		pb.memory_start = m->start;
-		pb.memory_limit = m->limit;
+	if (from->memory_start < from->memory_limit) {
+		pb.memory_start = from->memory_start;
+		pb.memory_limit = from->memory_limit;
 	}
-	pb.file_offset = m->offset;
-	if (put_text(p, m->file, &pb.filename_strindex) != 0 ||
-	    put_label(p, "process.executable.build_id.gnu", m->build_id, &attribute,
-		      &pb.n_attribute_indices) != 0 ||
-	    put_message(p, MAPPINGS, &pb.base, &index) != 0)
-		return -ENOMEM;
-	*id = (uint64_t)index;
-	return 0;
-}
-
-static int otlp_function(void *profile, const char *name, const char *system_name, const char *file,
-			 uint64_t *id)
-{
-	struct sp_otlp *p = profile;
-	Spanprof__Otlp__Function pb = SPANPROF__OTLP__FUNCTION__INIT;
-	int32_t index;
-
-	if (put_text(p, name, &pb.name_strindex) != 0 ||
-	    put_text(p, system_name, &pb.system_name_strindex) != 0 ||
-	    put_text(p, file, &pb.filename_strindex) != 0 ||
-	    put_message(p, FUNCTIONS, &pb.base, &index) != 0)
-		return -ENOMEM;
-	*id = (uint64_t)index;
-	return 0;
-}
-
-static int otlp_location(void *profile, uint64_t mapping, uint64_t address,
-			 const struct sp_pprof_line *line, size_t lines, uint64_t *id)
-{
-	struct sp_otlp *p = profile;
-	Spanprof__Otlp__Location pb = SPANPROF__OTLP__LOCATION__INIT;
-	Spanprof__Otlp__Line body[SP_LINES_DEPTH];
-	Spanprof__Otlp__Line *all[SP_LINES_DEPTH];
-	int32_t attribute, index;
-
-	for (; pb.n_lines < lines && pb.n_lines < SP_LINES_DEPTH; pb.n_lines++) {
-		size_t i = pb.n_lines;
-
-		spanprof__otlp__line__init(&body[i]);
-		body[i].function_index = (int32_t)line[i].function;
-		body[i].line = line[i].line;
-		all[i] = &body[i];
-	}
-	pb.mapping_index = (int32_t)mapping;
-	pb.address = address;
-	pb.lines = all;
+	pb.file_offset = from->file_offset;
+	pb.filename_strindex = put_text(m, text(m, from->filename));
 	pb.attribute_indices = &attribute;
-	/* A marker is no frame of anything. */
-	if ((address != 0 && put_label(p, "profile.frame.type", "native", &attribute,
-				       &pb.n_attribute_indices) != 0) ||
-	    put_message(p, LOCATIONS, &pb.base, &index) != 0)
-		return -ENOMEM;
-	*id = (uint64_t)index;
-	return 0;
+	if (from->build_id != 0)
+		attribute =
+			put_label(m, "process.executable.build_id.gnu", text(m, from->build_id));
+	pb.n_attribute_indices = from->build_id != 0;
+	return put_row(m, MAPPINGS, &pb);
 }
 
-static int put_stack(struct sp_otlp *p, const struct sp_pprof_sample *s, int32_t *index)
+static int32_t put_function(struct maker *m, const Spanprof__Pprof__Function *from)
 {
-	Spanprof__Otlp__Stack pb = SPANPROF__OTLP__STACK__INIT;
+	Spanprof__Otlp__Function pb = SPANPROF__OTLP__FUNCTION__INIT;
 
-	if (!SP_GROW(p->index, p->index_cap, s->locations + 1, SIZE_MAX))
-		return -ENOMEM;
-	for (size_t i = 0; i < s->locations; i++)
-		p->index[i] = (int32_t)s->location[i];
-	pb.n_location_indices = s->locations;
-	pb.location_indices = p->index;
-	return put_message(p, STACKS, &pb.base, index);
+	pb.name_strindex = put_text(m, text(m, from->name));
+	pb.system_name_strindex = put_text(m, text(m, from->system_name));
+	pb.filename_strindex = put_text(m, text(m, from->filename));
+	return put_row(m, FUNCTIONS, &pb);
+}
+
+/* The ids of pprof.c are 1, 2, 3 ... */
+static int32_t put_location(struct maker *m, const Spanprof__Pprof__Location *from)
+{
+	Spanprof__Otlp__Location pb = SPANPROF__OTLP__LOCATION__INIT;
+	int32_t attribute;
+
+	pb.n_lines = messages(m, &spanprof__otlp__line__descriptor, from->n_line, &pb.lines);
+	for (size_t i = 0; i < pb.n_lines; i++) {
+		uint64_t function = from->line[i]->function_id;
+
+		pb.lines[i]->function_index = put_function(m, m->from->function[function - 1]);
+		pb.lines[i]->line = from->line[i]->line;
+	}
+	if (from->mapping_id != 0)
+		pb.mapping_index = put_mapping(m, m->from->mapping[from->mapping_id - 1]);
+	pb.address = from->address;
+	/* A marker is no frame of anything. */
+	if (from->address != 0)
+		attribute = put_label(m, "profile.frame.type", "native");
+	pb.attribute_indices = &attribute;
+	pb.n_attribute_indices = from->address != 0;
+	return put_row(m, LOCATIONS, &pb);
+}
+
+static bool read_id(const char *hex, uint8_t *id, size_t n)
+{
+	if (hex == NULL || strlen(hex) != 2 * n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		id[i] = (uint8_t)(sp_text_digit(hex[2 * i]) << 4 | sp_text_digit(hex[2 * i + 1]));
+	return true;
 }
 
 /* A link needs both ids. Without one of them the other one is an attribute. */
-static int put_link(struct sp_otlp *p, const struct sp_pprof_sample *s, int32_t *index)
+static int32_t put_link(struct maker *m, const char *trace, const char *span)
 {
 	Spanprof__Otlp__Link pb = SPANPROF__OTLP__LINK__INIT;
-	uint8_t id[TRACE_ID + SPAN_ID];
+	uint8_t trace_id[TRACE_ID], span_id[SPAN_ID];
 
-	if (s->link == NULL)
+	if (!read_id(trace, trace_id, TRACE_ID) || !read_id(span, span_id, SPAN_ID))
 		return 0;
-	memcpy(id, s->link->trace_id, TRACE_ID);
-	memcpy(id + TRACE_ID, &s->link->span_id, SPAN_ID);
-	pb.trace_id = (ProtobufCBinaryData){TRACE_ID, id};
-	pb.span_id = (ProtobufCBinaryData){SPAN_ID, id + TRACE_ID};
-	return put_message(p, LINKS, &pb.base, index);
+	pb.trace_id = (ProtobufCBinaryData){TRACE_ID, trace_id};
+	pb.span_id = (ProtobufCBinaryData){SPAN_ID, span_id};
+	return put_row(m, LINKS, &pb);
 }
 
-/* What a label is called that OpenTelemetry has a name for. */
-static const char *attribute_key(const char *label)
+static const char *label_of(const struct maker *m, const Spanprof__Pprof__Sample *s,
+			    const char *key)
 {
-	return strcmp(label, "thread_name") == 0 ? "thread.name" : label;
+	for (size_t i = 0; i < s->n_label; i++)
+		if (strcmp(text(m, s->label[i]->key), key) == 0)
+			return text(m, s->label[i]->str);
+	return NULL;
 }
 
-static int put_labels(struct sp_otlp *p, const struct sp_pprof_sample *s,
-		      Spanprof__Otlp__Sample *pb)
+static void put_labels(struct maker *m, const Spanprof__Pprof__Sample *from,
+		       Spanprof__Otlp__Sample *pb)
 {
-	int err = put_link(p, s, &pb->link_index);
+	int32_t *index = pb->attribute_indices;
 
+	pb->link_index = put_link(m, label_of(m, from, "trace_id"), label_of(m, from, "span_id"));
 	/*
-	 * Collectors write the resource's attributes as references into the dictionary, which Pyroscope does not follow; a
-	 * service of the sample it takes for the profile's.
+	 * Collectors write the resource's attributes, of which the first one is the service, as references into the
+	 * dictionary, which Pyroscope does not follow; a service of the sample it takes for the profile's.
 	 */
-	if (err == 0 && p->times.service != NULL)
-		err = put_label(p, "service.name", p->times.service, pb->attribute_indices,
-				&pb->n_attribute_indices);
+	if (m->resource->n_attributes != 0)
+		*index++ = put_label(m, m->resource->attributes[0]->key,
+				     m->resource->attributes[0]->value->string_value);
+	for (size_t i = 0; i < from->n_label; i++) {
+		const char *key = text(m, from->label[i]->key);
 
-	for (size_t i = 0; err == 0 && i < s->labels && i < LABELS; i++) {
-		const struct sp_label *label = &s->label[i];
-		bool is_linked = pb->link_index != 0 && (strcmp(label->name, "span_id") == 0 ||
-							 strcmp(label->name, "trace_id") == 0);
-
-		if (label->value != NULL && !is_linked)
-			err = put_label(p, attribute_key(label->name), label->value,
-					pb->attribute_indices, &pb->n_attribute_indices);
+		if (pb->link_index != 0 &&
+		    (strcmp(key, "trace_id") == 0 || strcmp(key, "span_id") == 0))
+			continue;
+		/* OpenTelemetry has a name for it. */
+		if (strcmp(key, "thread_name") == 0)
+			key = "thread.name";
+		*index++ = put_label(m, key, text(m, from->label[i]->str));
 	}
-	return err;
+	pb->n_attribute_indices = (size_t)(index - pb->attribute_indices);
 }
 
-static int add_value(struct sp_otlp *p, enum kind kind, const struct sp_pprof_sample *s,
-		     int64_t value)
+static void add_value(struct maker *m, enum kind kind, const void *message, int64_t value)
 {
-	struct samples *of = &p->of[kind];
+	struct samples *of = &m->of[kind];
 	uint32_t before = of->known.n;
-	uint32_t at;
+	uint32_t at = put(m, &of->known, message);
 
-	if (sp_strtab_put(&of->known, (char *)p->packed.data, p->packed.len, &at) != 0 ||
-	    !SP_GROW(of->value, of->value_cap, of->known.n, SIZE_MAX))
-		return -ENOMEM;
-	if (at >= before) {
+	if (m->failed || !SP_GROW(of->value, of->value_cap, of->known.n, SIZE_MAX))
+		m->failed = true;
+	else if (at >= before)
 		of->value[at] = value;
-		/*
-		 * A server may make pprof of it, where each sample has all of its stack, and judge the size of
-		 * that: so the stack counts for each of them.
-		 */
-		p->bytes += sp_packed_framed(p->packed.len + VALUE_BYTES) + 2 * s->locations;
-	} else if (__builtin_add_overflow(of->value[at], value, &of->value[at])) {
+	else if (__builtin_add_overflow(of->value[at], value, &of->value[at]))
 		of->value[at] = INT64_MAX;
-	}
-	return 0;
 }
 
-static uint32_t otlp_samples(const void *profile)
+static void put_sample(struct maker *m, const Spanprof__Pprof__Sample *from,
+		       const struct sp_pprof_times *times)
 {
-	const struct sp_otlp *p = profile;
-
-	return p->of[SAMPLED].known.n + p->of[BETWEEN].known.n - 2;
-}
-
-static int otlp_sample(void *profile, const struct sp_pprof_sample *s)
-{
-	struct sp_otlp *p = profile;
+	Spanprof__Otlp__Stack stack = SPANPROF__OTLP__STACK__INIT;
 	Spanprof__Otlp__Sample pb = SPANPROF__OTLP__SAMPLE__INIT;
-	int64_t unit = p->times.type == SP_PROFILE_CPU ? p->times.period_ns : 1;
-	int32_t attribute[LABELS + 1];
-	int err = 0;
+	int64_t unit = times->type == SP_PROFILE_CPU ? times->period_ns : 1;
+	int64_t count = from->value[0], ns = from->value[1];
 
-	pb.attribute_indices = attribute;
-	if (put_stack(p, s, &pb.stack_index) != 0 || put_labels(p, s, &pb) != 0 ||
-	    !pack(p, &pb.base))
-		return -ENOMEM;
-	if (unit == 1 || s->count != 0)
-		err = add_value(p, SAMPLED, s, s->ns / unit);
-	if (err == 0 && unit != 1 && (s->count == 0 || s->ns % unit != 0))
-		err = add_value(p, BETWEEN, s, s->count == 0 ? s->ns : s->ns % unit);
-	if (err == 0 && (otlp_samples(p) > p->limits.samples || p->bytes > p->limits.bytes))
-		err = -E2BIG;
-	return err;
+	stack.location_indices = get(m, from->n_location_id, sizeof(*stack.location_indices));
+	pb.attribute_indices = get(m, from->n_label + 1, sizeof(*pb.attribute_indices));
+	if (m->failed)
+		return;
+	for (; stack.n_location_indices < from->n_location_id; stack.n_location_indices++)
+		stack.location_indices[stack.n_location_indices] =
+			m->location[from->location_id[stack.n_location_indices]];
+	pb.stack_index = put_row(m, STACKS, &stack);
+	put_labels(m, from, &pb);
+	if (unit == 1 || count != 0)
+		add_value(m, SAMPLED, &pb, ns / unit);
+	if (unit != 1 && (count == 0 || ns % unit != 0))
+		add_value(m, BETWEEN, &pb, count == 0 ? ns : ns % unit);
 }
 
-static void otlp_mark(const void *profile, struct sp_pprof_mark *mark)
+static Spanprof__Otlp__ValueType type_of(struct maker *m, const char *type, const char *unit)
 {
-	const struct sp_otlp *p = profile;
+	Spanprof__Otlp__ValueType pb = SPANPROF__OTLP__VALUE_TYPE__INIT;
 
-	mark->samples = otlp_samples(p);
-	for (unsigned i = 0; i < TABLES; i++)
-		mark->rows[i] = p->table[i].n;
-	mark->packed = p->of[BETWEEN].known.n;
-	mark->bytes = p->bytes;
+	pb.type_strindex = put_text(m, type);
+	pb.unit_strindex = put_text(m, unit);
+	return pb;
 }
 
-static void otlp_rewind(void *profile, const struct sp_pprof_mark *mark)
+/* All of a table as a list of messages, or of texts where there is no descriptor. */
+static size_t list(struct maker *m, const ProtobufCMessageDescriptor *of,
+		   const struct sp_strtab *table, uint32_t first, void *out)
 {
-	struct sp_otlp *p = profile;
+	ProtobufCAllocator memory = sp_pool_allocator(&m->pool);
+	void **row = get(m, table->n, sizeof(*row));
+	size_t n = 0;
 
-	sp_strtab_cut(&p->of[BETWEEN].known, (uint32_t)mark->packed);
-	sp_strtab_cut(&p->of[SAMPLED].known, mark->samples + 2 - (uint32_t)mark->packed);
-	for (unsigned i = 0; i < TABLES; i++)
-		sp_strtab_cut(&p->table[i], mark->rows[i]);
-	p->bytes = mark->bytes;
+	for (uint32_t i = first; !m->failed && i < table->n; i++) {
+		size_t len;
+		const char *bytes = sp_strtab_get(table, i, &len);
+
+		if (of != NULL)
+			row[n] =
+				protobuf_c_message_unpack(of, &memory, len, (const uint8_t *)bytes);
+		else
+			memcpy(&row[n], &bytes, sizeof(bytes));
+		m->failed = row[n++] == NULL;
+	}
+	memcpy(out, &row, sizeof(row));
+	return n;
 }
 
-/* The profile, with its samples one by one. */
-static int pack_profile(struct sp_otlp *p, enum kind kind, struct sp_packed *out)
+static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_bytes *out)
 {
-	const struct sp_strtab *known = &p->of[kind].known;
-	Spanprof__Otlp__Profile head = SPANPROF__OTLP__PROFILE__INIT;
-
-	head.sample_type = &p->type;
-	head.time_unix_nano = (uint64_t)p->times.time_ns;
-	head.duration_nano = (uint64_t)p->times.duration_ns;
+	const struct sp_profile_type_names *names = sp_profile_type_names(times->type);
+	bool is_cpu = times->type == SP_PROFILE_CPU;
+	Spanprof__Otlp__ExportProfilesServiceRequest all =
+		SPANPROF__OTLP__EXPORT_PROFILES_SERVICE_REQUEST__INIT;
+	Spanprof__Otlp__ProfilesDictionary dictionary = SPANPROF__OTLP__PROFILES_DICTIONARY__INIT;
+	Spanprof__Otlp__ResourceProfiles resource = SPANPROF__OTLP__RESOURCE_PROFILES__INIT;
+	Spanprof__Otlp__ResourceProfiles *resources[] = {&resource};
+	Spanprof__Otlp__ScopeProfiles scope = SPANPROF__OTLP__SCOPE_PROFILES__INIT;
+	Spanprof__Otlp__ScopeProfiles *scopes[] = {&scope};
+	Spanprof__Otlp__InstrumentationScope us;
+	Spanprof__Otlp__Profile profile[KINDS], *profiles[KINDS];
+	char name[] = "spanprof";
+	int32_t comments = put_comments(m);
 	/* Where nothing is sampled by a period it is empty; Pyroscope needs the message all the same. */
-	head.period_type = &p->period_type;
-	head.period = kind == BETWEEN ? 1 : p->times.period_ns;
-	head.n_attribute_indices = p->attribute != 0;
-	head.attribute_indices = &p->attribute;
-	if (!sp_packed_reserve(out, spanprof__otlp__profile__get_packed_size(&head)))
-		return -ENOMEM;
-	out->len += spanprof__otlp__profile__pack(&head, out->data);
-	for (uint32_t i = 1; i < known->n; i++) {
-		Spanprof__Otlp__Sample rest = SPANPROF__OTLP__SAMPLE__INIT;
-		uint8_t value[VALUE_BYTES];
-		size_t len, n;
-		const char *bytes = sp_strtab_get(known, i, &len);
+	Spanprof__Otlp__ValueType period = type_of(m, names->period, names->period_unit);
+	Spanprof__Otlp__ValueType type =
+		type_of(m, is_cpu ? names->count : names->sample, is_cpu ? "count" : names->unit);
 
-		rest.n_values = 1;
-		rest.values = &p->of[kind].value[i];
-		n = spanprof__otlp__sample__pack(&rest, value);
-		if (!sp_packed_reserve(out, sp_packed_framed(len + n)))
-			return -ENOMEM;
-		sp_packed_head(out, SAMPLE_FIELD, len + n);
-		memcpy(out->data + out->len, bytes, len);
-		memcpy(out->data + out->len + len, value, n);
-		out->len += len + n;
-	}
-	return 0;
-}
+	spanprof__otlp__instrumentation_scope__init(&us);
+	us.name = name;
+	scope.scope = &us;
+	scope.profiles = profiles;
+	for (unsigned i = 0; i < KINDS; i++) {
+		Spanprof__Otlp__Profile *pb = &profile[i];
 
-static int pack_dictionary(const struct sp_otlp *p, struct sp_packed *out)
-{
-	for (unsigned table = 0; table < TABLES; table++)
-		for (uint32_t i = 0; i < p->table[table].n; i++) {
-			size_t len;
-			const char *bytes = sp_strtab_get(&p->table[table], i, &len);
-
-			if (!sp_packed_reserve(out, sp_packed_framed(len)))
-				return -ENOMEM;
-			sp_packed_field(out, table + 1, bytes, len);
+		spanprof__otlp__profile__init(pb);
+		pb->sample_type = &type;
+		pb->time_unix_nano = (uint64_t)times->time_ns;
+		pb->duration_nano = (uint64_t)times->duration_ns;
+		pb->period_type = &period;
+		pb->period = i == BETWEEN ? 1 : times->period_ns;
+		pb->n_attribute_indices = comments != 0;
+		pb->attribute_indices = &comments;
+		pb->n_samples = list(m, &spanprof__otlp__sample__descriptor, &m->of[i].known, 1,
+				     &pb->samples);
+		for (size_t k = 0; !m->failed && k < pb->n_samples; k++) {
+			pb->samples[k]->n_values = 1;
+			pb->samples[k]->values = &m->of[i].value[k + 1];
 		}
-	return 0;
-}
-
-/* From the inside to the outside, as each length comes before what it is of. */
-static int otlp_pack(void *profile, struct sp_bytes *out)
-{
-	static const uint8_t scope[] = "\x0a\x08spanprof";
-	struct sp_otlp *p = profile;
-	const struct sp_bytes *resource = p->times.resource;
-	struct sp_packed body[KINDS] = {{0}}, dictionary = {0}, all = {0};
-	size_t scope_profiles = sp_packed_framed(sizeof(scope) - 1);
-	size_t resource_profiles;
-	int err = pack_dictionary(p, &dictionary);
-
-	for (unsigned i = 0; err == 0 && i < KINDS; i++) {
 		/* A profile without samples says that there are none. */
-		if (p->of[i].known.n > 1 || (i == SAMPLED && otlp_samples(p) == 0))
-			err = pack_profile(p, (enum kind)i, &body[i]);
-		if (body[i].len != 0)
-			scope_profiles += sp_packed_framed(body[i].len);
+		if (pb->n_samples != 0 || (i == SAMPLED && m->of[BETWEEN].known.n == 1))
+			profiles[scope.n_profiles++] = pb;
 	}
-	resource_profiles = sp_packed_framed(resource->len) + sp_packed_framed(scope_profiles);
-	if (err == 0 && sp_packed_reserve(&all, sp_packed_framed(resource_profiles) +
-							sp_packed_framed(dictionary.len))) {
-		sp_packed_head(&all, 1, resource_profiles);
-		sp_packed_field(&all, 1, resource->data, resource->len);
-		sp_packed_head(&all, 2, scope_profiles);
-		sp_packed_field(&all, 1, scope, sizeof(scope) - 1);
-		for (unsigned i = 0; i < KINDS; i++)
-			if (body[i].len != 0)
-				sp_packed_field(&all, 2, body[i].data, body[i].len);
-		sp_packed_field(&all, 2, dictionary.data, dictionary.len);
+	for (unsigned i = 0; i < TABLES; i++) {
+		const ProtobufCFieldDescriptor *f =
+			&spanprof__otlp__profiles_dictionary__descriptor.fields[i];
+		size_t n = list(m, f->descriptor, &m->table[i], 0, (char *)&dictionary + f->offset);
+
+		memcpy((char *)&dictionary + f->quantifier_offset, &n, sizeof(n));
 	}
-	for (unsigned i = 0; i < KINDS; i++)
-		free(body[i].data);
-	free(dictionary.data);
-	*out = (struct sp_bytes){all.data, all.len};
-	return all.data != NULL ? 0 : -ENOMEM;
+	resource.resource = m->resource;
+	resource.n_scope_profiles = 1;
+	resource.scope_profiles = scopes;
+	all.n_resource_profiles = 1;
+	all.resource_profiles = resources;
+	all.dictionary = &dictionary;
+	if (m->failed)
+		return;
+	out->data = malloc(spanprof__otlp__export_profiles_service_request__get_packed_size(&all));
+	if (out->data != NULL)
+		out->len = spanprof__otlp__export_profiles_service_request__pack(&all, out->data);
 }
 
-const struct sp_profile_writer sp_otlp_writer = {
-	.begin = otlp_begin,
-	.free = otlp_free,
-	.comment = otlp_comment,
-	.mapping = otlp_mapping,
-	.function = otlp_function,
-	.location = otlp_location,
-	.sample = otlp_sample,
-	.mark = otlp_mark,
-	.rewind = otlp_rewind,
-	.samples = otlp_samples,
-	.pack = otlp_pack,
-};
+int sp_otlp_make(const struct sp_bytes *pprof, const struct sp_pprof_times *times,
+		 struct sp_bytes *out)
+{
+	struct maker m = {.failed = false};
+	ProtobufCAllocator memory = sp_pool_allocator(&m.pool);
+	const Spanprof__Pprof__Profile *from =
+		spanprof__pprof__profile__unpack(&memory, pprof->len, pprof->data);
+
+	*out = (struct sp_bytes){NULL, 0};
+	m.from = from;
+	m.resource = spanprof__otlp__resource__unpack(&memory, times->resource->len,
+						      times->resource->data);
+	m.failed = from == NULL || m.resource == NULL;
+	for (unsigned i = 0; i < TABLES; i++)
+		m.failed = sp_strtab_init(&m.table[i]) != 0 || m.failed;
+	for (unsigned i = 0; i < KINDS; i++)
+		m.failed = sp_strtab_init(&m.of[i].known) != 0 || m.failed;
+	if (!m.failed)
+		m.location = get(&m, from->n_location, sizeof(*m.location));
+	for (size_t i = 0; !m.failed && i < from->n_location; i++)
+		m.location[i + 1] = put_location(&m, from->location[i]);
+	for (size_t i = 0; !m.failed && i < from->n_sample; i++)
+		put_sample(&m, from->sample[i], times);
+	if (!m.failed)
+		pack(&m, times, out);
+	for (unsigned i = 0; i < TABLES; i++)
+		sp_strtab_fini(&m.table[i]);
+	for (unsigned i = 0; i < KINDS; i++) {
+		sp_strtab_fini(&m.of[i].known);
+		free(m.of[i].value);
+	}
+	free(m.packed.data);
+	sp_pool_fini(&m.pool);
+	return out->data != NULL ? 0 : -ENOMEM;
+}
 
 int sp_otlp_resource(const struct sp_label *attributes, size_t n, struct sp_bytes *out)
 {
-	struct sp_packed all = {0};
+	Spanprof__Otlp__Resource resource = SPANPROF__OTLP__RESOURCE__INIT;
+	struct sp_pool pool = {NULL, 0};
+	pb_value *value = sp_pool_get(&pool, (n + 1) * sizeof(*value));
 
-	out->data = NULL;
-	for (size_t i = 0; i < n; i++) {
-		Spanprof__Otlp__KeyValue pair;
-		pb_value value;
-		size_t size;
+	*out = (struct sp_bytes){NULL, 0};
+	if (value != NULL && sp_pool_messages(&pool, &spanprof__otlp__key_value__descriptor, n,
+					      &resource.attributes)) {
+		for (; resource.n_attributes < n; resource.n_attributes++) {
+			size_t i = resource.n_attributes;
 
-		spanprof__otlp__key_value__init(&pair);
-		memcpy(&pair.key, &attributes[i].name, sizeof(char *));
-		set_text(&value, attributes[i].value);
-		pair.value = &value;
-		size = spanprof__otlp__key_value__get_packed_size(&pair);
-		if (!sp_packed_reserve(&all, sp_packed_framed(size))) {
-			free(all.data);
-			return -ENOMEM;
+			memcpy(&resource.attributes[i]->key, &attributes[i].name, sizeof(char *));
+			set_text(&value[i], attributes[i].value);
+			resource.attributes[i]->value = &value[i];
 		}
-		sp_packed_head(&all, 1, size);
-		all.len += spanprof__otlp__key_value__pack(&pair, all.data + all.len);
+		out->data = malloc(spanprof__otlp__resource__get_packed_size(&resource) + 1);
 	}
-	*out = (struct sp_bytes){all.data, all.len};
-	return 0;
+	if (out->data != NULL)
+		out->len = spanprof__otlp__resource__pack(&resource, out->data);
+	sp_pool_fini(&pool);
+	return out->data != NULL ? 0 : -ENOMEM;
 }
 
 bool sp_otlp_answer(const void *body, size_t len, bool is_good, int64_t *rejected, char *text,
 		    size_t cap)
 {
-	Spanprof__Otlp__ExportProfilesServiceResponse *good = NULL;
-	Spanprof__Otlp__Status *bad = NULL;
+	struct sp_pool pool = {NULL, 0};
+	ProtobufCAllocator memory = sp_pool_allocator(&pool);
+	const Spanprof__Otlp__ExportProfilesServiceResponse *good = NULL;
+	const Spanprof__Otlp__ExportProfilesPartialSuccess *said;
 
-	*rejected = 0;
-	text[0] = '\0';
-	if (is_good)
-		good = spanprof__otlp__export_profiles_service_response__unpack(NULL, len, body);
-	else
-		bad = spanprof__otlp__status__unpack(NULL, len, body);
-	if (good != NULL && good->partial_success != NULL) {
-		*rejected = good->partial_success->rejected_profiles;
-		(void)snprintf(text, cap, "%s", good->partial_success->error_message);
-	} else if (bad != NULL) {
-		(void)snprintf(text, cap, "%s", bad->message);
+	if (is_good) {
+		good = spanprof__otlp__export_profiles_service_response__unpack(&memory, len, body);
+		said = good != NULL ? good->partial_success : NULL;
+	} else {
+		said = spanprof__otlp__export_profiles_partial_success__unpack(&memory, len, body);
 	}
-	if (good != NULL)
-		spanprof__otlp__export_profiles_service_response__free_unpacked(good, NULL);
-	if (bad != NULL)
-		spanprof__otlp__status__free_unpacked(bad, NULL);
-	return good != NULL || bad != NULL;
+	*rejected = is_good && said != NULL ? said->rejected_profiles : 0;
+	(void)snprintf(text, cap, "%s", said != NULL ? said->error_message : "");
+	sp_pool_fini(&pool);
+	return good != NULL || said != NULL;
 }

@@ -10,10 +10,12 @@
 #include "export/profile/pprof.h"
 
 /*
- * Writes an ExportProfilesServiceRequest with profiles of the resource in the times: one in nanoseconds, but for CPU
- * time two, of samples and of the time between them, each with a period, which is the form that servers know it in.
+ * Makes an ExportProfilesServiceRequest of a profile of pprof.c, with profiles of the resource in the times: one in
+ * nanoseconds, but for CPU time two, of samples and of the time between them, each with a period, which is the form that
+ * servers know it in. 0 or -ENOMEM; free out->data.
  */
-extern const struct sp_profile_writer sp_otlp_writer;
+int sp_otlp_make(const struct sp_bytes *pprof, const struct sp_pprof_times *times,
+		 struct sp_bytes *out);
 
 /* A resource with those attributes, which have texts. 0 or -ENOMEM; free out->data. */
 int sp_otlp_resource(const struct sp_label *attributes, size_t n, struct sp_bytes *out);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of protobuf that are put together piece by piece, because the whole would be too much memory as messages. */
+/*
+ * Bytes of protobuf that are put together piece by piece, because the whole would be too much memory as messages, and
+ * messages that live in a pool.
+ */
 #ifndef SP_PACKED_H
 #define SP_PACKED_H
 
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +54,38 @@ static inline void sp_packed_field(struct sp_packed *p, unsigned number, const v
 	if (n != 0)
 		memcpy(p->data + p->len, bytes, n);
 	p->len += n;
+}
+
+static inline void *sp_pool_allocator_get(void *pool, size_t size)
+{
+	return sp_pool_get(pool, size);
+}
+
+static inline void sp_pool_allocator_leave(void *pool, void *piece)
+{
+	(void)pool;
+	(void)piece;
+}
+
+/* What protobuf-c unpacks with it is freed with the pool. */
+static inline ProtobufCAllocator sp_pool_allocator(struct sp_pool *pool)
+{
+	return (ProtobufCAllocator){sp_pool_allocator_get, sp_pool_allocator_leave, pool};
+}
+
+/* n messages with their zero values, and in *list the pointers to them, as protobuf-c wants them. False: no memory. */
+static inline bool sp_pool_messages(struct sp_pool *pool, const ProtobufCMessageDescriptor *of,
+				    size_t n, void *list)
+{
+	void **pointer = sp_pool_get(pool, (n + 1) * sizeof(*pointer));
+	char *body = sp_pool_get(pool, (n + 1) * of->sizeof_message);
+
+	for (size_t i = 0; pointer != NULL && body != NULL && i < n; i++) {
+		pointer[i] = body + i * of->sizeof_message;
+		protobuf_c_message_init(of, pointer[i]);
+	}
+	memcpy(list, &pointer, sizeof(pointer));
+	return pointer != NULL && body != NULL;
 }
 
 #endif

@@ -2,8 +2,7 @@
 /*
  * Builds a profile. Samples, which are nearly all of it, are packed as they come; everything else
  * is protobuf-c messages in one pool. The packed size is kept up to date, so that a profile can be
- * closed before it is too large for the server. In the exporter only this file uses protobuf-c.
- * Context: the exporter.
+ * closed before it is too large for the server. Context: the exporter.
  */
 #include "export/profile/pprof.h"
 
@@ -25,6 +24,15 @@
 #define SP_SAMPLE_FIELD 2U
 
 #define SP_PPROF_LABELS SP_SAMPLE_LABELS_MAX
+
+/*
+ * What a profile takes more, at most, once it is made OTLP: a text may be that of an attribute or a link; a sample has
+ * numbers of its stack, link and attributes, may be there twice (otlp.h), and may be the only one with its stack; around
+ * both is the resource.
+ */
+#define OTLP_MORE_OF_STRING 16U
+#define OTLP_MORE_OF_SAMPLE 96U
+#define OTLP_FRAME 512U
 
 /* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
 static const char *const reserved[] = {
@@ -115,6 +123,7 @@ struct sp_pprof {
 		int64_t id;
 	} key[SP_PPROF_LABELS]; /* of labels that were met */
 	size_t bytes;
+	size_t more_of_string, more_of_sample;
 };
 
 /* Appends the fields that are set: packed messages of one type, one after the other, are one message. */
@@ -166,7 +175,7 @@ static int put_string(struct sp_pprof *p, const char *s, size_t len, int64_t *id
 	if (sp_strtab_put(&p->strings, clean, n, &at) != 0)
 		return -ENOMEM;
 	if (p->strings.n != before)
-		p->bytes += sp_packed_framed(n);
+		p->bytes += sp_packed_framed(n) + p->more_of_string;
 	*id = at;
 	return 0;
 }
@@ -210,8 +219,10 @@ static int put_key(struct sp_pprof *p, const char *name, int64_t *id)
 	while (i < SP_PPROF_LABELS - 1 && p->key[i].name != NULL && p->key[i].name != name)
 		i++;
 	if (p->key[i].name != name) {
-		if (put_string(p, label, sp_label_name(label, name, strlen(name)), &p->key[i].id) !=
-		    0)
+		size_t (*make)(char *, const char *, size_t) =
+			p->times.resource != NULL ? sp_attribute_name : sp_label_name;
+
+		if (put_string(p, label, make(label, name, strlen(name)), &p->key[i].id) != 0)
 			return -ENOMEM;
 		p->key[i].name = name;
 	}
@@ -219,7 +230,8 @@ static int put_key(struct sp_pprof *p, const char *name, int64_t *id)
 	return 0;
 }
 
-void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times)
+struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
+			      const struct sp_pprof_times *times)
 {
 	struct sp_pprof *p = calloc(1, sizeof(*p));
 	pb_profile head = SPANPROF__PPROF__PROFILE__INIT;
@@ -228,11 +240,16 @@ void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_t
 		return NULL;
 	p->limits = *limits;
 	p->times = *times;
+	if (times->resource != NULL) {
+		p->more_of_string = OTLP_MORE_OF_STRING;
+		p->more_of_sample = OTLP_MORE_OF_SAMPLE;
+		p->bytes = 2 * times->resource->len + OTLP_FRAME;
+	}
 	head.time_nanos = times->time_ns;
 	head.duration_nanos = times->duration_ns;
 	head.period = times->period_ns;
 	/* 2 for the empty string, 2 for the frame of the comments. */
-	p->bytes = spanprof__pprof__profile__get_packed_size(&head) + 2 + 2;
+	p->bytes += spanprof__pprof__profile__get_packed_size(&head) + 2 + 2;
 	if (sp_strtab_init(&p->strings) != 0 || put_types(p) != 0) {
 		sp_pprof_free(p);
 		return NULL;
@@ -240,10 +257,8 @@ void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_t
 	return p;
 }
 
-void sp_pprof_free(void *profile)
+void sp_pprof_free(struct sp_pprof *p)
 {
-	struct sp_pprof *p = profile;
-
 	if (p == NULL)
 		return;
 	free(p->out.data);
@@ -256,10 +271,8 @@ void sp_pprof_free(void *profile)
 	free(p);
 }
 
-int sp_pprof_comment(void *profile, const char *text)
+int sp_pprof_comment(struct sp_pprof *p, const char *text)
 {
-	struct sp_pprof *p = profile;
-
 	if (p->comments == SP_PPROF_COMMENTS_MAX)
 		return 0;
 	if (put_text(p, text, &p->comment[p->comments]) != 0)
@@ -269,9 +282,8 @@ int sp_pprof_comment(void *profile, const char *text)
 	return 0;
 }
 
-int sp_pprof_mapping(void *profile, const struct sp_pprof_mapping *m, uint64_t *id)
+int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id)
 {
-	struct sp_pprof *p = profile;
 	pb_mapping *pb = sp_pool_get(&p->pool, sizeof(*pb));
 
 	if (pb == NULL)
@@ -313,10 +325,9 @@ static bool find_function(const struct sp_pprof *p, uint32_t hash, const pb_func
 	return false;
 }
 
-int sp_pprof_function(void *profile, const char *name, const char *system_name, const char *file,
-		      uint64_t *id)
+int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
+		      const char *file, uint64_t *id)
 {
-	struct sp_pprof *p = profile;
 	pb_function key = SPANPROF__PPROF__FUNCTION__INIT;
 	pb_function *pb;
 	uint32_t hash;
@@ -349,10 +360,9 @@ static void fill_line(pb_line *pb, const struct sp_pprof_line *line)
 	pb->line = line->line;
 }
 
-int sp_pprof_location(void *profile, uint64_t mapping, uint64_t address,
+int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 		      const struct sp_pprof_line *line, size_t lines, uint64_t *id)
 {
-	struct sp_pprof *p = profile;
 	pb_location *pb = sp_pool_get(&p->pool, sizeof(*pb));
 	pb_line **pointer = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(pb_line *)) : NULL;
 	pb_line *body = lines != 0 ? sp_pool_get(&p->pool, lines * sizeof(*body)) : NULL;
@@ -401,9 +411,8 @@ static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_s
 	return err;
 }
 
-int sp_pprof_sample(void *profile, const struct sp_pprof_sample *s)
+int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s)
 {
-	struct sp_pprof *p = profile;
 	int64_t value[] = {s->count, s->ns};
 	pb_label label[SP_PPROF_LABELS];
 	pb_label *labels[SP_PPROF_LABELS];
@@ -419,46 +428,42 @@ int sp_pprof_sample(void *profile, const struct sp_pprof_sample *s)
 	pb.label = labels;
 	if (put_labels(p, &pb, s) != 0 || put_sample(&p->out, &pb) != 0)
 		return -ENOMEM;
-	p->bytes += p->out.len - before;
+	p->bytes += p->out.len - before + p->more_of_sample;
 	p->samples++;
 	return p->samples > p->limits.samples || p->bytes > p->limits.bytes ? -E2BIG : 0;
 }
 
-void sp_pprof_mark(const void *profile, struct sp_pprof_mark *mark)
+void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark)
 {
-	const struct sp_pprof *p = profile;
-
 	*mark = (struct sp_pprof_mark){
 		.samples = p->samples,
-		.rows = {p->mappings.n, p->functions.n, p->locations.n, p->strings.n},
+		.mappings = p->mappings.n,
+		.functions = p->functions.n,
+		.locations = p->locations.n,
+		.strings = p->strings.n,
 		.packed = p->out.len,
 		.bytes = p->bytes,
 	};
 }
 
-void sp_pprof_rewind(void *profile, const struct sp_pprof_mark *mark)
+void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark)
 {
-	struct sp_pprof *p = profile;
-
-	p->mappings.n = mark->rows[0];
-	p->functions.n = mark->rows[1];
-	p->locations.n = mark->rows[2];
+	p->mappings.n = mark->mappings;
+	p->functions.n = mark->functions;
+	p->locations.n = mark->locations;
 	p->samples = mark->samples;
 	p->out.len = mark->packed;
-	sp_strtab_cut(&p->strings, mark->rows[3]);
+	sp_strtab_cut(&p->strings, mark->strings);
 	p->bytes = mark->bytes;
 }
 
-uint32_t sp_pprof_samples(const void *profile)
+uint32_t sp_pprof_samples(const struct sp_pprof *p)
 {
-	const struct sp_pprof *p = profile;
-
 	return p->samples;
 }
 
-int sp_pprof_pack(void *profile, struct sp_bytes *out)
+int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
 {
-	struct sp_pprof *p = profile;
 	pb_profile pb = SPANPROF__PPROF__PROFILE__INIT;
 	char **strings = calloc(p->strings.n, sizeof(*strings));
 	int err;
@@ -490,21 +495,6 @@ int sp_pprof_pack(void *profile, struct sp_bytes *out)
 	p->out = (struct sp_packed){NULL, 0, 0};
 	return 0;
 }
-
-const struct sp_profile_writer sp_pprof_writer = {
-	.begin = sp_pprof_new,
-	.free = sp_pprof_free,
-	.comment = sp_pprof_comment,
-	.mapping = sp_pprof_mapping,
-	.function = sp_pprof_function,
-	.location = sp_pprof_location,
-	.sample = sp_pprof_sample,
-	.mark = sp_pprof_mark,
-	.rewind = sp_pprof_rewind,
-	.samples = sp_pprof_samples,
-	.pack = sp_pprof_pack,
-	.program_first = true,
-};
 
 int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
 		     const struct sp_bytes *profile, struct sp_bytes *out)

@@ -78,8 +78,8 @@ struct sp_pprof_times {
 	int64_t duration_ns; /* of the interval */
 	enum sp_profile_type type;
 	const struct sp_profile_type_names *names; /* NULL = those of the type */
-	const struct sp_bytes *resource;           /* of a profile in OTLP alone (otlp.h) */
-	const char *service; /* the same; NULL = it is in the resource alone */
+	const struct sp_bytes
+		*resource; /* NULL = it is not for OTLP (otlp.h), where names have dots */
 };
 
 struct sp_pprof_mapping {
@@ -141,8 +141,6 @@ bool sp_label_is(const char *a, const char *b);
 /* Why no user may choose that name for a label; NULL = it is free. */
 const char *sp_label_refusal(const char *name);
 
-struct sp_stack_labels; /* stack_map.h */
-
 struct sp_pprof_sample {
 	uint64_t *location; /* ids, leaf first; not written to */
 	size_t locations;
@@ -151,69 +149,42 @@ struct sp_pprof_sample {
 	/* A value of NULL = none. The name of a label is at the same address in all samples. */
 	const struct sp_label *label;
 	size_t labels; /* at most SP_SAMPLE_LABELS_MAX */
-	/* What the trace and the span among them are made of; NULL = there are not both. */
-	const struct sp_stack_labels *link;
 };
-
-#define SP_PROFILE_TABLES 7U
 
 /* A point to go back to. */
 struct sp_pprof_mark {
-	uint32_t samples;
-	uint32_t rows[SP_PROFILE_TABLES]; /* of each table that the format has */
+	uint32_t samples, mappings, functions, locations, strings;
 	size_t packed, bytes;
 };
 
-/*
- * Who writes what the walk over an interval finds (encode.c), in one format: as the functions below, which are those
- * of pprof.
- */
-struct sp_profile_writer {
-	void *(*begin)(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times);
-	void (*free)(void *profile);
-	int (*comment)(void *profile, const char *text);
-	int (*mapping)(void *profile, const struct sp_pprof_mapping *m, uint64_t *id);
-	int (*function)(void *profile, const char *name, const char *system_name, const char *file,
-			uint64_t *id);
-	int (*location)(void *profile, uint64_t mapping, uint64_t address,
-			const struct sp_pprof_line *line, size_t lines, uint64_t *id);
-	int (*sample)(void *profile, const struct sp_pprof_sample *s);
-	void (*mark)(const void *profile, struct sp_pprof_mark *mark);
-	void (*rewind)(void *profile, const struct sp_pprof_mark *mark);
-	uint32_t (*samples)(const void *profile);
-	int (*pack)(void *profile, struct sp_bytes *out);
-	bool program_first; /* readers take the first mapping for the program */
-};
-
-extern const struct sp_profile_writer sp_pprof_writer;
-
-struct sp_pprof; /* the profile of the functions below */
+struct sp_pprof;
 
 /* NULL when out of memory. Comments are added first, then mappings and so on in any order. */
-void *sp_pprof_new(const struct sp_pprof_limits *limits, const struct sp_pprof_times *times);
-void sp_pprof_free(void *profile);
+struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
+			      const struct sp_pprof_times *times);
+void sp_pprof_free(struct sp_pprof *p);
 
 /* These return 0 or -ENOMEM, and ids from 1. Equal functions get equal ids; the caller asks only
  * once for each mapping and location. Strings are cleaned and cut. */
-int sp_pprof_comment(void *profile, const char *text);
-int sp_pprof_mapping(void *profile, const struct sp_pprof_mapping *m, uint64_t *id);
-int sp_pprof_function(void *profile, const char *name, const char *system_name, const char *file,
-		      uint64_t *id);
-int sp_pprof_location(void *profile, uint64_t mapping, uint64_t address,
+int sp_pprof_comment(struct sp_pprof *p, const char *text);
+int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id);
+int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
+		      const char *file, uint64_t *id);
+int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 		      const struct sp_pprof_line *line, size_t lines, uint64_t *id);
 
 /* As above, and -E2BIG when the profile with this sample would exceed a limit. */
-int sp_pprof_sample(void *profile, const struct sp_pprof_sample *s);
+int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s);
 
 /* Mark a state, and undo everything since; after a rewind the profile may only be packed. */
-void sp_pprof_mark(const void *profile, struct sp_pprof_mark *mark);
-void sp_pprof_rewind(void *profile, const struct sp_pprof_mark *mark);
+void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark);
+void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark);
 
-uint32_t sp_pprof_samples(const void *profile);
+uint32_t sp_pprof_samples(const struct sp_pprof *p);
 
 /* The profile as protobuf, once: afterwards it may only be freed. Equal calls give equal bytes. 0 or
  * -ENOMEM. */
-int sp_pprof_pack(void *profile, struct sp_bytes *out);
+int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out);
 
 /* A push request with one series and one profile. 0 or -ENOMEM. */
 int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,

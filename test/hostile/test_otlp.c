@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/packed.h"
 #include "export/util/containers.h"
 #include "otlp.pb-c.h"
 #include "test/hostile/way.h"
@@ -202,6 +203,25 @@ Test(otlp, says_of_each_span_what_pprof_says, .timeout = 600)
 		json_decref(pprof);
 		json_decref(otlp);
 	}
+}
+
+/* Many short stacks without labels are what OTLP needs more bytes for than pprof. */
+Test(otlp, is_within_the_limits, .timeout = 60)
+{
+	way_start(&w);
+	w.limits.bytes = 20000;
+	w.config.protocol = SP_PROTOCOL_OTLP;
+	for (unsigned i = 0; i < 3000; i++) {
+		struct sp_sample s = {.depth = 3, .flags = SP_SAMPLE_ROOTED, .weight = 1};
+
+		for (unsigned k = 0, rest = i; k < s.depth; k++, rest /= 16)
+			s.pc[k] = (uintptr_t)&way_start + 16 + rest % 16;
+		way_put(&w, &s);
+	}
+	way_send(&w, "small");
+	cr_expect_gt(w.profiles, 2);
+	cr_expect_eq(w.sent, w.put);
+	way_end(&w);
 }
 
 /* A profile with all that the rules are about. */
@@ -687,20 +707,9 @@ static bool is_good(const void *data, size_t len, struct pd_error *e)
 	return good;
 }
 
-static void *take_from_pool(void *arg, size_t bytes)
-{
-	return sp_pool_get(arg, bytes);
-}
-
-static void leave_in_pool(void *arg, void *block)
-{
-	(void)arg;
-	(void)block;
-}
-
 Test(otlp, each_rule_is_judged, .timeout = 60)
 {
-	ProtobufCAllocator memory = {take_from_pool, leave_in_pool, &pool};
+	ProtobufCAllocator memory = sp_pool_allocator(&pool);
 
 	make_good();
 	for (unsigned i = 0; i < SP_ARRAY_LEN(faults); i++) {

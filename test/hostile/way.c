@@ -48,6 +48,7 @@ void way_start(struct way *w)
 
 	way = w;
 	memset(w, 0, sizeof(*w));
+	w->limits = (struct sp_pprof_limits){SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
 	w->config.service_name = "shop";
 	w->config.sample_rate_hz = 100;
 	w->ops = (struct sp_core_ops){
@@ -193,12 +194,12 @@ static void send_type(struct way *w, struct sp_interval *interval, enum sp_profi
 		      const struct sp_series *series, const struct sp_bytes *resource,
 		      const char *what)
 {
-	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
 	struct sp_encode_range range = sp_encode_all(interval, type);
 	struct sp_encoded encoded;
 
 	range.resource = w->config.protocol == SP_PROTOCOL_OTLP ? resource : NULL;
-	while (range.from < range.end && sp_encode(&range, &limits, &encoded) == 0) {
+	while (range.from < range.end && sp_encode(&range, &w->limits, &encoded) == 0) {
+		cr_expect_leq(encoded.bytes.len, w->limits.bytes, "%s", what);
 		send_profile(w, series, &encoded, type, what);
 		free(w->last.data);
 		w->last = encoded.bytes;

@@ -12,6 +12,7 @@
 struct way {
 	struct sp_core_ops ops;
 	struct sp_config config;
+	struct sp_pprof_limits limits; /* of each profile that is sent */
 	struct sp_stack_map *map;
 	struct sp_stack_map *waits; /* NULL = none are sent */
 	struct pd_double server;
