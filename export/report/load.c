@@ -347,7 +347,8 @@ static int check(const struct reader *r)
 		if (!text_ok(p, p->mapping[i]->filename))
 			return refuse(r, "a mapping refers to a string that is not there");
 	for (size_t i = 0; i < p->n_function; i++)
-		if (!text_ok(p, p->function[i]->name) || !text_ok(p, p->function[i]->filename))
+		if (!text_ok(p, p->function[i]->name) || !text_ok(p, p->function[i]->system_name) ||
+		    !text_ok(p, p->function[i]->filename))
 			return refuse(r, "a function refers to a string that is not there");
 	for (size_t i = 0; i < p->n_location; i++)
 		if (check_location(r, p->location[i]) != 0)
@@ -492,7 +493,7 @@ static bool is_named(const char *label, const char *wanted)
 	if (wanted == NULL)
 		return false;
 	(void)sp_label_name(name, wanted, strlen(wanted));
-	return strcmp(label, wanted) == 0 || strcmp(label, name) == 0;
+	return strcmp(label, wanted) == 0 || sp_label_is(label, name);
 }
 
 static void read_labels(const pb_profile *p, const pb_sample *s, const char *by,
@@ -511,7 +512,7 @@ static void read_labels(const pb_profile *p, const pb_sample *s, const char *by,
 			out->span_name = value;
 		else if (strcmp(key, "trace_id") == 0)
 			out->trace_id = value;
-		else if (strcmp(key, "thread_name") == 0)
+		else if (sp_label_is(key, "thread_name"))
 			out->thread_name = value;
 		else if (strcmp(key, "blocked_by_span_id") == 0)
 			out->blocked_by_span_id = value;
@@ -604,66 +605,54 @@ static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 	return visit(r, sink);
 }
 
-/* why is written through the reader. */
-static int load_pprof(const struct sp_bytes *profile, size_t memory_max,
-		      const struct sp_report_sink *sink,
-		      char *why) // NOLINT(readability-non-const-parameter)
-{
-	struct budget budget = {.left = memory_max};
-	ProtobufCAllocator counted = {budget_alloc, budget_free, &budget};
-	pb_profile *p = spanprof__pprof__profile__unpack(&counted, profile->len, profile->data);
-	struct reader r = {.p = p, .budget = &budget, .why = why};
-	int err;
+struct load {
+	struct budget budget;
+	const struct sp_report_sink *sink;
+	char *why;
+};
 
-	if (p == NULL && budget.exceeded)
-		return refuse_memory(&r);
-	if (p == NULL)
-		return refuse(&r, "not a pprof profile");
-	err = read_profile(&r, sink);
+static int load_message(void *arg, pb_profile *p)
+{
+	struct load *l = arg;
+	struct reader r = {.p = p, .budget = &l->budget, .why = l->why};
+	int err = read_profile(&r, l->sink);
+
 	for (size_t i = 0; r.place != NULL && i < p->n_location; i++) {
-		budget_free(&budget, r.place[i].frame);
-		budget_free(&budget, r.place[i].memo);
-		budget_free(&budget, r.place[i].made);
+		budget_free(r.budget, r.place[i].frame);
+		budget_free(r.budget, r.place[i].memo);
+		budget_free(r.budget, r.place[i].made);
 	}
 	free(r.place);
 	free(r.frame);
 	id_index_fini(&r.location);
 	id_index_fini(&r.function);
 	id_index_fini(&r.mapping);
-	spanprof__pprof__profile__free_unpacked(p, &counted);
 	return err;
-}
-
-struct load {
-	size_t memory_max;
-	const struct sp_report_sink *sink;
-	char *why;
-};
-
-static int load_each(void *arg, const struct sp_bytes *pprof)
-{
-	const struct load *l = arg;
-
-	return load_pprof(pprof, l->memory_max, l->sink, l->why);
 }
 
 int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 		   const struct sp_report_sink *sink, char why[SP_REPORT_ERROR])
 {
-	struct budget budget = {.left = memory_max};
-	ProtobufCAllocator counted = {budget_alloc, budget_free, &budget};
-	struct load l = {memory_max, sink, why};
-	struct reader r = {.budget = &budget, .why = why};
-	const char *reason;
+	struct load l = {{.left = memory_max}, sink, why};
+	ProtobufCAllocator counted = {budget_alloc, budget_free, &l.budget};
+	const struct reader r = {.budget = &l.budget, .why = why};
+	const char *reason = "not a pprof profile";
+	pb_profile *p;
 	int err;
 
-	if (!sp_report_otlp_is(profile))
-		return load_pprof(profile, memory_max, sink, why);
 	why[0] = '\0';
-	err = sp_report_otlp(profile, &counted, load_each, &l, &reason);
-	if (reason != NULL)
-		(void)snprintf(why, SP_REPORT_ERROR, "%s", reason);
-	return err != 0 && why[0] == '\0' ? refuse_memory(&r) : err;
+	if (sp_report_otlp_is(profile)) {
+		err = sp_report_otlp(profile, &counted, load_message, &l, &reason);
+		if (err == 0 || why[0] != '\0')
+			return err;
+		return reason != NULL ? refuse(&r, reason) : refuse_memory(&r);
+	}
+	p = spanprof__pprof__profile__unpack(&counted, profile->len, profile->data);
+	if (p == NULL)
+		return l.budget.exceeded ? refuse_memory(&r) : refuse(&r, reason);
+	err = load_message(&l, p);
+	spanprof__pprof__profile__free_unpacked(p, &counted);
+	return err;
 }
 
 size_t sp_report_clean(const char *s, char out[SP_REPORT_TEXT_MAX + 1])

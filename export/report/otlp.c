@@ -1,44 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes pprof of profiles in OTLP, by the exporter's writer, so that all else of the tool knows one format. Mappings and
- * locations get the numbers that they have in the dictionary, where the first element stands for none. Only what is
- * looked up here is checked here; load.c checks pprof from anybody. A stack and a text that many samples share are
- * written for each of them, so what a small file can become, and how long that takes, is bounded. Context: the report
- * tool.
+ * Makes messages in pprof of profiles in OTLP, so that all else of the tool knows one format. Strings, mappings, functions
+ * and locations get the numbers that they have in the dictionary, where the first element stands for none; they are made
+ * once, and stacks and labels as well, which samples share. Only what is looked up here is checked here; load.c checks
+ * pprof from anybody. What a small file can become, and how long that takes, is bounded. Context: the report tool.
  */
 #include "export/report/otlp.h"
 
-#include <errno.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/packed.h"
 #include "export/util/containers.h"
 #include "otlp.pb-c.h"
 #include "sampler/base/text.h"
 
-#define PPROF_MAX ((size_t)128 << 20)
-#define TEXT_MAX                                                                                   \
-	((uint64_t)4 << 30) /* bytes of texts that are read, each as often as it is referred to */
-#define PPROF_STRINGS 6U    /* the field that every profile in pprof has */
+/* Of all samples, each with its whole stack, and of the dictionary, once for each profile. */
+#define FRAMES_MAX ((size_t)1 << 25)
+#define ROWS_MAX ((size_t)1 << 27)
+#define PPROF_STRINGS 6U /* the field that every profile in pprof has */
 
 typedef Spanprof__Otlp__ProfilesDictionary pb_dictionary;
-typedef Spanprof__Otlp__Profile pb_otlp;
-typedef Spanprof__Otlp__Sample pb_otlp_sample;
+typedef Spanprof__Pprof__Label pb_label;
 
-/* One profile that is being made. */
 struct maker {
-	const pb_dictionary *from;
-	void *to;
-	uint64_t *function; /* ids, as equal ones are one function there */
-	struct sp_pprof_line *line;
-	uint64_t *location;
-	size_t line_cap, location_cap;
-	uint64_t text_bytes;
-	int64_t period;
-	bool is_cpu; /* its values are numbers of periods */
-	bool is_count;
-	const char *why;
+	pb_dictionary *from;
+	ProtobufCAllocator *memory; /* of strings, which load.c exchanges */
+	struct sp_pool pool;        /* of all else */
+	Spanprof__Pprof__Profile to;
+	pb_label **attribute;
+	pb_label **id; /* two for each link; of one without an id the string is 0 */
+	uint64_t **stack;
+	size_t strings; /* that came in */
+	int32_t samples, count;
+	size_t frames, rows;
+	bool failed;
+	const char *why; /* NULL = there was no memory */
 };
 
 bool sp_report_otlp_is(const struct sp_bytes *bytes)
@@ -66,58 +63,72 @@ bool sp_report_otlp_is(const struct sp_bytes *bytes)
 	return has_dictionary;
 }
 
-/* NULL, with a reason, where there is none. */
-static const char *text_at(struct maker *m, int32_t index)
+static bool fail(struct maker *m, const char *why)
 {
-	const char *text = NULL;
-
-	if (index >= 0 && (size_t)index < m->from->n_string_table)
-		text = m->from->string_table[index];
-	if (text == NULL) {
-		m->why = "it refers to a string that is not there";
-		return NULL;
-	}
-	m->text_bytes += strlen(text);
-	if (m->text_bytes <= TEXT_MAX)
-		return text;
-	m->why = "its strings are too long";
-	return NULL;
+	if (!m->failed)
+		m->why = why;
+	m->failed = true;
+	return false;
 }
 
-static bool put_mappings(struct maker *m)
+static void *get(struct maker *m, size_t n, size_t size)
 {
-	uint64_t id;
+	void *got = sp_pool_get(&m->pool, (n + 1) * size);
 
-	for (size_t i = 1; i < m->from->n_mapping_table; i++) {
-		const Spanprof__Otlp__Mapping *from = m->from->mapping_table[i];
-		const struct sp_pprof_mapping to = {
-			.start = from->memory_start,
-			.limit = from->memory_limit,
-			.offset = from->file_offset,
-			.file = text_at(m, from->filename_strindex),
-			.build_id = "",
-		};
+	return got != NULL || fail(m, NULL) ? got : NULL;
+}
 
-		if (to.file == NULL || sp_pprof_mapping(m->to, &to, &id) != 0)
-			return false;
-	}
+/* n messages of pprof: how many of them there are. */
+#define MESSAGES(m, name, n, list)                                                                 \
+	(sp_pool_messages(&(m)->pool, &spanprof__pprof__##name##__descriptor, (n), (list)) ||      \
+			 fail((m), NULL)                                                           \
+		 ? (n)                                                                             \
+		 : 0)
+
+/* Its number; there is room. 0 for an empty one. */
+static int32_t add_string(struct maker *m, const char *s)
+{
+	char *copy;
+
+	if (s[0] == '\0')
+		return 0;
+	copy = m->memory->alloc(m->memory->allocator_data, strlen(s) + 1);
+	if (copy == NULL)
+		return fail(m, NULL);
+	m->from->string_table[m->from->n_string_table] = memcpy(copy, s, strlen(s) + 1);
+	return (int32_t)m->from->n_string_table++;
+}
+
+/* An id that is all zeroes is none. */
+static int32_t add_id(struct maker *m, const ProtobufCBinaryData *id, size_t size)
+{
+	static const uint8_t none[16];
+	char hex[sizeof(none) * 2 + 1];
+
+	if (id->len != size || memcmp(id->data, none, size) == 0)
+		return 0;
+	sp_text_hex(hex, id->data, size);
+	return add_string(m, hex);
+}
+
+/* Makes room for strings behind those of the dictionary. */
+static bool put_strings(struct maker *m)
+{
+	pb_dictionary *d = m->from;
+	size_t most = d->n_string_table + 4 + 2 * d->n_link_table + d->n_attribute_table;
+	char **all = m->memory->alloc(m->memory->allocator_data, most * sizeof(*all));
+
+	if (d->n_string_table == 0)
+		return fail(m, "the string table does not begin with an empty string");
+	if (all == NULL)
+		return fail(m, NULL);
+	memcpy(all, d->string_table, d->n_string_table * sizeof(*all));
+	m->memory->free(m->memory->allocator_data, d->string_table);
+	d->string_table = all;
+	m->strings = d->n_string_table;
+	m->samples = add_string(m, "samples");
+	m->count = add_string(m, "count");
 	return true;
-}
-
-static bool put_functions(struct maker *m)
-{
-	m->function = calloc(m->from->n_function_table + 1, sizeof(*m->function));
-	for (size_t i = 1; m->function != NULL && i < m->from->n_function_table; i++) {
-		const Spanprof__Otlp__Function *from = m->from->function_table[i];
-		const char *name = text_at(m, from->name_strindex);
-		const char *system_name = text_at(m, from->system_name_strindex);
-		const char *file = text_at(m, from->filename_strindex);
-
-		if (name == NULL || system_name == NULL || file == NULL ||
-		    sp_pprof_function(m->to, name, system_name, file, &m->function[i]) != 0)
-			return false;
-	}
-	return m->function != NULL;
 }
 
 /* What cannot be an id becomes one that is not there. */
@@ -126,87 +137,93 @@ static uint64_t id_of(int32_t index)
 	return index >= 0 ? (uint64_t)index : UINT64_MAX;
 }
 
-static bool put_locations(struct maker *m)
+/* The same for strings, behind which are those that were added. */
+static int64_t string_of(const struct maker *m, int32_t index)
 {
-	uint64_t id;
-
-	for (size_t i = 1; i < m->from->n_location_table; i++) {
-		const Spanprof__Otlp__Location *from = m->from->location_table[i];
-		size_t n = 0;
-
-		if (!SP_GROW(m->line, m->line_cap, from->n_lines, SIZE_MAX))
-			return false;
-		for (size_t k = 0; k < from->n_lines; k++) {
-			uint64_t function = id_of(from->lines[k]->function_index);
-
-			/* A line without a function says nothing. */
-			if (function == 0)
-				continue;
-			m->line[n].function = function < m->from->n_function_table
-						      ? m->function[function]
-						      : UINT64_MAX;
-			m->line[n++].line = from->lines[k]->line;
-		}
-		if (sp_pprof_location(m->to, id_of(from->mapping_index), from->address, m->line, n,
-				      &id) != 0)
-			return false;
-	}
-	return true;
+	return id_of(index) < m->strings ? index : -1;
 }
 
-/* The text of an attribute that has one. "" = it has none. */
-static const char *value_text(const pb_dictionary *d, const Spanprof__Otlp__AnyValue *value)
+/* Every attribute, and both ids of every link, as a label. A value without a text is an empty one. */
+static void put_labels(struct maker *m)
 {
-	if (value == NULL)
-		return "";
-	if (value->value_case == SPANPROF__OTLP__ANY_VALUE__VALUE_STRING_VALUE)
-		return value->string_value;
-	if (value->value_case == SPANPROF__OTLP__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX &&
-	    value->string_value_strindex >= 0 &&
-	    (size_t)value->string_value_strindex < d->n_string_table)
-		return d->string_table[value->string_value_strindex];
-	return "";
+	const pb_dictionary *d = m->from;
+	int32_t trace_id = add_string(m, "trace_id"), span_id = add_string(m, "span_id");
+	size_t attributes = MESSAGES(m, label, d->n_attribute_table, &m->attribute);
+	size_t links = MESSAGES(m, label, 2 * d->n_link_table, &m->id) / 2;
+
+	for (size_t i = 0; i < attributes; i++) {
+		const Spanprof__Otlp__AnyValue *value = d->attribute_table[i]->value;
+
+		m->attribute[i]->key = string_of(m, d->attribute_table[i]->key_strindex);
+		if (value != NULL &&
+		    value->value_case == SPANPROF__OTLP__ANY_VALUE__VALUE_STRING_VALUE)
+			m->attribute[i]->str = add_string(m, value->string_value);
+		else if (value != NULL &&
+			 value->value_case ==
+				 SPANPROF__OTLP__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX)
+			m->attribute[i]->str = string_of(m, value->string_value_strindex);
+	}
+	for (size_t i = 0; i < links; i++) {
+		m->id[2 * i]->key = trace_id;
+		m->id[2 * i]->str = add_id(m, &d->link_table[i]->trace_id, 16);
+		m->id[2 * i + 1]->key = span_id;
+		m->id[2 * i + 1]->str = add_id(m, &d->link_table[i]->span_id, 8);
+	}
 }
 
-/* Begins the profile. Samples with a period of CPU time are shown as that time. */
-static bool begin(struct maker *m, const pb_otlp *p)
+static void put_location(struct maker *m, const Spanprof__Otlp__Location *from,
+			 Spanprof__Pprof__Location *to)
 {
-	static const struct sp_pprof_limits limits = {UINT32_MAX, PPROF_MAX};
-	struct sp_profile_type_names names = {.count = "samples", .period = "", .period_unit = ""};
-	const struct sp_pprof_times times = {
-		.period_ns = p->period,
-		.time_ns = (int64_t)p->time_unix_nano,
-		.duration_ns = (int64_t)p->duration_nano,
-		.names = &names,
-	};
+	size_t n = MESSAGES(m, line, from->n_lines, &to->line);
 
-	m->why = "it has no sample types";
-	if (p->sample_type == NULL)
-		return false;
-	m->why = NULL;
-	m->period = p->period;
-	names.sample = text_at(m, p->sample_type->type_strindex);
-	names.unit = text_at(m, p->sample_type->unit_strindex);
-	if (p->period_type != NULL) {
-		names.period = text_at(m, p->period_type->type_strindex);
-		names.period_unit = text_at(m, p->period_type->unit_strindex);
+	to->mapping_id = id_of(from->mapping_index);
+	to->address = from->address;
+	for (size_t i = 0; i < n; i++) {
+		/* A line without a function says nothing. */
+		if (from->lines[i]->function_index == 0)
+			continue;
+		to->line[to->n_line]->function_id = id_of(from->lines[i]->function_index);
+		to->line[to->n_line++]->line = from->lines[i]->line;
 	}
-	if (m->why != NULL)
-		return false;
-	m->is_count = strcmp(names.unit, "count") == 0;
-	m->is_cpu = m->is_count && p->period > 0 && strcmp(names.sample, "samples") == 0 &&
-		    strcmp(names.period, "cpu") == 0 &&
-		    strcmp(names.period_unit, "nanoseconds") == 0;
-	if (m->is_cpu) {
-		names.sample = names.period;
-		names.unit = names.period_unit;
+}
+
+/* Each has its number there as its id; the first element stands for none. */
+static void put_tables(struct maker *m)
+{
+	const pb_dictionary *d = m->from;
+	Spanprof__Pprof__Profile *to = &m->to;
+	size_t n = MESSAGES(m, mapping, d->n_mapping_table, &to->mapping);
+
+	for (size_t i = 1; i < n; i = ++to->n_mapping + 1) {
+		to->mapping[i - 1]->id = i;
+		to->mapping[i - 1]->filename = string_of(m, d->mapping_table[i]->filename_strindex);
 	}
-	m->to = sp_pprof_new(&limits, &times);
-	return m->to != NULL;
+	n = MESSAGES(m, function, d->n_function_table, &to->function);
+	for (size_t i = 1; i < n; i = ++to->n_function + 1) {
+		to->function[i - 1]->id = i;
+		to->function[i - 1]->name = string_of(m, d->function_table[i]->name_strindex);
+		to->function[i - 1]->system_name =
+			string_of(m, d->function_table[i]->system_name_strindex);
+		to->function[i - 1]->filename =
+			string_of(m, d->function_table[i]->filename_strindex);
+	}
+	n = MESSAGES(m, location, d->n_location_table, &to->location);
+	for (size_t i = 1; i < n; i = ++to->n_location + 1) {
+		to->location[i - 1]->id = i;
+		put_location(m, d->location_table[i], to->location[i - 1]);
+	}
+	m->stack = get(m, d->n_stack_table, sizeof(*m->stack));
+	for (size_t i = 0; m->stack != NULL && i < d->n_stack_table; i++) {
+		const Spanprof__Otlp__Stack *stack = d->stack_table[i];
+
+		m->stack[i] = get(m, stack->n_location_indices, sizeof(**m->stack));
+		for (size_t k = 0; m->stack[i] != NULL && k < stack->n_location_indices; k++)
+			m->stack[i][k] = id_of(stack->location_indices[k]);
+	}
 }
 
 /* A value for each time that a sample was seen makes one sum. */
-static int64_t sum_of(const pb_otlp_sample *s)
+static int64_t sum_of(const Spanprof__Otlp__Sample *s)
 {
 	int64_t sum = 0;
 
@@ -216,120 +233,130 @@ static int64_t sum_of(const pb_otlp_sample *s)
 	return s->n_values != 0 ? sum : (int64_t)s->n_timestamps_unix_nano;
 }
 
-static void set_values(const struct maker *m, int64_t value, struct sp_pprof_sample *to)
-{
-	to->count = to->ns = value;
-	/* What has a period of a nanosecond was no sample, but measured. */
-	if (m->is_cpu && m->period == 1)
-		to->count = 0;
-	else if (m->is_cpu && __builtin_mul_overflow(value, m->period, &to->ns))
-		to->ns = INT64_MAX;
-	else if (!m->is_count)
-		to->count = m->period > 0 ? value / m->period : 1;
-}
-
-/* An id that is all zeroes is none. */
-static void add_id(struct sp_pprof_sample *to, struct sp_label *label, const char *name,
-		   const ProtobufCBinaryData *id, size_t size, char *hex)
-{
-	static const uint8_t none[16];
-
-	if (id->len != size || memcmp(id->data, none, size) == 0)
-		return;
-	sp_text_hex(hex, id->data, size);
-	label[to->labels++] = (struct sp_label){name, hex};
-}
-
-/* False, with a reason, where it cannot be made. */
-static bool put_sample(struct maker *m, const pb_otlp_sample *s)
+static bool put_sample(struct maker *m, const Spanprof__Otlp__Sample *from,
+		       Spanprof__Pprof__Sample *to)
 {
 	const pb_dictionary *d = m->from;
-	struct sp_label label[SP_SAMPLE_LABELS_MAX];
-	struct sp_pprof_sample to = {.label = label};
-	char trace_id[33], span_id[17];
-	const Spanprof__Otlp__Stack *stack;
-	int err;
 
-	m->why = "a sample refers to a stack that is not there";
-	if (s->stack_index < 0 || (size_t)s->stack_index >= d->n_stack_table)
+	if (id_of(from->stack_index) >= d->n_stack_table)
+		return fail(m, "a sample refers to a stack that is not there");
+	if (from->link_index != 0 && id_of(from->link_index) >= d->n_link_table)
+		return fail(m, "a sample refers to a label that is not there");
+	to->location_id = m->stack[from->stack_index];
+	to->n_location_id = d->stack_table[from->stack_index]->n_location_indices;
+	m->frames += to->n_location_id;
+	if (m->frames > FRAMES_MAX)
+		return fail(m, "it has too many frames");
+	to->value = get(m, 2, sizeof(*to->value));
+	to->label = get(m, from->n_attribute_indices + 2, sizeof(*to->label));
+	if (m->failed)
 		return false;
-	stack = d->stack_table[s->stack_index];
-	m->why = "a sample refers to a label that is not there";
-	if (s->link_index < 0 || (s->link_index != 0 && (size_t)s->link_index >= d->n_link_table))
-		return false;
-	if (s->link_index != 0) {
-		add_id(&to, label, "trace_id", &d->link_table[s->link_index]->trace_id, 16,
-		       trace_id);
-		add_id(&to, label, "span_id", &d->link_table[s->link_index]->span_id, 8, span_id);
+	to->n_value = 2;
+	to->value[0] = to->value[1] = sum_of(from);
+	for (size_t i = 0; from->link_index != 0 && i < 2; i++)
+		if (m->id[2 * (size_t)from->link_index + i]->str != 0)
+			to->label[to->n_label++] = m->id[2 * (size_t)from->link_index + i];
+	for (size_t i = 0; i < from->n_attribute_indices; i++) {
+		if (id_of(from->attribute_indices[i]) >= d->n_attribute_table)
+			return fail(m, "a sample refers to a label that is not there");
+		to->label[to->n_label++] = m->attribute[from->attribute_indices[i]];
 	}
-	for (size_t i = 0; i < s->n_attribute_indices; i++) {
-		int32_t at = s->attribute_indices[i];
-
-		if (at < 0 || (size_t)at >= d->n_attribute_table)
-			return false;
-		if (to.labels == SP_SAMPLE_LABELS_MAX)
-			break;
-		label[to.labels].value = value_text(d, d->attribute_table[at]->value);
-		label[to.labels].name = text_at(m, d->attribute_table[at]->key_strindex);
-		m->text_bytes += strlen(label[to.labels].value);
-		if (label[to.labels++].name == NULL)
-			return false;
-	}
-	m->why = NULL;
-	if (!SP_GROW(m->location, m->location_cap, stack->n_location_indices, SIZE_MAX))
-		return false;
-	for (size_t i = 0; i < stack->n_location_indices; i++)
-		m->location[i] = id_of(stack->location_indices[i]);
-	to.location = m->location;
-	to.locations = stack->n_location_indices;
-	set_values(m, sum_of(s), &to);
-	err = sp_pprof_sample(m->to, &to);
-	if (err == -E2BIG)
-		m->why = "it has too many frames";
-	return err == 0;
+	return true;
 }
 
-static int take(const pb_dictionary *d, const pb_otlp *p,
-		int (*each)(void *arg, const struct sp_bytes *pprof), void *arg, const char **why)
+static const char *string_at(struct maker *m, int32_t index)
 {
-	struct maker m = {.from = d};
-	struct sp_bytes pprof = {NULL, 0};
-	bool good = begin(&m, p) && put_mappings(&m) && put_functions(&m) && put_locations(&m);
-	int err = -1;
-
-	for (size_t i = 0; good && i < p->n_samples; i++)
-		good = put_sample(&m, p->samples[i]);
-	if (good && sp_pprof_pack(m.to, &pprof) == 0)
-		err = each(arg, &pprof);
-	else
-		*why = m.why;
-	free(pprof.data);
-	free(m.function);
-	free(m.line);
-	free(m.location);
-	sp_pprof_free(m.to);
-	return err;
+	if (string_of(m, index) >= 0)
+		return m->from->string_table[index];
+	(void)fail(m, "a sample type refers to a string that is not there");
+	return "";
 }
 
-int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory,
-		   int (*each)(void *arg, const struct sp_bytes *pprof), void *arg,
-		   const char **why)
+/* All of a profile but the tables. Samples with a period of CPU time are shown as that time. */
+static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p)
+{
+	Spanprof__Otlp__ValueType none = SPANPROF__OTLP__VALUE_TYPE__INIT;
+	const Spanprof__Otlp__ValueType *type = p->sample_type, *period = p->period_type;
+	Spanprof__Pprof__Profile *to = &m->to;
+	bool is_cpu, is_count;
+
+	if (type == NULL)
+		return fail(m, "it has no sample types");
+	if (period == NULL)
+		period = &none;
+	is_count = strcmp(string_at(m, type->unit_strindex), "count") == 0;
+	is_cpu = strcmp(string_at(m, type->type_strindex), "samples") == 0 && is_count;
+	is_cpu = strcmp(string_at(m, period->type_strindex), "cpu") == 0 && is_cpu;
+	is_cpu = strcmp(string_at(m, period->unit_strindex), "nanoseconds") == 0 && is_cpu &&
+		 p->period > 0;
+	to->n_sample_type = MESSAGES(m, value_type, 2, &to->sample_type);
+	to->n_sample = MESSAGES(m, sample, p->n_samples, &to->sample);
+	if (m->failed)
+		return false;
+	to->sample_type[0]->type = m->samples;
+	to->sample_type[0]->unit = m->count;
+	to->sample_type[1]->type = is_cpu ? period->type_strindex : type->type_strindex;
+	to->sample_type[1]->unit = is_cpu ? period->unit_strindex : type->unit_strindex;
+	to->period = p->period;
+	to->time_nanos = (int64_t)p->time_unix_nano;
+	to->duration_nanos = (int64_t)p->duration_nano;
+	for (size_t i = 0; i < p->n_samples; i++) {
+		int64_t *value;
+
+		if (!put_sample(m, p->samples[i], to->sample[i]))
+			return false;
+		value = to->sample[i]->value;
+		/* What has a period of a nanosecond was no sample, but measured. */
+		if (is_cpu && p->period == 1)
+			value[0] = 0;
+		else if (is_cpu && __builtin_mul_overflow(value[1], p->period, &value[1]))
+			value[1] = INT64_MAX;
+		else if (!is_count)
+			value[0] = p->period > 0 ? value[1] / p->period : 1;
+	}
+	return true;
+}
+
+static int take(struct maker *m, const Spanprof__Otlp__Profile *p, sp_report_take *each, void *arg)
+{
+	m->rows += m->from->n_string_table + m->to.n_mapping + m->to.n_function + m->to.n_location;
+	if (m->rows > ROWS_MAX)
+		(void)fail(m, "it has too many profiles");
+	if (m->failed || !put_profile(m, p))
+		return -1;
+	m->to.n_string_table = m->from->n_string_table;
+	m->to.string_table = m->from->string_table;
+	return each(arg, &m->to);
+}
+
+int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory, sp_report_take *each,
+		   void *arg, const char **why)
 {
 	Spanprof__Otlp__ExportProfilesServiceRequest *all =
 		spanprof__otlp__export_profiles_service_request__unpack(memory, bytes->len,
 									bytes->data);
-	int err = all != NULL && all->dictionary != NULL ? 0 : -1;
+	struct maker m = {.memory = memory, .to = SPANPROF__PPROF__PROFILE__INIT};
+	int err = 0;
 
-	*why = all != NULL && err != 0 ? "not a profile in OTLP" : NULL;
-	for (size_t i = 0; err == 0 && i < all->n_resource_profiles; i++) {
+	*why = NULL;
+	if (all == NULL)
+		return -1;
+	m.from = all->dictionary;
+	if (m.from == NULL)
+		(void)fail(&m, "not a profile in OTLP");
+	else if (put_strings(&m)) {
+		put_labels(&m);
+		put_tables(&m);
+	}
+	for (size_t i = 0; i < all->n_resource_profiles; i++) {
 		const Spanprof__Otlp__ResourceProfiles *r = all->resource_profiles[i];
 
-		for (size_t k = 0; err == 0 && k < r->n_scope_profiles; k++)
+		for (size_t k = 0; k < r->n_scope_profiles; k++)
 			for (size_t n = 0; err == 0 && n < r->scope_profiles[k]->n_profiles; n++)
-				err = take(all->dictionary, r->scope_profiles[k]->profiles[n], each,
-					   arg, why);
+				err = take(&m, r->scope_profiles[k]->profiles[n], each, arg);
 	}
-	if (all != NULL)
-		spanprof__otlp__export_profiles_service_request__free_unpacked(all, memory);
-	return err;
+	*why = m.why;
+	spanprof__otlp__export_profiles_service_request__free_unpacked(all, memory);
+	sp_pool_fini(&m.pool);
+	return m.failed ? -1 : err;
 }

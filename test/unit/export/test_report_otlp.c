@@ -229,8 +229,10 @@ Test(report_otlp, refuses_what_is_not_there, .timeout = 60)
 	for (size_t i = 0; i < SP_ARRAY_LEN(wrong); i++) {
 		int32_t good = *wrong[i].index;
 
-		for (unsigned k = 0; k < 2; k++) {
-			*wrong[i].index = k == 0 ? -1 : 10000;
+		/* The second one is the first that is not in the table of strings, and in no other one. */
+		for (unsigned k = 0; k < 3; k++) {
+			*wrong[i].index =
+				(const int32_t[]){-1, (int32_t)SP_ARRAY_LEN(words), 10000}[k];
 			cr_expect_eq(run("--folded", "--lines"), 2, "%zu: %s", i, output);
 			cr_expect(printed(wrong[i].words), "%zu: %s", i, output);
 		}
