@@ -332,8 +332,13 @@ static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_
 	Spanprof__Otlp__Profile profile[KINDS], *profiles[KINDS];
 	char name[] = "spanprof";
 	int32_t comments = put_comments(m);
-	/* Where nothing is sampled by a period it is empty; Pyroscope needs the message all the same. */
-	Spanprof__Otlp__ValueType period = type_of(m, names->period, names->period_unit);
+	/*
+	 * Where nothing is sampled by a period it is empty; Pyroscope needs the message all the same. It calls a profile of
+	 * any type but CPU time by that of its period, so this is "memory" there.
+	 */
+	bool is_memory = sp_profile_type_is_of_memory(times->type);
+	Spanprof__Otlp__ValueType period =
+		type_of(m, is_memory ? names->series : names->period, names->period_unit);
 	Spanprof__Otlp__ValueType type =
 		type_of(m, is_cpu ? names->count : names->sample, is_cpu ? "count" : names->unit);
 

@@ -3,7 +3,7 @@
 # OTLP beside others' programs, "make otlp": our .proto against the release that it names; OpenTelemetry's checker
 # (profcheck) on random profiles, on those of hosts, of the matrix, of programs of the corpus and of the demo, and on each
 # seeded fault; a server, and a collector before it, which has to have the same nanoseconds of each span as pprof files of
-# the same samples, for CPU, off-CPU and wall time. PYROSCOPE names a real server's program, PYROSCOPE_URL one that runs;
+# the same samples, for CPU, off-CPU and wall time, and the same bytes of memory. PYROSCOPE names a real server's program, PYROSCOPE_URL one that runs;
 # else the double is there. PROFCHECK and COLLECTOR name programs that are there already; what cannot be built is left
 # out. OTLP_PARTS are the parts to run, of fields, random, hosts, matrix, corpus, demo and servers.
 # Runs alone: it takes all processors for minutes.
@@ -137,28 +137,42 @@ judge()
 	echo "profcheck: $n profiles of $1 pass"
 }
 
-# sent HOW URL: what a host sends there in OTLP the server has, of each span and type, as pprof files of the same
-# samples have it.
+# sent HOW URL TYPES VARIABLE=VALUE... COMMAND...: what it sends there in OTLP the server has, of each span and type, as
+# pprof files of the same samples have it.
 sent()
 {
-	local files=$WORK/files.$1 name=otlp-$$-$1 began
+	local how=$1 url=$2 types=$3 files=$WORK/files.$1 name=otlp-$$-$1 began
 
+	shift 3
 	began=$(now_ms)
 	mkdir "$files"
-	run_under "$1" SPANPROF_OUTPUT_DIR="$files" SPANPROF_PROTOCOL=otlp OTELC_SPANS_JSON=/dev/null \
-		OTEL_SERVICE_NAME="$name" SPANPROF_SERVER_ADDRESS="$2" SPANPROF_FLUSH_TIMEOUT=10s "$HOSTS/spans" 900
-	expect_rc "$1" 0
-	expect_silent "$1"
-	poll_until 60 is_there "$files" "$name" "$began" || fail "$1: not the same: $(<"$WORK/differs")"
-	echo "$1: $(<"$WORK/said")"
+	run_under "$how" SPANPROF_OUTPUT_DIR="$files" SPANPROF_PROTOCOL=otlp OTELC_SPANS_JSON=/dev/null \
+		OTEL_SERVICE_NAME="$name" SPANPROF_SERVER_ADDRESS="$url" SPANPROF_FLUSH_TIMEOUT=10s "$@"
+	expect_rc "$how" 0
+	expect_silent "$how"
+	poll_until 60 is_there "$files" "$name" "$began" "$types" || fail "$how: not the same: $(<"$WORK/differs")"
+	echo "$how: $(<"$WORK/said")"
 }
 
 is_there()
 {
-	for type in cpu off_cpu wall; do
+	local reports=() type
+
+	for type in $4; do
 		build/spanprof-report --json --type "$type" "$1" >"$WORK/report.$type" || return 1
+		reports+=("$WORK/report.$type")
 	done
-	python3 test/otlp/ask.py "$server" "$2" "$3" "$WORK"/report.{cpu,off_cpu,wall} >"$WORK/said" 2>"$WORK/differs"
+	python3 test/otlp/ask.py "$server" "$2" "$3" "${reports[@]}" >"$WORK/said" 2>"$WORK/differs"
+}
+
+# all_sent HOW URL: time, and memory.
+all_sent()
+{
+	local memory=(LD_PRELOAD="$SO ${SO%/*}/libspanprof-alloc.so" SPANPROF_ALLOC=true SPANPROF_ALLOC_INTERVAL=131072)
+
+	sent "$1" "$2" "cpu off_cpu wall" "$HOSTS/spans" 900
+	sent "$1.allocated" "$2" alloc_space "${memory[@]}" "$HOSTS/allocs" truth 4
+	sent "$1.in_use" "$2" "alloc_space inuse_space" "${memory[@]}" "$HOSTS/leaks"
 }
 
 through_collector()
@@ -172,7 +186,7 @@ through_collector()
 	STARTED+=("$!")
 	poll_until 60 curl -s -o /dev/null "http://127.0.0.1:$port" ||
 		fail "the collector does not listen: $(tail -n 5 "$WORK/collector.log")"
-	sent collector "http://127.0.0.1:$port"
+	all_sent collector "http://127.0.0.1:$port"
 }
 
 servers()
@@ -193,7 +207,7 @@ servers()
 		double_start --ack-delay 0 --no-strict
 		server=$DOUBLE_URL
 	fi
-	sent server "$server"
+	all_sent server "$server"
 	[[ -z $collector ]] || through_collector
 }
 
