@@ -76,6 +76,7 @@ struct sp_config_var {
  * becomes the label service_name; the variable is called as Pyroscope's own clients call it.
  */
 // clang-format off
+#define SP_CHOICES(...) (const struct sp_config_choice[]){__VA_ARGS__, {NULL, 0}}
 #define SP_FOR_EACH_CONFIG(X) \
 	X(DISABLED, SWITCH, disabled, \
 	  .source = {{"SPANPROF_DISABLED", SP_FORM_OWN}, {"OTEL_SDK_DISABLED", SP_FORM_OWN}, \
@@ -88,7 +89,8 @@ struct sp_config_var {
 		  "OTEL_PYROSCOPE_START_PROFILING with `false`, `0`, `no` or `off`.") \
 	X(PROFILE, ENUM, profile, \
 	  .source = {{"SPANPROF_PROFILE", SP_FORM_OWN}}, \
-	  .choices = sp_config_profile_choices, .fallback = "on-span", \
+	  .choices = SP_CHOICES({"on-span", SP_PROFILE_ON_SPAN}, {"always", SP_PROFILE_ALWAYS}), \
+	  .fallback = "on-span", \
 	  .help = "When profiling starts: at the first recorded span, or when the program " \
 		  "starts.") \
 	X(SERVER_ADDRESS, ADDRESS, server_address, \
@@ -104,7 +106,8 @@ struct sp_config_var {
 		  "is taken as it is; to all others the path is added.") \
 	X(PROTOCOL, ENUM, protocol, \
 	  .source = {{"SPANPROF_PROTOCOL", SP_FORM_OWN}}, \
-	  .choices = sp_config_protocol_choices, .fallback = "push", \
+	  .choices = SP_CHOICES({"push", SP_PROTOCOL_PUSH}, {"ingest", SP_PROTOCOL_INGEST}, \
+				{"otlp", SP_PROTOCOL_OTLP}), .fallback = "push", \
 	  .help = "`push`: Pyroscope's current API, /push.v1.PusherService/Push. `ingest`: its " \
 		  "older /ingest, for servers and proxies that only know that. `otlp`: " \
 		  "OpenTelemetry's profiles (alpha) over HTTP, /v1development/profiles; the default " \
@@ -113,20 +116,23 @@ struct sp_config_var {
 	X(OTLP_PROTOCOL, ENUM, otlp_protocol, \
 	  .source = {{SP_OTLP_PREFIX "PROFILES_PROTOCOL", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROTOCOL", SP_FORM_OWN}}, \
-	  .choices = sp_config_otlp_choices, .fallback = "http/protobuf", \
+	  .choices = SP_CHOICES({"http/protobuf", SP_OTLP_HTTP_PROTOBUF}), \
+	  .fallback = "http/protobuf", \
 	  .help = "OTLP goes over HTTP as protobuf. Other values are told and ignored.") \
 	X(COMPRESSION, ENUM, compression, \
 	  .source = {{"SPANPROF_COMPRESSION", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROFILES_COMPRESSION", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "COMPRESSION", SP_FORM_OWN}}, \
-	  .choices = sp_config_compression_choices, .fallback = "gzip", \
+	  .choices = SP_CHOICES({"gzip", SP_COMPRESSION_GZIP}, {"none", SP_COMPRESSION_NONE}), \
+	  .fallback = "gzip", \
 	  .help = "Of pushes in OTLP. All others are packed by gzip.") \
 	X(OUTPUT_DIR, PATH, output_dir, \
 	  .source = {{"SPANPROF_OUTPUT_DIR", SP_FORM_OWN}}, \
 	  .help = "Write profiles into this directory.") \
 	X(OUTPUT_FORMAT, ENUM, output_format, \
 	  .source = {{"SPANPROF_OUTPUT_FORMAT", SP_FORM_OWN}}, \
-	  .choices = sp_config_format_choices, .fallback = "pprof", \
+	  .choices = SP_CHOICES({"pprof", SP_FORMAT_PPROF}, {"otlp", SP_FORMAT_OTLP}), \
+	  .fallback = "pprof", \
 	  .help = "What is written there: pprof, or OpenTelemetry's ProfilesData, both packed " \
 		  "by gzip.") \
 	X(SERVICE_NAME, TEXT, service_name, \
@@ -156,19 +162,24 @@ struct sp_config_var {
 	X(SPAN_ID_SCOPE, ENUM, span_id_scope, \
 	  .source = {{"SPANPROF_SPAN_ID_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ROOT_SPAN_ONLY", SP_FORM_ROOT_ONLY}}, \
-	  .choices = sp_config_scope_choices, .fallback = "root", \
+	  .choices = SP_CHOICES({"root", SP_SCOPE_ROOT}, {"all", SP_SCOPE_ALL}, \
+				{"none", SP_SCOPE_NONE}), .fallback = "root", \
 	  .help = "Which span's id becomes the label span_id: that of the local root " \
 		  "(`root`), that of the innermost span (`all`), or none.") \
 	X(SPAN_NAME_SCOPE, ENUM, span_name_scope, \
 	  .source = {{"SPANPROF_SPAN_NAME_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ADD_SPAN_NAME", SP_FORM_ADD}}, \
-	  .choices = sp_config_name_scope_choices, .fallback = "auto", \
+	  .choices = SP_CHOICES({"auto", SP_SCOPE_AUTO}, {"root", SP_SCOPE_ROOT}, \
+				{"all", SP_SCOPE_ALL}, {"none", SP_SCOPE_NONE}), \
+	  .fallback = "auto", \
 	  .help = "Which span's name becomes the label span_name. `auto`: as " \
 		  "SPANPROF_SPAN_ID_SCOPE if that is `all`, so that id and name are of " \
 		  "one span, else `root`.") \
 	X(ACTIVE_SPAN, ENUM, active_span, \
 	  .source = {{"SPANPROF_ACTIVE_SPAN", SP_FORM_OWN}}, \
-	  .choices = sp_config_active_choices, .fallback = "auto", \
+	  .choices = SP_CHOICES({"auto", SP_ACTIVE_AUTO}, {"scope", SP_ACTIVE_SCOPE}, \
+				{"start", SP_ACTIVE_START}, {"context", SP_ACTIVE_CONTEXT}), \
+	  .fallback = "auto", \
 	  .help = "What makes a span active on a thread. `scope`: the SDK's scopes. " \
 		  "`start`: its start and end. `context`: the thread context that a " \
 		  "library of the program publishes. `auto`: start and end while spans " \
@@ -206,7 +217,9 @@ struct sp_config_var {
 		  "full, a new span displaces one that has been open for a minute.") \
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
-	  .choices = sp_config_attributes_choices, .fallback = "with-samples", \
+	  .choices = SP_CHOICES({"always", SP_ATTRIBUTES_ALWAYS}, \
+				{"with-samples", SP_ATTRIBUTES_WITH_SAMPLES}, \
+				{"never", SP_ATTRIBUTES_NEVER}), .fallback = "with-samples", \
 	  .help = "Which spans get `pyroscope.profile.id` and the links: of those whose id " \
 		  "can be a label only those that have samples when they end (with " \
 		  "SPANPROF_OFF_CPU or SPANPROF_WALL also a wait), all of them, or none.") \
@@ -290,13 +303,15 @@ struct sp_config_var {
 	  .help = "How many frames of a stack are kept, counted from the leaf.") \
 	X(UNWIND, ENUM, unwind, \
 	  .source = {{"SPANPROF_UNWIND", SP_FORM_OWN}}, \
-	  .choices = sp_config_unwind_choices, .fallback = "auto", \
+	  .choices = SP_CHOICES({"auto", SP_UNWIND_AUTO}, {"cfi", SP_UNWIND_CFI}, \
+				{"snapshot", SP_UNWIND_SNAPSHOT}), .fallback = "auto", \
 	  .help = "Where stacks are unwound. `cfi`: in the signal handler. `snapshot`: in " \
 		  "the exporter, from copies of the stack. `auto`: in the handler " \
 		  "wherever that is possible.") \
 	X(SYMBOLIZE, ENUM, symbolize, \
 	  .source = {{"SPANPROF_SYMBOLIZE", SP_FORM_OWN}}, \
-	  .choices = sp_config_symbolize_choices, .fallback = "full", \
+	  .choices = SP_CHOICES({"full", SP_SYMBOLIZE_FULL}, {"names", SP_SYMBOLIZE_NAMES}, \
+				{"off", SP_SYMBOLIZE_OFF}), .fallback = "full", \
 	  .help = "`full`: function names, files, lines and inlined functions. `names`: " \
 		  "function names only. `off`: addresses and build IDs, for a server that " \
 		  "symbolizes.") \
@@ -383,7 +398,8 @@ struct sp_config_var {
 	  .help = "File with the headers. It wins over the variable.") \
 	X(SECCOMP, ENUM, seccomp, \
 	  .source = {{"SPANPROF_SECCOMP", SP_FORM_OWN}}, \
-	  .choices = sp_config_seccomp_choices, .fallback = "ask", \
+	  .choices = SP_CHOICES({"ask", SP_SECCOMP_ASK}, {"trust", SP_SECCOMP_TRUST}), \
+	  .fallback = "ask", \
 	  .help = "A program below a seccomp filter that was there before it, as in a container. " \
 		  "`ask`: profiling starts once the program has made a thread or a fork, since " \
 		  "the filter may kill for the clone that the exporter needs. `trust`: it " \
