@@ -48,14 +48,23 @@ expect_spans()
 	[[ -s $SPANS ]] || fail "no span came"
 }
 
-# The times, in nanoseconds, differ by no more than so many percent of the second.
+# They differ by no more than so many percent of the second.
 within()
 {
 	local what=$1 got=$2 wanted=$3 percent=$4
 
-	echo "$what: $got ns, the program says $wanted ns"
+	echo "$what: $got, the program says $wanted"
 	awk -v a="$got" -v b="$wanted" -v p="$percent" 'BEGIN { d = a - b; exit !(b > 0 && (d < 0 ? -d : d) * 100 <= p * b) }' ||
-		fail "$what: $got ns, but the program says $wanted ns"
+		fail "$what: $got, but the program says $wanted"
+}
+
+# allocated FOLDER: what the program has allocated, for the row of one whose allocations are sampled.
+allocated()
+{
+	[[ ${TEST_ALLOC:-} == 1 ]] || return 0
+	build/spanprof-report --json --type alloc_space "$1" >"$WORK/allocated.json"
+	ask "$WORK/allocated.json" '"; %d MiB allocated, %.1f %% of it in spans" % (d["total"]["bytes"] >> 20,
+		100.0 * d["labelled"]["bytes"] / d["total"]["bytes"])'
 }
 
 # row NAME REPORT TRUTH: a line of the product in the table in README.md. Its SDK says itself which one it is.
@@ -64,7 +73,7 @@ row()
 	local name=$1 report=$2 truth=$3 sdk line
 
 	sdk=$(head -n 1 "$SPANS" | python3 -c 'import json, sys; print(json.load(sys.stdin)["sdk"])')
-	line="| $name $VERSION | $sdk | $(wc -l <"$SPANS") | $(ask "$report" 'd["total"]["samples"]') | \
+	line="| $name $VERSION${TEST_ALLOC:+ with \`SPANPROF_ALLOC\`} | $sdk | $(wc -l <"$SPANS") | $(ask "$report" 'd["total"]["samples"]') | \
 $(ask "$report" '"%.1f %%" % (100.0 * d["labelled"]["ns"] / d["total"]["ns"])') | $truth |"
 	echo "$line"
 	echo "$line" >>"$PRODUCT/row"

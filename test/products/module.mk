@@ -8,7 +8,7 @@ E2E_TESTS += test/products/pyarrow.sh
 endif
 
 .PHONY: products
-products: ## MySQL, PyArrow and TangoTest, unmodified, under the profiler (minutes; installs and downloads; PRODUCT="mysql pyarrow tango")
+products: ## MySQL, PyArrow and TangoTest, unmodified, under the profiler (minutes; installs and downloads; PRODUCT="mysql pyarrow tango mysql+alloc pyarrow+alloc")
 	$(call install_deps,build test products)
 	@$(MAKE) --no-print-directory all
 	@bash test/products/run.sh $(PRODUCT)

@@ -52,7 +52,7 @@ traced()
 
 	shift 2
 	: >"$SPANS"
-	server_start LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$folder" SPANPROF_OFF_CPU=true SPANPROF_SPAN_TIMES=true \
+	server_start LD_PRELOAD="$PRELOAD" SPANPROF_OUTPUT_DIR="$folder" SPANPROF_OFF_CPU=true SPANPROF_SPAN_TIMES=true \
 		SPANPROF_SAMPLE_RATE=250 "$@"
 	"${LOAD[@]}" prepare
 	"${LOAD[@]}" statements "$statements"
@@ -84,4 +84,10 @@ expect "$WORK/waiter.json" 'any("lock_wait_suspend_thread" in f["function"] for 
 # Its picture there (scripts/update-readme.sh --products).
 build/spanprof-report --flamegraph "$PRODUCT/flamegraph.html" --span "$(sed -n 's/^slowest //p' "$PROFILES.check")" \
 	"$PROFILES" >/dev/null
-row MySQL "$WORK/report.json" "$(sed -n 's/^truth //p' "$PROFILES.check")"
+truth=$(sed -n 's/^truth //p' "$PROFILES.check")$(allocated "$PROFILES")
+if [[ ${TEST_ALLOC:-} == 1 ]]; then
+	within "bytes that spans have allocated, as sampled and as they say" "$(ask "$WORK/allocated.json" 'd["labelled"]["bytes"]')" \
+		"$(python3 -c 'import json, sys; print(sum(json.loads(s)["attributes"].get("spanprof.allocated_bytes", 0) for s in sys.stdin))' \
+			<"$SPANS")" 5
+fi
+row MySQL "$WORK/report.json" "$truth"

@@ -9,7 +9,10 @@ source test/products/lib.bash
 need python3
 get pyarrow
 receive
-readonly TRACED=(ARROW_TRACING_BACKEND=otlp_http OTEL_EXPORTER_OTLP_ENDPOINT="$COLLECTOR")
+TRACED=(ARROW_TRACING_BACKEND=otlp_http OTEL_EXPORTER_OTLP_ENDPOINT="$COLLECTOR")
+# Its own allocator does not call malloc().
+[[ ${TEST_ALLOC:-} != 1 ]] || TRACED+=(ARROW_DEFAULT_MEMORY_POOL=system)
+readonly TRACED
 
 # job NAME [VARIABLE=VALUE]...
 job()
@@ -50,7 +53,7 @@ deviation()
 
 job plain
 : >"$SPANS"
-job under LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$PROFILES" SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SAMPLE_RATE=250
+job under LD_PRELOAD="$PRELOAD" SPANPROF_OUTPUT_DIR="$PROFILES" SPANPROF_SPAN_ID_SCOPE=all SPANPROF_SAMPLE_RATE=250
 expect_same plain under out
 expect_silent under
 expect_spans
@@ -63,11 +66,11 @@ expect "$WORK/report.json" 'd["labelled"]["ns"] > 0.5 * d["total"]["ns"]'
 sampled=$(ask "$WORK/report.json" 'd["total"]["ns"]')
 measured=$(tail -n 1 "$WORK/under.err")
 within "CPU time of the job" "$sampled" "$measured" 5
-row PyArrow "$WORK/report.json" "CPU time of the job: $(deviation "$sampled" "$measured")"
+row PyArrow "$WORK/report.json" "CPU time of the job: $(deviation "$sampled" "$measured")$(allocated "$PROFILES")"
 
 served flight_plain
 : >"$SPANS"
-served flight LD_PRELOAD="$SO" SPANPROF_OUTPUT_DIR="$WORK/flight" SPANPROF_SPAN_LABELS=rpc.method SPANPROF_SAMPLE_RATE=250
+served flight LD_PRELOAD="$PRELOAD" SPANPROF_OUTPUT_DIR="$WORK/flight" SPANPROF_SPAN_LABELS=rpc.method SPANPROF_SAMPLE_RATE=250
 expect_same flight_plain flight out
 expect_silent flight
 expect_spans
@@ -81,4 +84,4 @@ while read -r method measured; do
 	truth+=("$method: $(deviation "$sampled" "$measured")")
 done <"$WORK/flight.err"
 ((${#truth[@]} == 2)) || fail "not of two methods: ${truth[*]}"
-row "Flight server of PyArrow" "$WORK/flight.json" "CPU time of its handlers by \`rpc.method\`: ${truth[0]}, ${truth[1]}"
+row "Flight server of PyArrow" "$WORK/flight.json" "CPU time of its handlers by \`rpc.method\`: ${truth[0]}, ${truth[1]}$(allocated "$WORK/flight")"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What "make products" runs: test/products/run.sh [mysql|pyarrow|tango]... Each product in turn; what passed is a line of
-# the table in README.md, which is written when all have. Exit status 1 if one fails, or cannot be had.
+# What "make products" runs: test/products/run.sh [mysql|pyarrow|tango|mysql+alloc|pyarrow+alloc]... Each product in turn,
+# with +alloc while its allocations are sampled, too; what passed is a line of the table in README.md, which is written
+# when all have. Exit status 1 if one fails, or cannot be had.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
-readonly ALL=(mysql pyarrow tango)
+readonly ALL=(mysql pyarrow tango mysql+alloc pyarrow+alloc)
 readonly WORK=build/products
 failed=0
 
@@ -16,8 +17,11 @@ mkdir -p "$WORK"
 	echo '| product | its opentelemetry-cpp | spans that arrived | samples | of these in spans | what it says itself |'
 	echo '|---|---|---|---|---|---|'
 } >"$WORK/table"
-for product in "${wanted[@]}"; do
-	echo "==> $product"
+for row in "${wanted[@]}"; do
+	echo "==> $row"
+	product=${row%+alloc}
+	unset TEST_ALLOC
+	[[ $row == "$product" ]] || export TEST_ALLOC=1
 	# First, because it may take longer than a test may.
 	if bash test/products/fetch.sh "$product" "$WORK/$product" && bash "test/products/$product.sh"; then
 		cat "$WORK/$product/row" >>"$WORK/table"
