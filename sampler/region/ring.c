@@ -137,7 +137,7 @@ static bool is_known(uint64_t header)
 {
 	uint32_t kind = SP_RING_KIND(header);
 
-	return kind >= SP_RECORD_PAD && kind <= SP_RECORD_SNAPSHOT;
+	return kind >= SP_RECORD_PAD && kind <= SP_RECORD_NAME;
 }
 
 /*

@@ -465,6 +465,23 @@ Test(ring, counts_and_passes_records_that_are_not_as_long_as_their_kind)
 	}
 }
 
+/* The rings of snapshots and of names have one kind of records each. */
+Test(ring, passes_to_a_record_of_every_kind)
+{
+	uint64_t record[2] = {1};
+	uint32_t kind;
+
+	for (uint32_t i = SP_RECORD_SAMPLE; i <= SP_RECORD_NAME; i++) {
+		(void)next_of(sizeof(record));
+		cr_assert_eq(sp_ring_put(&ring, i, record, sizeof(record)), 0);
+
+		cr_expect(sp_ring_pass(&ring));
+		cr_expect_eq(sp_ring_take(&ring, &kind, record, sizeof(record)), sizeof(record),
+			     "kind %u", i);
+		cr_expect_eq(kind, i);
+	}
+}
+
 /* One producer was killed in the middle of its record, with some of it written. */
 Test(ring, passes_what_a_dead_producer_has_not_finished)
 {
