@@ -156,6 +156,8 @@ draw()
 	done
 	printf '\nFlame graphs to open in a browser: everything, and the slowest span against the others like it:\n'
 	printf '  %s\n' "${drawn[@]}"
+	# That viewer knows no OTLP.
+	compgen -G "$OUT/profiles/*[0-9].pb.gz" >/dev/null || return 0
 	printf '\nThe same profile in a viewer (all vehicles; tags hold the spans):\n'
 	printf '  go tool pprof -http=: %s/profiles/*[0-9].pb.gz\n' "${OUT#"$PWD/"}"
 }
