@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What profiles of allocations cost: a pair of malloc() and free(), a sample, and the CPU time of a compiler and of
-# redis, beside gperftools' heap profiler, jemalloc's and heaptrack, as far as they are installed. All take turns.
-# BENCH_ALLOC_ROUNDS=n makes another number of rounds than 7.
+# What profiles of allocations cost: a pair of malloc() and free(), a sample, and a compiler and redis, beside
+# gperftools' heap profiler, jemalloc's and heaptrack, as far as they are installed. All take turns, and CPU times are
+# compared within a round; BENCH_ALLOC_ROUNDS=n makes another number of rounds than 7. Instructions are counted in
+# another, shorter run, under valgrind: they do not depend on what the machine does besides.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -60,83 +61,112 @@ ways()
 	[[ ! -e $HEAPTRACK ]] || echo "heaptrack|LD_PRELOAD=$HEAPTRACK DUMP_HEAPTRACK_OUTPUT=$WORK/heaptrack"
 }
 
-# seconds COMMAND...: its CPU time.
-seconds()
+# consumed COMMAND...: the CPU time of the program and its exporter.
+consumed()
 {
-	local TIMEFORMAT='%U %S'
-
-	{ time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print $1 + $2 }'
+	python3 test/peers/cpu.py "$WORK/cpu" "$@" >"$WORK/said" 2>&1 || true
+	awk '{ print $1 + $2 }' "$WORK/cpu"
 }
 
-# What a server allocates; CPU time of the server alone.
+# counted COMMAND...: instructions of the program alone. CPU time would be sampled far too often in what runs so slowly.
+counted()
+{
+	SPANPROF_SAMPLE_RATE=1 valgrind --tool=callgrind --callgrind-out-file="$WORK/callgrind.%p" --trace-children=yes \
+		--trace-children-skip='*spanprof-exporter*' "$@" 2>&1 >/dev/null |
+		sed -n 's/.*Collected : //p' | sort -n | tail -n 1
+}
+
+# compiler HOW SOURCE [VARIABLE=VALUE]...
+compiler()
+{
+	"$1" env "${@:3}" "$(gcc -print-prog-name=cc1plus)" -quiet -O1 -fpreprocessed -o /dev/null "$2"
+}
+
+# What a server allocates: redis HOW REQUESTS [VARIABLE=VALUE]...
 redis()
 {
-	local pid ticks
+	local pid
 
-	env "$@" redis-server --port 0 --unixsocket "$WORK/redis.sock" --save '' >"$WORK/redis.log" 2>&1 &
+	"$1" env "${@:3}" redis-server --port 0 --unixsocket "$WORK/redis.sock" --save '' >"$WORK/redis.result" &
 	pid=$!
 	until redis-cli -s "$WORK/redis.sock" ping >/dev/null 2>&1; do sleep 0.05; done
-	redis-benchmark -s "$WORK/redis.sock" -q -n 100000 -P 16 -r 100000 -t set,lpush,hset,zadd >/dev/null
-	ticks=$(awk '{ print $14 + $15 }' "/proc/$pid/stat")
+	redis-benchmark -s "$WORK/redis.sock" -q -n "$2" -P 16 -r 100000 -t set,lpush,hset,zadd >/dev/null
 	redis-cli -s "$WORK/redis.sock" shutdown nosave >/dev/null 2>&1 || true
 	wait "$pid" || true
-	awk -v ticks="$ticks" -v hz="$(getconf CLK_TCK)" 'BEGIN { print ticks / hz }'
+	cat "$WORK/redis.result"
 }
 
-# compare WHAT COMMAND...: the CPU time of all ways, in turn. Rows "way|seconds" in WHAT.
-compare()
+# all_ways FILE COMMAND...: a line "way|what the command prints" of each way, in turn.
+all_ways()
 {
-	local what=$1 round way settings
+	local way settings
 	local -a variables
 
-	shift
-	for ((round = 0; round < ROUNDS; round++)); do
-		while IFS='|' read -r way settings; do
-			read -ra variables <<<"$settings"
-			echo "$way|$("$@" "${variables[@]}" </dev/null)"
-		done < <(ways)
-	done >"$WORK/$what.all"
-	ways | while IFS='|' read -r way _; do
-		echo "$way|$(awk -F'|' -v way="$way" '$1 == way { print $2 }' "$WORK/$what.all" | least)"
-	done >"$WORK/$what"
-	echo "CPU time of $what, the least of $ROUNDS rounds:"
-	awk -F'|' 'NR == 1 { plain = $2 } { base = plain
-		if ($1 == "gperftools") base = of["tcmalloc"]
-		if ($1 == "jemalloc'"'"'s profile") base = of["jemalloc"]
-		of[$1] = $2
-		printf "  %-25s %7.2f s  %+6.1f %% of %s\n", $1, $2, 100 * ($2 / base - 1),
-			(base == plain ? "none" : "its allocator alone") }' "$WORK/$what" | tee "$WORK/$what.percent"
+	while IFS='|' read -r way settings; do
+		read -ra variables <<<"$settings"
+		# What heaptrack is to write stays empty under valgrind.
+		[[ "$2 $way" != *counted*heaptrack ]] || continue
+		echo "$way|$("${@:2}" "${variables[@]}" </dev/null)"
+	done < <(ways) >>"$1"
 }
 
-# percent WHAT WAY
-percent()
+# compare PROGRAM LONG FEW MANY: CPU times of LONG, and the instructions that MANY takes more than FEW, so without
+# those of start and end. A profiler that comes with an allocator is compared with that allocator alone, the
+# others with the program as it is. Lines "way|CPU seconds|more, %|instructions|more, %" in PROGRAM, and of the rounds
+# in PROGRAM.rounds "way|from|to": by how many points ours takes more.
+compare()
 {
-	sed -n "s/^  $2  *[0-9.]* s *\([-+0-9.]*\) %.*/\1/p" "$WORK/$1.percent" | tr -d +
+	local round
+
+	for ((round = 0; round < ROUNDS; round++)); do
+		all_ways "$WORK/$1.cpu" "$1" consumed "$2"
+	done
+	all_ways "$WORK/$1.few" "$1" counted "$3"
+	all_ways "$WORK/$1.many" "$1" counted "$4"
+	python3 test/bench/allocs.py "$WORK/$1"
+	echo "$1: CPU time, median of $ROUNDS rounds, exporter included; instructions without start and end"
+	awk -F'|' '{ printf "  %-25s %7.2f s  %+7.1f %%", $1, $2, $3 }
+		$4 != "" { printf "  %8.1f million instructions  %+7.2f %%", $4 / 1e6, $5 } { print "" }' "$WORK/$1"
 }
 
-# Below each of the others.
+# Below each of the others: below the one that takes least.
 judge()
 {
-	local what=$1 other figure target
+	local other column question target from to
 
-	figure=$(percent "$what" spanprof)
-	for other in gperftools "jemalloc's profile" heaptrack; do
-		target=$(percent "$what" "$other")
-		[[ -z $target ]] || answer "allocations of $what, CPU time more than without a profile, beside $other" \
-			"$figure" % "$target"
-	done
+	while IFS='|' read -r column question; do
+		read -r target other < <(for other in gperftools "jemalloc's profile" heaptrack; do
+			echo "$(figure "$1" "$other" "$column") $other"
+		done | grep '^[-0-9]' | sort -n) || continue
+		from=0 to=0
+		[[ $column != 3 ]] || read -r from to <<<"$(figure "$1.rounds" "$other" 2) $(figure "$1.rounds" "$other" 3)"
+		answer "allocations of $2 in a profile, $question, beside $other" \
+			"$(figure "$1" spanprof "$column")" % "$target" "$(sum "$target" "$from")" "$(sum "$target" "$to")"
+	done <<<'5|instructions more than without
+3|CPU time more than without'
 }
 
-compiler=$(gcc -print-prog-name=cc1plus)
-if [[ -x $compiler ]]; then
-	printf '#include <%s>\n' map string vector >"$WORK/source.cc"
-	echo 'std::map<std::string, std::vector<std::string>> all; void put(const std::string &s) { all[s].push_back(s); }' >>"$WORK/source.cc"
-	g++ -E -o "$WORK/source.i" "$WORK/source.cc"
-	one_compilation() { seconds env "$@" "$compiler" -quiet -O1 -fpreprocessed -o /dev/null "$WORK/source.i"; }
-	compare 'a compiler' one_compilation
-	judge 'a compiler'
+sum()
+{
+	awk -v a="$1" -v b="$2" 'BEGIN { print a + b }'
+}
+
+# figure PROGRAM WAY COLUMN
+figure()
+{
+	awk -F'|' -v way="$2" -v column="$3" '$1 == way { print $column }' "$WORK/$1" | tr -d +
+}
+
+if [[ -x $(gcc -print-prog-name=cc1plus) ]]; then
+	: >"$WORK/none.cc"
+	printf '#include <%s>\n' string >"$WORK/short.cc"
+	printf '#include <%s>\n' map string vector >"$WORK/long.cc"
+	echo 'std::map<std::string, std::vector<std::string>> all; void put(const std::string &s) { all[s].push_back(s); }' >>"$WORK/long.cc"
+	for source in none short long; do g++ -E -o "$WORK/$source.i" "$WORK/$source.cc"; done
+	compare compiler "$WORK/long.i" "$WORK/none.i" "$WORK/short.i"
+	judge compiler 'a compiler'
 fi
 if command -v redis-server redis-benchmark redis-cli >/dev/null; then
-	compare redis redis
-	judge redis
+	compare redis 100000 16 5000
+	judge redis redis
 fi

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For allocs.sh: usage allocs.py PROGRAM, whose times and counts are in PROGRAM.cpu, PROGRAM.few and PROGRAM.many."""
+
+import statistics
+import sys
+
+BASE = {"gperftools": "tcmalloc", "jemalloc's profile": "jemalloc"}
+
+
+def read(path):
+    """Of each way what it took, round by round."""
+    found = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            way, figure = line.rstrip("\n").split("|")
+            found.setdefault(way, []).append(float(figure))
+    return found
+
+
+def middle(figures):
+    """Between which two the median of many more rounds would be, in seven of eight cases where there are seven."""
+    figures = sorted(figures)
+    out = len(figures) // 7
+    return figures[out], figures[-1 - out]
+
+
+def main(path):
+    times = read(path + ".cpu")
+    few, many = read(path + ".few"), read(path + ".many")
+    counts = {way: many[way][0] - few[way][0] for way in many}
+    more = {way: [100 * (took / base - 1) for took, base in zip(times[way], times[BASE.get(way, "without")])]
+            for way in times}
+    with open(path, "w", encoding="utf-8") as table:
+        for way, seconds in times.items():
+            count = share = ""
+            if way in counts:
+                count = f"{counts[way]:.0f}"
+                share = f"{100 * (counts[way] / counts[BASE.get(way, 'without')] - 1):+.2f}"
+            print(way, f"{statistics.median(seconds):.2f}", f"{statistics.median(more[way]):+.1f}", count, share,
+                  sep="|", file=table)
+    with open(path + ".rounds", "w", encoding="utf-8") as table:
+        for way, figures in more.items():
+            low, high = middle([ours - other for ours, other in zip(more["spanprof"], figures)])
+            print(way, f"{low:.1f}", f"{high:.1f}", sep="|", file=table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
