@@ -1,0 +1,8 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The rows of hosts.table with the second object, while each program's allocations are sampled, and far more often than
+# by default: output, status and profile have to be what they are without it.
+# shellcheck source=test/e2e/lib.bash
+source test/e2e/lib.bash
+
+TEST_ALLOC=1 bash test/e2e/hosts.sh
