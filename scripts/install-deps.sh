@@ -20,7 +20,7 @@ declare -A GROUP=(
 	[symbols]="rustc=rustc"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4 libjemalloc2 heaptrack redis-server
-		redis-tools nodejs=node"
+		redis-tools nodejs=node valgrind"
 	[carrier]="patchelf binutils dpkg busybox-static=busybox"
 	[deb]="dpkg-dev debhelper lintian fakeroot git tar python3"
 	[rpm]="rpm git"
@@ -28,7 +28,8 @@ declare -A GROUP=(
 		nodejs openjdk-17-jre-headless sqlite3 openssl xz-utils gcc clang coreutils python3 perl
 		bash git gzip tar curl strace procps"
 	[products]="python3-venv python3-pymysql"
-	[peers]="libpython3.11-testsuite python3-venv redis-server redis-tools tcl postgresql cmake g++ dpkg-dev procps"
+	[peers]="libpython3.11-testsuite python3-venv redis-server redis-tools tcl postgresql cmake g++ dpkg-dev procps
+		libgoogle-perftools-dev libgmock-dev libbenchmark-dev libsnappy-dev"
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 	[kernels]="qemu-system-x86 qemu-system-arm busybox-static=busybox"
 )

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs test suites of other projects without us and with us at 1,000 Hz from the start of every process:
-#   test/peers/run.sh [python|libuv|redis|postgresql|posix]...
+#   test/peers/run.sh [python|libuv|redis|postgresql|posix|leveldb]...
 # A test that passes without us and fails with us is run three times more both ways, alone, and counts as
 # new where it fails in most of the runs with us and passes in all without. Ends in a table, which goes to
 # test/peers/README.md when all suites were run. Exit status 1 if there is a new failure.
@@ -12,16 +12,15 @@ readonly ROOT=$PWD
 readonly SO=$ROOT/build/libspanprof.so
 readonly WORK=$ROOT/build/peers
 readonly AGAIN=3
-readonly ALL=(python libuv redis postgresql posix)
-# shellcheck source=test/peers/suites.bash
-source test/peers/suites.bash
-
 # With PEERS_ALLOC=1 allocations are sampled, too, and often.
 if [[ ${PEERS_ALLOC:-} == 1 ]]; then
 	export SPANPROF_ALLOC=true SPANPROF_ALLOC_INTERVAL=65536
-	OBJECTS="$SO:$ROOT/build/libspanprof-alloc.so"
+	readonly OBJECTS=$SO:$ROOT/build/libspanprof-alloc.so TABLE=peers-alloc ALL=(python redis leveldb)
+else
+	readonly OBJECTS=$SO TABLE=peers ALL=(python libuv redis postgresql posix)
 fi
-readonly OBJECTS=${OBJECTS:-$SO}
+# shellcheck source=test/peers/suites.bash
+source test/peers/suites.bash
 
 # under_us COMMAND...: LOG_LEVEL none, because suites compare what their programs write.
 under_us()
@@ -141,7 +140,7 @@ main()
 	} >"$WORK/table"
 	cat "$WORK/table"
 	if [[ ${wanted[*]} == "${ALL[*]}" ]]; then
-		awk -v marker=peers -v file="$WORK/table" -f scripts/between.awk test/peers/README.md >"$WORK/README.md"
+		awk -v marker="$TABLE" -v file="$WORK/table" -f scripts/between.awk test/peers/README.md >"$WORK/README.md"
 		cp "$WORK/README.md" test/peers/README.md
 	fi
 	((failed == 0))

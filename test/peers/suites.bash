@@ -50,11 +50,19 @@ package_version()
 # --- CPython: what concerns signals, threads, processes and descriptors -----------------------------
 
 readonly PYTHON=/usr/bin/python3
-readonly PYTHON_TESTS=(test_signal test_threading test_thread test_threadsignals test_subprocess
+PYTHON_TESTS=(test_signal test_threading test_thread test_threadsignals test_subprocess
 	test_fork1 test_wait3 test_wait4 test_posix test_os test_popen test_pty test_faulthandler
 	test_resource test_select test_selectors test_poll test_epoll test_socket test_ssl
 	test_asyncio test_multiprocessing_fork test_multiprocessing_spawn test_concurrent_futures
 	test_ctypes test_mmap test_tempfile test_time test_venv)
+# Every object is a block of malloc() then.
+if [[ ${PEERS_ALLOC:-} == 1 ]]; then
+	export PYTHONMALLOC=malloc
+	PYTHON_TESTS=(test_signal test_threading test_thread test_threadsignals test_subprocess test_fork1 test_wait3
+		test_wait4 test_posix test_popen test_faulthandler test_multiprocessing_fork test_concurrent_futures
+		test_ctypes test_mmap test_gc test_tracemalloc test_memoryview test_array test_bytes test_list test_dict
+		test_weakref test_json test_zlib test_embed test_interpreters)
+fi
 
 python_get() { package_version libpython3.11-testsuite >/dev/null; }
 python_version() { package_version libpython3.11-testsuite; }
@@ -209,3 +217,38 @@ posix_version() { dpkg-parsechangelog -l "$PARTS/posixtestsuite/debian/changelog
 posix_all() { as_nobody bash "$ROOT/test/peers/posix.sh" "$PARTS/posixtestsuite" "$@"; }
 posix_one() { posix_all "$1" | grep -qx "ok $1"; }
 posix_results() { grep -E '^(ok|fail) ' "$1" | sort -u; }
+
+# --- LevelDB, in C++, linked with tcmalloc: each of its tests a program, which runs its cases ------
+
+leveldb_get()
+{
+	debian_source leveldb
+	[[ -x $PARTS/leveldb/build/db_test ]] || {
+		cmake -S "$PARTS/leveldb" -B "$PARTS/leveldb/build" -DCMAKE_BUILD_TYPE=Release
+		cmake --build "$PARTS/leveldb/build" -j "$(nproc)"
+	} >"$PARTS/leveldb.build.log" 2>&1
+	ldd "$PARTS/leveldb/build/db_test" | grep -q libtcmalloc
+}
+
+leveldb_version() { dpkg-parsechangelog -l "$PARTS/leveldb/debian/changelog" -S Version; }
+
+# leveldb_run [PROGRAM [CASES]]
+leveldb_run()
+{
+	local program folder failed=0
+
+	folder=$(mktemp -d /tmp/spanprof-peers.XXXXXX)
+	for program in "$PARTS/leveldb/build/"${1:-*_test}; do
+		TEST_TMPDIR=$folder timeout "${LIMIT_S:-900}" "$program" --gtest_filter="${2:-*}" || failed=1
+	done
+	rm -rf "$folder"
+	return "$failed"
+}
+
+leveldb_all() { leveldb_run; }
+leveldb_one() { leveldb_run '*_test' "$1"; }
+
+leveldb_results()
+{
+	sed -n -e 's/^\[       OK \] \([^ ]*\) .*/ok \1/p' -e 's/^\[  FAILED  \] \([^ ]*\) (.*/fail \1/p' "$1" | sort -u
+}
