@@ -311,9 +311,9 @@ Test(modules, agrees_with_the_symbol_table_on_every_function_of_this_program, .t
 		uint64_t start = 0;
 
 		if (sscanf(line, "%llx %llx %c %255s", &vaddr, &size, &type, name) != 4 ||
-		    size == 0 || strchr(name, '.') != NULL)
+		    size < 2 || strchr(name, '.') != NULL)
 			continue;
-		cr_expect(function_of(self, self->bias + vaddr + size - 1, &start));
+		cr_expect(function_of(self, self->bias + vaddr + size - 1, &start), "%s", name);
 		cr_expect_eq(start, vaddr, "%s", name);
 		checked++;
 	}
