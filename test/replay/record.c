@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An exporter that makes no profiles: what its first process puts into the rings goes into the file recording.PID of
+ * SPANPROF_OUTPUT_DIR. All but the loop is the product's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/export.h"
+#include "export/util/clock.h"
+#include "export/util/turn.h"
+#include "test/replay/recording.h"
+
+#define NAMES_MAX 65536U
+#define DRAIN_MAX 4096U
+
+static FILE *recording;
+static const struct sp_core_ops *host;
+static bool named[NAMES_MAX];
+
+static void put_chunk(uint32_t kind, const void *data, uint64_t bytes)
+{
+	static const char zero[8];
+	const struct chunk c = {kind, (uint32_t)bytes};
+
+	(void)fwrite(&c, sizeof(c), 1, recording);
+	(void)fwrite(data, 1, bytes, recording);
+	(void)fwrite(zero, 1, CHUNK_PADDED(bytes) - bytes, recording);
+}
+
+/* Before the first record that has it. */
+static void put_name(uint32_t id)
+{
+	char data[sizeof(id) + SP_NAME_MAX + 1];
+	size_t len;
+	const char *text =
+		id < NAMES_MAX && !named[id] ? host->span_name_text(host->arg, id, &len) : NULL;
+
+	if (id == 0 || text == NULL)
+		return;
+	named[id] = true;
+	memcpy(data, &id, sizeof(id));
+	memcpy(data + sizeof(id), text, len + 1);
+	put_chunk(CHUNK_NAME, data, sizeof(id) + len + 1);
+}
+
+static void put_record(const struct sp_record *r, void *arg)
+{
+	uint64_t bytes = sizeof(r->word);
+
+	(void)arg;
+	if (r->kind == SP_RECORD_SAMPLE) {
+		put_name(r->sample.name_id);
+		bytes = sp_sample_bytes(r->sample.depth);
+	} else if (r->kind == SP_RECORD_CPU_TIME) {
+		put_name(r->cpu_time.name_id);
+		bytes = sizeof(r->cpu_time);
+	} else if (r->kind == SP_RECORD_MODULE_EVENT) {
+		bytes = sizeof(r->module_event);
+	} else if (r->kind == SP_RECORD_SPAN_VALUES) {
+		bytes = sizeof(r->span_values);
+	}
+	put_chunk(r->kind, &r->sample, bytes);
+}
+
+static void put_snapshot(const struct sp_snapshot *s, void *arg)
+{
+	struct sp_sample head = {0};
+
+	(void)arg;
+	memcpy(&head, s->sample, sizeof(s->sample));
+	put_name(head.name_id);
+	put_chunk(SP_RECORD_SNAPSHOT, s, offsetof(struct sp_snapshot, stack) + s->stack_bytes);
+}
+
+/* What is read of it when a profile is made. */
+static void put_host(void)
+{
+	static char maps[1 << 20];
+	char path[64];
+	char program[PATH_MAX] = "";
+	size_t n = 0;
+	ssize_t got;
+	int fd;
+
+	put_chunk(CHUNK_HOST, &host->pid, sizeof(host->pid));
+	(void)snprintf(path, sizeof(path), "%s/exe", host->proc);
+	if (readlink(path, program, sizeof(program) - 1) > 0)
+		put_chunk(CHUNK_PROGRAM, program, strlen(program) + 1);
+	(void)snprintf(path, sizeof(path), "%s/maps", host->proc);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && (got = read(fd, maps + n, sizeof(maps) - n)) > 0)
+		n += (size_t)got;
+	put_chunk(CHUNK_MAPS, maps, n);
+	(void)close(fd);
+	(void)fflush(recording);
+}
+
+static void drain(void)
+{
+	while (host->drain(host->arg, put_record, NULL, DRAIN_MAX) == DRAIN_MAX)
+		;
+	while (host->drain_snapshots(host->arg, put_snapshot, NULL, DRAIN_MAX) == DRAIN_MAX)
+		;
+}
+
+/* In place of the product's. */
+int sp_export_run(const struct sp_export_family *family)
+{
+	const struct sp_core_ops *other;
+	uint64_t interval_ns;
+	char path[PATH_MAX];
+	unsigned news = 0;
+
+	(void)sp_turn_set(true);
+	host = family->next(family->arg);
+	(void)snprintf(path, sizeof(path), "%s/recording.%u", host->config->output_dir, host->pid);
+	recording = fopen(path, "w");
+	interval_ns = sp_clock_mono_ns() + host->config->upload_interval_ms * SP_NS_PER_MS;
+	while (recording != NULL && (news & SP_WAIT_STOP) == 0) {
+		family->wait(family->arg, 20);
+		/* A forked child has an exporter of its own then. */
+		while ((other = family->next(family->arg)) != NULL)
+			family->left(family->arg, other, -EBUSY);
+		news = host->news(host->arg);
+		drain();
+		if ((news & SP_WAIT_FLUSH) != 0) {
+			put_host();
+			host->flushed(host->arg);
+		}
+		if (sp_clock_mono_ns() > interval_ns) {
+			put_host();
+			put_chunk(CHUNK_INTERVAL, NULL, 0);
+			host->repeat_events(host->arg);
+			interval_ns += host->config->upload_interval_ms * SP_NS_PER_MS;
+		}
+	}
+	if (recording != NULL)
+		(void)fclose(recording);
+	family->left(family->arg, host, 0);
+	return 0;
+}

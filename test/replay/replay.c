@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replay RECORDING FOLDER: the product's loop, from the rings to the files, on a recording: a profile for each of its
+ * intervals. The clock goes by intervals, and random numbers are drawn from it, so that the same recording gives the
+ * same bytes. Configured by variables, as the exporter is.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "export/export.h"
+#include "export/util/turn.h"
+#include "sampler/base/compiler.h"
+#include "test/replay/recording.h"
+
+#define NOW_S 1790000000
+#define LEFT_MS 3600000U
+
+static struct sp_config config;
+static char proc[4096];
+static const char *at; /* the next chunk */
+static const char *end;
+static const char *snapshot_at;
+static bool is_ending;
+static uint64_t counter[SP_COUNTER_N];
+static uint64_t drained;        /* of this interval */
+static _Atomic time_t upload_s; /* by which the clock has gone on */
+
+/* Upload intervals are whole seconds. */
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	*t = (struct timespec){(id == CLOCK_REALTIME ? NOW_S : 1000) + upload_s, 0};
+	return 0;
+}
+
+/* NULL at the end. */
+static const struct chunk *next_chunk(const char **from)
+{
+	const struct chunk *c = (const void *)*from;
+
+	if (*from >= end)
+		return NULL;
+	*from += sizeof(*c) + CHUNK_PADDED(c->bytes);
+	return c;
+}
+
+static void write_file(const char *name, const void *data, size_t bytes)
+{
+	char path[sizeof(proc) + 16];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", proc, name);
+	f = fopen(path, "w");
+	if (f == NULL || fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0)
+		err(1, "%s", path);
+}
+
+/* The folder of the host in /proc, as it is at the end of this interval. */
+static void show_host(void)
+{
+	const char *from = at;
+	const struct chunk *c;
+	char path[sizeof(proc) + 16];
+
+	while ((c = next_chunk(&from)) != NULL && c->kind != CHUNK_INTERVAL) {
+		if (c->kind == CHUNK_MAPS)
+			write_file("maps", c + 1, c->bytes);
+		if (c->kind != CHUNK_PROGRAM)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/exe", proc);
+		(void)unlink(path);
+		if (symlink((const char *)(c + 1), path) != 0)
+			err(1, "%s", path);
+	}
+}
+
+/* Samples and what belongs to them first, then snapshots, as from two rings. */
+static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
+		      unsigned max)
+{
+	static struct sp_record record;
+	const struct chunk *c;
+	const char *from = at;
+	unsigned n = 0;
+
+	(void)self;
+	while (n < max && (c = next_chunk(&from)) != NULL && c->kind != CHUNK_INTERVAL) {
+		at = from;
+		if (c->kind >= SP_RECORD_SNAPSHOT)
+			continue;
+		record.kind = c->kind;
+		memcpy(&record.sample, c + 1, c->bytes);
+		put(&record, arg);
+		n++;
+	}
+	drained += n;
+	return n;
+}
+
+static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
+				void *arg, unsigned max)
+{
+	static struct sp_snapshot s;
+	const struct chunk *c;
+	unsigned n = 0;
+
+	(void)self;
+	while (n < max && snapshot_at < at && (c = next_chunk(&snapshot_at)) != NULL) {
+		if (c->kind != SP_RECORD_SNAPSHOT)
+			continue;
+		memcpy(&s, c + 1, c->bytes);
+		put(&s, arg);
+		n++;
+	}
+	drained += n;
+	return n;
+}
+
+static const char *begin;
+
+static const char *span_name_text(void *self, uint32_t id, size_t *len)
+{
+	const char *from = begin;
+	const struct chunk *c;
+
+	(void)self;
+	while ((c = next_chunk(&from)) != NULL) {
+		if (c->kind == CHUNK_NAME && memcmp(c + 1, &id, sizeof(id)) == 0) {
+			*len = c->bytes - sizeof(id) - 1;
+			return (const char *)(c + 1) + sizeof(id);
+		}
+	}
+	*len = 0;
+	return "";
+}
+
+static void repeat_events(void *self)
+{
+	(void)self;
+}
+
+static uint64_t counter_read(void *self, enum sp_counter c)
+{
+	(void)self;
+	return counter[c];
+}
+
+static void counter_add(void *self, enum sp_counter c, uint64_t n)
+{
+	(void)self;
+	counter[c] += n;
+}
+
+static void facts(void *self, struct sp_core_facts *out)
+{
+	(void)self;
+	memset(out, 0, sizeof(*out));
+}
+
+static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
+{
+	(void)self;
+	(void)tid;
+	memset(name, 0, SP_THREAD_NAME_BYTES);
+}
+
+static bool may_open(void *self)
+{
+	(void)self;
+	return true;
+}
+
+static void keep_log(void *self, enum sp_log_level level, const char *message)
+{
+	(void)self;
+	if (level <= SP_LOG_WARN)
+		(void)fprintf(stderr, "%s\n", message);
+}
+
+/*
+ * The clock goes on by an upload interval as soon as all of one is drained, and the next one begins when there is the
+ * profile of that one. The host ends after the last one.
+ */
+static unsigned news(void *self)
+{
+	static enum { NONE, IS_DRAINED, ENDS } interval;
+	static uint64_t written;
+	const struct chunk *c = (const void *)at;
+
+	(void)self;
+	if (interval == IS_DRAINED && snapshot_at == at &&
+	    (at >= end || c->kind == CHUNK_INTERVAL)) {
+		upload_s += drained != 0 ? config.upload_interval_ms / 1000 : 0;
+		interval = ENDS;
+	}
+	if (interval == ENDS && (drained == 0 || counter[SP_COUNT_FILES_WRITTEN] != written)) {
+		(void)next_chunk(&at);
+		interval = NONE;
+	}
+	if (interval == NONE) {
+		is_ending = at >= end;
+		drained = 0;
+		written = counter[SP_COUNT_FILES_WRITTEN];
+		snapshot_at = at;
+		show_host();
+		interval = IS_DRAINED;
+	}
+	return is_ending ? SP_WAIT_STOP : 0;
+}
+
+static uint64_t due_ns(void *self)
+{
+	(void)self;
+	return 0;
+}
+
+static uint32_t flush_left_ms(void *self)
+{
+	(void)self;
+	return is_ending ? LEFT_MS : 0;
+}
+
+static int flush_pending(void *self)
+{
+	(void)self;
+	return is_ending;
+}
+
+static void flushed(void *self)
+{
+	(void)self;
+	is_ending = false;
+}
+
+static void wake(void *self)
+{
+	(void)self;
+}
+
+static void wait_for_family(void *self, uint32_t timeout_ms)
+{
+	bool had = sp_turn_set(false);
+
+	(void)self;
+	(void)timeout_ms;
+	usleep(100);
+	(void)sp_turn_set(had);
+}
+
+static const struct sp_core_ops *next(void *self)
+{
+	static struct sp_core_ops ops = {
+		.config = &config,
+		.proc = proc,
+		.maps = -1,
+		.version = "replayed",
+		.drain = drain,
+		.drain_snapshots = drain_snapshots,
+		.repeat_events = repeat_events,
+		.span_name_text = span_name_text,
+		.counter_read = counter_read,
+		.counter_add = counter_add,
+		.facts = facts,
+		.thread_name = thread_name,
+		.may_open = may_open,
+		.log = keep_log,
+		.news = news,
+		.due_ns = due_ns,
+		.flush_left_ms = flush_left_ms,
+		.flush_pending = flush_pending,
+		.flushed = flushed,
+	};
+	const struct chunk *c;
+	const char *from = begin;
+	bool *is_there = self;
+
+	if (*is_there)
+		return NULL;
+	*is_there = true;
+	while ((c = next_chunk(&from)) != NULL && ops.pid == 0)
+		if (c->kind == CHUNK_HOST)
+			memcpy(&ops.pid, c + 1, sizeof(ops.pid));
+	return &ops;
+}
+
+static void left(void *self, const struct sp_core_ops *ops, int error)
+{
+	(void)self;
+	(void)ops;
+	(void)error;
+}
+
+static void ended(void *self, const struct sp_core_ops *ops)
+{
+	(void)self;
+	(void)ops;
+}
+
+static bool is_open(void *self)
+{
+	(void)self;
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	bool is_there = false;
+	const struct sp_export_family family = {.arg = &is_there,
+						.wait = wait_for_family,
+						.wake = wake,
+						.next = next,
+						.ended = ended,
+						.left = left,
+						.open = is_open};
+	char root[sizeof(proc) + 16];
+	struct stat st;
+	int fd = argc == 3 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
+
+	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0)
+		err(2, "replay RECORDING FOLDER");
+	begin = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (begin == MAP_FAILED)
+		err(2, "%s", argv[1]);
+	at = snapshot_at = begin;
+	end = begin + st.st_size;
+	(void)snprintf(proc, sizeof(proc), "%s/proc", argv[2]);
+	(void)snprintf(root, sizeof(root), "%s/root", proc);
+	if (mkdir(proc, 0755) != 0 || symlink("/", root) != 0)
+		err(2, "%s", root);
+	(void)setenv("SPANPROF_OUTPUT_DIR", argv[2], 1);
+	sp_config_capture(environ);
+	sp_config_parse(&config);
+	return sp_export_run(&family) == 0 ? 0 : 1;
+}
