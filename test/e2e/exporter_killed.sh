@@ -1,26 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # An exporter that is killed at any step of its work: the host ends as without us, and each sample was sent or is told
-# as lost, by the next exporter or where there is none. KILL_AT=FUNCTION... tries other steps than those below, and
-# KILL_AT=all each function of the exporter.
+# as lost, by the next exporter or where there is none. Some steps; KILL_AT=steps tries all of those below (make soak
+# does), KILL_AT=FUNCTION... others, and KILL_AT=all each function of the exporter.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 curl nm
 export SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=10s
 
-# What begins there, in the order of a profile's way.
-readonly STEPS=(
-	sp_limits_detach sp_view_open sp_worker_start sp_target_init # before it has joined
-	sp_stack_map_put sp_interval_new sp_worker_put               # between the ring and what is handed over
-	sp_interval_want sp_symbolizer_step sp_interval_name sp_encode sp_gzip_pack  # before there is a profile
-	sp_push_put sp_request_make sp_http_start                    # before a push
-	sp_reply_good sp_status_write                                # between the answer to a push and the next one
-	sp_http_wait                                                 # beside all of these
-)
+# What begins there, in the order of a profile's way: when it joins, drains, encodes, pushes, is answered.
+STEPS=(sp_view_open sp_stack_map_put sp_encode sp_http_start sp_reply_good)
 # The same with a profile that is made only when the host ends.
-readonly LAST_STEPS=(sp_target_finish sp_interval_new sp_encode sp_http_start sp_reply_good sp_waiter_flushed
-	sp_target_retire sp_member_close sp_worker_stop sp_watch_stop)
+LAST_STEPS=(sp_target_finish sp_http_start sp_waiter_flushed)
+if [[ ${KILL_AT:-} == steps ]]; then
+	KILL_AT=
+	STEPS=(
+		sp_limits_detach sp_view_open sp_worker_start sp_target_init # before it has joined
+		sp_stack_map_put sp_interval_new sp_worker_put               # between the ring and what is handed over
+		sp_interval_want sp_symbolizer_step sp_interval_name         # between that and the profile
+		sp_encode sp_gzip_pack
+		sp_push_put sp_request_make sp_http_start                    # before a push
+		sp_reply_good sp_status_write                                # between the answer to a push and the next one
+		sp_http_wait                                                 # beside all of these
+	)
+	LAST_STEPS=(sp_target_finish sp_interval_new sp_encode sp_http_start sp_reply_good sp_waiter_flushed
+		sp_target_retire sp_member_close sp_worker_stop sp_watch_stop)
+fi
 
 cat >"$WORK/exporter" <<END
 #!/bin/sh

@@ -31,12 +31,13 @@ $(EXPORTER_ASAN): $(B)/asan/export/exporter/main.o $(B)/asan/exporter.a $(B)/asa
 TEST_PROGRAMS += $(B)/test/storm/storm $(B)/test/storm/libstorm-plugin.so $(EXPORTER_ASAN)
 
 .PHONY: soak
-soak: ## three storms and three ways to scribble on a region, ten minutes each, then accuracy at length (over an hour; installs its packages first)
+soak: ## three storms and three ways to scribble on a region, ten minutes each, exporters killed at each step, then accuracy at length (over an hour; installs its packages first)
 	$(call install_deps,build demo test)
 	@$(MAKE) --no-print-directory all test-programs $(B)/asan/test/unit/exporter/test_program
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/storm.sh
 	ASAN_OPTIONS=abort_on_error=1 SCRIBBLE_SECONDS=$${SOAK_SECONDS:-600} \
 		$(B)/asan/test/unit/exporter/test_program --filter 'program/survives_a_host_that_writes*'
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/scribbled.sh
+	KILL_AT=steps bash test/e2e/exporter_killed.sh
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} bash test/e2e/accuracy.sh
 	@echo "soak: clean"
