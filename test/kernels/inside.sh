@@ -16,11 +16,9 @@ export TEST_PATIENCE=5
 # What has a limit in seconds, or wants one thread to keep up with others.
 SLOW=" exporter_family hash_index ring run sampler thread_mask "
 export SPANPROF_TEST_TRIES=1 YAMA_TURNS=40
-UNITS=(build/release/test/unit/*/test_*)
 failed=0
 
-# The programs for this processor are in a folder of their own, which takes the place of the build. Of the exporter's
-# unit tests those that look at processes, because the others ask compilers and debuggers.
+# The programs for this processor are in a folder of their own, which takes the place of the build.
 if [[ $(uname -m) == aarch64 ]]; then
 	ln -s . build/aarch64/aarch64
 	mount --bind build/aarch64 build
@@ -28,12 +26,15 @@ if [[ $(uname -m) == aarch64 ]]; then
 	export SPANPROF_TEST_SKIPS=/tmp/skips
 	sed -n 's|^unit aarch64/\(.*: no small stacks here\)$|unit \1|p; s|^unit aarch64/\(.*: its contexts .*\)$|unit \1|p' \
 		test/skips >"$SPANPROF_TEST_SKIPS"
-	UNITS=(build/release/test/unit/{core,preload,sampler}/test_*
-		build/release/test/unit/export/test_{host_objects,modules,symbolize,task,unwind_snapshot,wait_stack})
 else
 	HOSTS_ROWS='[!v]*'
 	SLOW+="family_server unwind_snapshot "
 fi
+# Of the exporter's unit tests those that look at processes: no kernel decides how a file is read or a profile written, and
+# most of the time would go into those.
+UNITS=(build/release/test/unit/{core,preload,sampler}/test_*
+	build/release/test/unit/export/test_{host_objects,modules,symbolize,task,unwind_snapshot,wait_stack})
+[[ $(uname -m) == aarch64 ]] || UNITS+=(build/release/test/unit/exporter/test_*)
 echo "kernel: $(uname -r) on $(uname -m), $(nproc) processors"
 
 # yama SETTING
