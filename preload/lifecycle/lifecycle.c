@@ -65,6 +65,43 @@
  */
 #define BRIEF_NS (1 * SP_NS_PER_MS)
 
+_Atomic int sp_lifecycle_state = SP_LIFECYCLE_OFF;
+struct sp_config sp_lifecycle_settings;
+_Atomic bool sp_lifecycle_ended;
+SP_TLS uintptr_t sp_reentrancy_guard_frame;
+
+enum sp_lifecycle_state sp_lifecycle_here(void)
+{
+	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
+	int saved = errno;
+	bool ours;
+
+	if (sp_seccomp_is_on())
+		return SP_LIFECYCLE_OFF;
+	if (now == SP_LIFECYCLE_OFF || now == SP_LIFECYCLE_ASLEEP)
+		return (enum sp_lifecycle_state)now;
+	ours = sp_process_is_ours();
+	errno = saved;
+	return ours ? (enum sp_lifecycle_state)now : SP_LIFECYCLE_OFF;
+}
+
+static void turn_off(enum sp_lifecycle_state how)
+{
+	atomic_store_explicit(&sp_lifecycle_state, (int)how, memory_order_relaxed);
+	sp_thread_disarm_all();
+	sp_thread_unpublish();
+}
+
+void sp_lifecycle_stop(void)
+{
+	turn_off(SP_LIFECYCLE_STOPPED);
+}
+
+void sp_lifecycle_fail(void)
+{
+	turn_off(SP_LIFECYCLE_FAILED);
+}
+
 static bool parsed;
 static bool watches_forks;
 static bool forked;
@@ -411,7 +448,7 @@ static void flush(void)
 	 * threads there are just their clocks.
 	 */
 	if (sp_thread_own != NULL) {
-		sp_thread_retire();
+		sp_thread_disarm(sp_thread_own);
 		sp_thread_account_end(sp_thread_own);
 	}
 	sp_thread_account_flush();

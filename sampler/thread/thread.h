@@ -174,11 +174,6 @@ void sp_thread_alternate_end(void);
 /* APP. Spans are not followed any more: the thread and process context are withdrawn. */
 void sp_thread_unpublish(void);
 /*
- * APP, calling thread, which has a block: the process is about to end or to execute another
- * program. Its timer is deleted. If the process goes on after all, the next scan arms it again.
- */
-void sp_thread_retire(void);
-/*
  * APP. Our handler runs on alternate stacks from now on: threads with an alternate stack that is
  * too small lose their timer.
  */
@@ -300,7 +295,7 @@ _Atomic uint16_t *sp_thread_by_tid(uint32_t tid);
 void sp_thread_limit_init(void);
 /* The block is bound to tid, but another thread may release it, and reuse it, at any time. */
 void sp_thread_arm(struct sp_thread *t, uint32_t tid);
-void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid);
+/* Its timer is deleted. Where the process goes on after all, the next scan arms it again. */
 void sp_thread_disarm(struct sp_thread *t);
 
 /*

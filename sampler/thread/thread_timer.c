@@ -198,11 +198,6 @@ void sp_thread_disarm(struct sp_thread *t)
 	drop_timer(timer - 1);
 }
 
-void sp_thread_retire(void)
-{
-	sp_thread_disarm(sp_thread_own);
-}
-
 /* Whether the kernel would deliver our signal on a stack that has no room for it. */
 static bool cramped(const struct sp_thread *t)
 {
@@ -299,7 +294,7 @@ bool sp_thread_may_arm(void)
 	return sp_thread_armed() < atomic_load_explicit(&TABLE->armed_max, memory_order_relaxed);
 }
 
-void sp_thread_arm_if_unarmed(struct sp_thread *t, uint32_t tid)
+static void arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 {
 	if (atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE &&
 	    sp_thread_may_arm())
@@ -316,7 +311,7 @@ void sp_thread_rearm(void)
 	struct sp_thread *t = sp_process_is_ours() ? sp_thread_self() : NULL;
 
 	if (t != NULL)
-		sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+		arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
 bool sp_thread_alternate_begin(void)
@@ -333,7 +328,7 @@ void sp_thread_alternate_end(void)
 	struct sp_thread *t = sp_thread_own;
 
 	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
-	sp_thread_arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+	arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
 void sp_thread_disarm_cramped(void)
