@@ -3,7 +3,7 @@
 # What profiles of allocations cost: a pair of malloc() and free(), a sample, and a compiler and redis, beside
 # gperftools' heap profiler, jemalloc's and heaptrack, as far as they are installed. All take turns, and CPU times are
 # compared within a round; BENCH_ALLOC_ROUNDS=n makes another number of rounds than 7. Instructions are counted in
-# another, shorter run, under valgrind: they do not depend on what the machine does besides.
+# another, shorter run, under valgrind: they hardly depend on what the machine does besides.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
