@@ -157,7 +157,6 @@ static void name_object(struct sp_module *mod, const char *proc,
  */
 static void name_event(struct sp_module *mod, const char *path, char text[2 * SP_MODULE_PATH_BYTES])
 {
-	put(text, "");
 	put_cut(text + SP_MODULE_PATH_BYTES, path, strlen(path));
 	set_paths(mod, text);
 }

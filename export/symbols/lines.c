@@ -392,8 +392,7 @@ static void call_site(Dwarf_Die *die, struct sp_source_line *out)
 
 static bool is_block(int tag)
 {
-	return tag == DW_TAG_lexical_block || tag == DW_TAG_try_block ||
-	       tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
+	return tag == DW_TAG_lexical_block || tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
 }
 
 static bool has_ranges(Dwarf_Die *die)

@@ -201,6 +201,7 @@ Test(thread_context, is_not_published_where_the_variable_is_in_use)
 	begin(1);
 	cr_expect_eq((const void *)record(), (const void *)others);
 	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_FOREIGN);
+	cr_expect_not(atomic_load(&sp_thread_context_on), "nothing is done at each span");
 	cr_expect(!has_mapping());
 	end(1);
 	atomic_store(sp_context_slot(), NULL);

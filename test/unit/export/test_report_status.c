@@ -127,11 +127,17 @@ Test(report_status, of_this_moment_is_not_of_the_future, .timeout = 20)
 	cr_expect_not(printed("in the future"));
 }
 
-static void expect_state(int64_t age_s, const char *words)
+static void expect_state(unsigned interval_ms, int64_t age_s, const char *words)
 {
-	const char *path = status_file("{\"version\":\"1\",\"pid\":7,\"state\":\"active\","
-				       "\"samples\":{\"put\":0},\"upload_interval_ms\":15000}");
 	struct timespec then;
+	const char *path;
+	char text[128];
+
+	(void)snprintf(text, sizeof(text),
+		       "{\"version\":\"1\",\"pid\":7,\"state\":\"active\","
+		       "\"samples\":{\"put\":0},\"upload_interval_ms\":%u}",
+		       interval_ms);
+	path = status_file(text);
 
 	(void)clock_gettime(CLOCK_REALTIME, &then);
 	then.tv_sec -= age_s;
@@ -143,9 +149,12 @@ static void expect_state(int64_t age_s, const char *words)
 /* A killed exporter cannot write that it is not there any more. */
 Test(report_status, of_an_exporter_that_is_gone_is_not_active, .timeout = 20)
 {
-	expect_state(45, "state     active: samples are taken\n");
-	expect_state(120, "state     unknown: the exporter does not write this file any more, "
-			  "it has ended or hangs\n");
+	static const char gone[] = "state     unknown: the exporter does not write this file any "
+				   "more, it has ended or hangs\n";
+
+	expect_state(15000, 45, "state     active: samples are taken\n");
+	expect_state(15000, 120, gone);
+	expect_state(300, 120, gone);
 }
 
 Test(report_status, that_is_strange_is_one_line, .timeout = 20)

@@ -100,12 +100,13 @@ Test(series, takes_both_forms_of_labels, .timeout = 20)
 
 Test(series, makes_names_safe, .timeout = 20)
 {
-	init("k8s.pod-name=p1,9lives=cat,gr\xc3\xb6\xc3\x9f"
+	init("k8s.pod-name=p1,9lives=cat,AZ09az=3,gr\xc3\xb6\xc3\x9f"
 	     "e=2");
 
 	cr_expect_str_eq(value("k8s_pod_name"), "p1");
 	cr_expect_str_eq(value("_9lives"), "cat");
 	cr_expect_str_eq(value("gr____e"), "2");
+	cr_expect_str_eq(value("AZ09az"), "3");
 	sp_series_fini(&series);
 }
 

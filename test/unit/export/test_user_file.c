@@ -154,6 +154,7 @@ Test(user_file, what_is_not_there_is_told)
 	cr_expect_eq(read_text(in_scratch("none/none"), text), -ENOENT);
 	cr_expect_eq(replace(in_scratch("none/none"), "x"), -ENOENT);
 	cr_expect_eq(read_text("relative", text), -EINVAL);
+	cr_expect_eq(read_text("/proc/self/mem", text), -EIO, "nothing is mapped at its beginning");
 }
 
 Test(user_file, nothing_but_a_regular_file_is_read_or_replaced)

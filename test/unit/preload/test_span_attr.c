@@ -14,6 +14,7 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
+#include "sampler/span/span_values.h"
 #include "sampler/thread/thread.h"
 
 /* In place of lifecycle.c's. */
@@ -520,14 +521,17 @@ Test(span_attr, tells_which_spans_may_get_one_at_all)
 		enum sp_label_scope scope;
 		bool cpu_time;
 		bool times;
+		bool values; /* are on from there on */
 		enum sp_span_attr_when when;
 	} rows[] = {
-		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, false, SP_SPAN_ATTR_NONE},
-		{SP_ATTRIBUTES_ALWAYS, SP_SCOPE_NONE, false, false, SP_SPAN_ATTR_NONE},
-		{SP_ATTRIBUTES_ALWAYS, SP_SCOPE_ROOT, false, false, SP_SPAN_ATTR_EACH},
-		{SP_ATTRIBUTES_WITH_SAMPLES, SP_SCOPE_ALL, false, false, SP_SPAN_ATTR_NOTED},
-		{SP_ATTRIBUTES_NEVER, SP_SCOPE_NONE, true, false, SP_SPAN_ATTR_EACH},
-		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, true, SP_SPAN_ATTR_EACH},
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, false, false, SP_SPAN_ATTR_NONE},
+		{SP_ATTRIBUTES_ALWAYS, SP_SCOPE_NONE, false, false, false, SP_SPAN_ATTR_NONE},
+		{SP_ATTRIBUTES_ALWAYS, SP_SCOPE_ROOT, false, false, false, SP_SPAN_ATTR_EACH},
+		{SP_ATTRIBUTES_WITH_SAMPLES, SP_SCOPE_ALL, false, false, false, SP_SPAN_ATTR_NOTED},
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_NONE, true, false, false, SP_SPAN_ATTR_EACH},
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, true, false, SP_SPAN_ATTR_EACH},
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, false, true, SP_SPAN_ATTR_NOTED},
+		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ALL, false, false, true, SP_SPAN_ATTR_EACH},
 	};
 
 	for (unsigned i = 0; i < SP_ARRAY_LEN(rows); i++) {
@@ -535,6 +539,8 @@ Test(span_attr, tells_which_spans_may_get_one_at_all)
 		sp_lifecycle_settings.span_id_scope = rows[i].scope;
 		sp_lifecycle_settings.span_cpu_time = rows[i].cpu_time;
 		sp_lifecycle_settings.span_times = rows[i].times;
+		if (rows[i].values)
+			cr_assert_eq(sp_span_values_init("http.route"), 0);
 		cr_expect_eq(sp_span_attr_when(), rows[i].when, "row %u", i);
 	}
 }
