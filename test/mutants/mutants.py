@@ -353,7 +353,7 @@ class Programs:
         command = list(self.links[program])
         at = command.index("-o")
         command[at + 1] = to
-        command[at + 2:at + 2] = ["-Wl,-S", *objects]
+        command[at + 2:at + 2] = objects
         return run(*command)
 
     def passes(self, path):
@@ -541,9 +541,11 @@ def main():
             fates.append(fate)
             print(f"{fate:9} {mutant}\n{'':9} {words}", flush=True)
     run("rm", "-rf", WORK)
+    for program in (p for p, good in programs.good.items() if not good):
+        print(f"{program} fails where nothing is broken, and so has killed nothing")
     counts = ", ".join(f"{fates.count(f)} {f}" for f in ("killed", "explained", "unreached", "no code", "SURVIVED"))
     print(f"{len(chosen)} mutants of {places} in {where}: {counts}")
-    return 1 if "SURVIVED" in fates and strict else 0
+    return 1 if "SURVIVED" in fates and strict or not all(programs.good.values()) else 0
 
 
 if __name__ == "__main__":
