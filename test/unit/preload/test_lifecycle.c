@@ -124,6 +124,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 		meet_another();
 	if (exporter.meets_filter)
 		meet_filter();
+	errno = ESRCH;
 	return -exporter.refuse;
 }
 
