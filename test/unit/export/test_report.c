@@ -149,6 +149,26 @@ Test(report, filters, .timeout = 20)
 	json_decref(j);
 }
 
+/* Functions with the same time of their own are in the order of all their time. */
+Test(report, puts_callers_before_what_they_call, .timeout = 20)
+{
+	static const char *const through[] = {"leaf", "called", "calls"};
+	static const char *const directly[] = {"leaf", "calls"};
+	static const struct report_stack stack[] = {STACK(through, "00000000000000aa", "GET", 1),
+						    STACK(directly, "00000000000000aa", "GET", 1)};
+	static const char *const order[] = {"leaf", "calls", "called"};
+	json_t *j, *row;
+
+	report_write_stacks("a.pb", stack, 2, 0);
+	cr_assert_eq(run("--json", scratch, NULL), 0, "%s", output);
+	j = json();
+	for (size_t i = 0; i < 3; i++) {
+		row = json_array_get(json_object_get(j, "functions"), i);
+		cr_expect_str_eq(json_string_value(json_object_get(row, "function")), order[i]);
+	}
+	json_decref(j);
+}
+
 Test(report, limits_the_functions, .timeout = 20)
 {
 	write_profile("a.pb.gz", true);

@@ -428,6 +428,7 @@ Test(run, starts_afresh_when_run_again, .timeout = 20)
 Test(run, writes_nothing_without_samples, .timeout = 20)
 {
 	core.script = flush_then_stop;
+	core.config.off_cpu = true;
 
 	cr_assert_eq(core_run(), 0);
 

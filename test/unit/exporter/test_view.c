@@ -73,6 +73,8 @@ Test(view, refuses_what_is_no_memory)
 	cr_expect_eq(sp_view_open(&view, ends[0]), -EBADF);
 	cr_expect_eq(sp_view_open(&view, open("/proc/self/exe", O_RDONLY)), -EBADF);
 	cr_expect_eq(sp_view_open(&view, -1), -EBADF);
+	sp_view_fail(&view, EPROTO);
+	cr_expect_null(view.region, "there is nobody to be told");
 }
 
 Test(view, of_another_build_is_not_written_to)

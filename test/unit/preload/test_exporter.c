@@ -19,6 +19,7 @@
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/region/region.h"
+#include "test/unit/descriptors.h"
 #include "test/unit/sampler/stderr_pipe.h"
 
 #define LONG_MS 10000U
@@ -310,9 +311,13 @@ Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
 Test(exporter, region_is_as_large_as_it_says_and_nobody_can_change_that)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {8192, 1, 5000, 300};
-	int fd = sp_region_create(bytes);
+	unsigned before = open_descriptors();
+	int fd;
 
+	errno = EINVAL;
+	fd = sp_region_create(bytes);
 	cr_assert_geq(fd, 3);
+	cr_expect_eq(open_descriptors(), before + 1);
 	cr_expect_eq(ftruncate(fd, 0), -1);
 	cr_expect_eq(lseek(fd, 0, SEEK_END), (off_t)sp_region->bytes);
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
