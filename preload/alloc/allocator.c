@@ -227,14 +227,16 @@ static inline uint64_t product(size_t n, size_t size)
 	return __builtin_mul_overflow(n, size, &bytes) ? SIZE_MAX : bytes;
 }
 
-/* HOOK(name, parameters, the same as arguments, bytes that are asked for) */
 // clang-format off
-#define HOOK(sym, params, args, bytes) \
+#define FIRST(sym, params, args) \
 	static void *first_##sym params \
 	{ \
 		look_up(); \
 		return next.sym args; \
-	} \
+	}
+/* HOOK(name, parameters, the same as arguments, bytes that are asked for) */
+#define HOOK(sym, params, args, bytes) \
+	FIRST(sym, params, args) \
 	static __attribute__((noinline)) void *sampled_##sym params \
 	{ \
 		const struct sp_allocation_caller caller = CALLER; \
@@ -263,11 +265,7 @@ HOOK(pvalloc, (size_t size), (size), size)
  */
 // clang-format off
 #define HOOK_AGAIN(sym, params, args, bytes, counts) \
-	static void *first_##sym params \
-	{ \
-		look_up(); \
-		return next.sym args; \
-	} \
+	FIRST(sym, params, args) \
 	static __attribute__((noinline)) void *sampled_##sym params \
 	{ \
 		const struct sp_allocation_caller caller = CALLER; \

@@ -40,8 +40,6 @@
  * and two periods.
  */
 #define LOOK_NS (250 * SP_NS_PER_MS)
-/* So many threads at most at a time, because the host's call waits for it. */
-#define LOOK_BLOCKS 256U
 
 static bool with_thread_name;
 /* By how much the samples of ended threads were ahead of their clocks, in all. */
@@ -241,7 +239,7 @@ void sp_thread_account_look(void)
 
 	if (!counting() || !sp_try_lock_once(&settling_others))
 		return;
-	next = settle_some(next, LOOK_BLOCKS, LOOK_NS + 2 * sp_thread_timer_period_ns());
+	next = settle_some(next, SP_THREAD_LOOK_MAX, LOOK_NS + 2 * sp_thread_timer_period_ns());
 	sp_unlock(&settling_others);
 }
 

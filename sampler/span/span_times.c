@@ -18,8 +18,6 @@
 
 /* What is not known of the runnable time may be so much of it: a tenth. */
 #define UNKNOWN_OF_RUNNABLE 10U
-/* So many threads at most are asked whether they are in a root that ends, because the host waits for it. */
-#define LOOK_BLOCKS 256U
 
 struct account {
 	_Atomic uint64_t cpu_ns;
@@ -210,7 +208,7 @@ static uint64_t open_parts_ns(const struct account *a, const struct sp_span_reco
 	uint64_t open = get(&a->open);
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < n && i < LOOK_BLOCKS && open != 0; i++, at++) {
+	for (uint32_t i = 0; i < n && i < SP_THREAD_LOOK_MAX && open != 0; i++, at++) {
 		const struct sp_thread *t = sp_thread_at(at % n);
 		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
 		uint64_t then;

@@ -245,6 +245,9 @@ bool sp_timer_limit_of(const char *status, uint32_t ours, uint64_t *timers);
  */
 void sp_timer_limit_look(void);
 
+/* So many blocks at most are looked at in a call of the host, which waits for it. */
+#define SP_THREAD_LOOK_MAX 256U
+
 /* As many threads without a timer a call looks at, some 0.3 ms. */
 #define SP_THREAD_SCAN_MAX 64U
 
