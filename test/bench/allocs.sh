@@ -105,7 +105,7 @@ all_ways()
 	while IFS='|' read -r way settings; do
 		read -ra variables <<<"$settings"
 		# What heaptrack is to write stays empty under valgrind.
-		[[ "$2 $way" != *counted*heaptrack ]] || continue
+		[[ "$3 $way" != "counted heaptrack" ]] || continue
 		echo "$way|$("${@:2}" "${variables[@]}" </dev/null)"
 	done < <(ways) >>"$1"
 }
