@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, loaded late. Each of its functions that we call has a stand-in here with its own name, which jumps to the
- * loaded one and leaves the arguments alone, whatever they are. So code that calls them is written, and checked against
- * libcurl's headers, as if it were linked with it.
+ * libcurl, loaded at the first request: with the 30 libraries that it brings it takes four fifths of the CPU time that
+ * a program linked with it needs to start, and most processes end before anything is to be sent.
+ *
+ * Each of its functions that we call has a stand-in here with its own name, which jumps to the loaded one and leaves
+ * the arguments alone, whatever they are. So code that calls them is written, and checked against libcurl's headers,
+ * as if it were linked with it.
  */
 #include "export/push/libcurl.h"
 
