@@ -39,10 +39,11 @@ Test(ingest, carries_labels_and_times, .timeout = 20)
 {
 	char *query = query_of("azAZ09", "hostname=h,zone=a");
 
-	cr_expect_str_eq(query,
-			 "?name=azAZ09%7Bservice_name%3DazAZ09%2Cpid%3D12%2Chostname%3Dh%2Czone%3Da%7D"
-			 "&format=pprof&spyName=spanprof&sampleRate=97&units=samples"
-			 "&aggregationType=sum&from=1700000000&until=1700000015");
+	cr_expect_str_eq(
+		query,
+		"?name=azAZ09%7Bservice_name%3DazAZ09%2Cpid%3D12%2Chostname%3Dh%2Czone%3Da%7D"
+		"&format=pprof&spyName=spanprof&sampleRate=97&units=samples"
+		"&aggregationType=sum&from=1700000000&until=1700000015");
 	free(query);
 }
 
