@@ -27,10 +27,11 @@
 enum table { MAPPINGS, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS, TABLES };
 
 /*
+ * A profile has one value. So the number of blocks is a profile before that of their bytes, with the same samples.
  * Servers know CPU time as a number of samples with a period. CPU time between samples is no multiple of it, so it is
  * in a profile of its own, whose period is a nanosecond.
  */
-enum kind { SAMPLED, BETWEEN, KINDS };
+enum kind { COUNTED, SAMPLED, BETWEEN, KINDS };
 
 struct samples {
 	struct sp_strtab known; /* all of a sample but the value */
@@ -279,6 +280,8 @@ static void put_sample(struct maker *m, const Spanprof__Pprof__Sample *from,
 			m->location[from->location_id[stack.n_location_indices]];
 	pb.stack_index = put_row(m, STACKS, &stack);
 	put_labels(m, from, &pb);
+	if (sp_profile_type_is_of_memory(times->type))
+		add_value(m, COUNTED, &pb, count);
 	if (unit == 1 || count != 0)
 		add_value(m, SAMPLED, &pb, ns / unit);
 	if (unit != 1 && (count == 0 || ns % unit != 0))
@@ -339,8 +342,9 @@ static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_
 	bool is_memory = sp_profile_type_is_of_memory(times->type);
 	Spanprof__Otlp__ValueType period =
 		type_of(m, is_memory ? names->series : names->period, names->period_unit);
-	Spanprof__Otlp__ValueType type =
-		type_of(m, is_cpu ? names->count : names->sample, is_cpu ? "count" : names->unit);
+	Spanprof__Otlp__ValueType counted = type_of(m, is_cpu || is_memory ? names->count : "",
+						    is_cpu || is_memory ? "count" : "");
+	Spanprof__Otlp__ValueType type = is_cpu ? counted : type_of(m, names->sample, names->unit);
 
 	spanprof__otlp__instrumentation_scope__init(&us);
 	us.name = name;
@@ -350,7 +354,7 @@ static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_
 		Spanprof__Otlp__Profile *pb = &profile[i];
 
 		spanprof__otlp__profile__init(pb);
-		pb->sample_type = &type;
+		pb->sample_type = i == COUNTED ? &counted : &type;
 		pb->time_unix_nano = (uint64_t)times->time_ns;
 		pb->duration_nano = (uint64_t)times->duration_ns;
 		pb->period_type = &period;

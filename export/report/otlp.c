@@ -272,8 +272,37 @@ static const char *string_at(struct maker *m, int32_t index)
 	return "";
 }
 
-/* All of a profile but the tables. Samples with a period of CPU time are shown as that time. */
-static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p)
+static bool is_in(struct maker *m, const Spanprof__Otlp__Profile *p, const char *unit)
+{
+	return p->sample_type != NULL &&
+	       strcmp(string_at(m, p->sample_type->unit_strindex), unit) == 0;
+}
+
+/* Numbers of blocks for the bytes of the profile behind it, sample by sample. */
+static bool counts(struct maker *m, const Spanprof__Otlp__Profile *p,
+		   const Spanprof__Otlp__Profile *next)
+{
+	if (!is_in(m, p, "count") || !is_in(m, next, "bytes") || p->n_samples != next->n_samples)
+		return false;
+	for (size_t i = 0; i < p->n_samples; i++) {
+		const Spanprof__Otlp__Sample *a = p->samples[i], *b = next->samples[i];
+
+		if (a->stack_index != b->stack_index || a->link_index != b->link_index ||
+		    a->n_attribute_indices != b->n_attribute_indices)
+			return false;
+		for (size_t k = 0; k < a->n_attribute_indices; k++)
+			if (a->attribute_indices[k] != b->attribute_indices[k])
+				return false;
+	}
+	return true;
+}
+
+/*
+ * All of a profile but the tables. Samples with a period of CPU time are shown as that time. blocks: how many, by
+ * another profile; or NULL.
+ */
+static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p,
+			const Spanprof__Otlp__Profile *blocks)
 {
 	Spanprof__Otlp__ValueType none = SPANPROF__OTLP__VALUE_TYPE__INIT;
 	const Spanprof__Otlp__ValueType *type = p->sample_type, *period = p->period_type;
@@ -307,7 +336,9 @@ static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p)
 			return false;
 		value = to->sample[i]->value;
 		/* What has a period of a nanosecond was no sample, but measured. */
-		if (is_cpu && p->period == 1)
+		if (blocks != NULL)
+			value[0] = sum_of(blocks->samples[i]);
+		else if (is_cpu && p->period == 1)
 			value[0] = 0;
 		else if (is_cpu && __builtin_mul_overflow(value[1], p->period, &value[1]))
 			value[1] = INT64_MAX;
@@ -317,16 +348,34 @@ static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p)
 	return true;
 }
 
-static int take(struct maker *m, const Spanprof__Otlp__Profile *p, sp_report_take *each, void *arg)
+static int take(struct maker *m, const Spanprof__Otlp__Profile *p,
+		const Spanprof__Otlp__Profile *blocks, sp_report_take *each, void *arg)
 {
 	m->rows += m->from->n_string_table + m->to.n_mapping + m->to.n_function + m->to.n_location;
 	if (m->rows > ROWS_MAX)
 		(void)fail(m, "it has too many profiles");
-	if (m->failed || !put_profile(m, p))
+	if (m->failed || !put_profile(m, p, blocks))
 		return -1;
 	m->to.n_string_table = m->from->n_string_table;
 	m->to.string_table = m->from->string_table;
 	return each(arg, &m->to);
+}
+
+static int take_scope(struct maker *m, const Spanprof__Otlp__ScopeProfiles *scope,
+		      sp_report_take *each, void *arg)
+{
+	const Spanprof__Otlp__Profile *blocks = NULL;
+	int err = 0;
+
+	for (size_t i = 0; err == 0 && i < scope->n_profiles; i++) {
+		const Spanprof__Otlp__Profile *p = scope->profiles[i];
+		bool is_counted = i + 1 < scope->n_profiles && counts(m, p, scope->profiles[i + 1]);
+
+		if (!is_counted)
+			err = take(m, p, blocks, each, arg);
+		blocks = is_counted ? p : NULL;
+	}
+	return err;
 }
 
 int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory, sp_report_take *each,
@@ -351,9 +400,8 @@ int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory, sp_
 	for (size_t i = 0; i < all->n_resource_profiles; i++) {
 		const Spanprof__Otlp__ResourceProfiles *r = all->resource_profiles[i];
 
-		for (size_t k = 0; k < r->n_scope_profiles; k++)
-			for (size_t n = 0; err == 0 && n < r->scope_profiles[k]->n_profiles; n++)
-				err = take(&m, r->scope_profiles[k]->profiles[n], each, arg);
+		for (size_t k = 0; err == 0 && k < r->n_scope_profiles; k++)
+			err = take_scope(&m, r->scope_profiles[k], each, arg);
 	}
 	*why = m.why;
 	spanprof__otlp__export_profiles_service_request__free_unpacked(all, memory);

@@ -16,11 +16,12 @@
 
 TestSuite(report_otlp, .init = scratch_make, .fini = scratch_remove);
 
-static char words[][16] = {"",    "samples", "count",       "cpu",  "nanoseconds", "work",
-			   "f.c", "/bin/x",  "thread.name", "pool", "http.route",  "/a"};
+static char words[][16] = {"",           "samples", "count",  "cpu",         "nanoseconds",
+			   "work",       "f.c",     "/bin/x", "thread.name", "pool",
+			   "http.route", "/a",      "bytes",  "space"};
 static char *texts[SP_ARRAY_LEN(words)];
 
-enum { NO, SAMPLES, COUNT, CPU, NS, WORK, FILE_C, BIN, THREAD, POOL, ROUTE, A };
+enum { NO, SAMPLES, COUNT, CPU, NS, WORK, FILE_C, BIN, THREAD, POOL, ROUTE, A, BYTES, SPACE };
 
 static uint8_t trace[16] = {1}, span[8] = {2}, none[16];
 static Spanprof__Otlp__Mapping mapping[2];
@@ -200,6 +201,36 @@ Test(report_otlp, knows_what_values_stand_for, .timeout = 20)
 	profile.period = 0;
 	cr_assert_eq(run("--json", "--top=1"), 0, "%s", output);
 	cr_expect(printed("{\"samples\": 3, \"ns\": 11}"), "%s", output);
+}
+
+/* A profile has one value: blocks and their bytes are two, of the same samples. */
+Test(report_otlp, puts_blocks_and_bytes_together, .timeout = 20)
+{
+	static int64_t bytes[] = {4096, 512};
+	Spanprof__Otlp__ValueType of_bytes = SPANPROF__OTLP__VALUE_TYPE__INIT;
+	Spanprof__Otlp__Profile of[2];
+	Spanprof__Otlp__Sample other[3];
+
+	make();
+	of_bytes.type_strindex = SPACE;
+	of_bytes.unit_strindex = BYTES;
+	profile.period_type = &of_bytes;
+	profile.period = 1024;
+	of[0] = of[1] = profile;
+	of[1].sample_type = &of_bytes;
+	memcpy(other, sample, sizeof(other));
+	for (size_t i = 0; i < 3; i++)
+		other[i].values = bytes;
+	other[2].n_values = 1;
+	of[1].samples = POINTERS(other);
+	scope.n_profiles = 2;
+	scope.profiles = POINTERS(of);
+	cr_assert_eq(run("--json", "--type=space"), 0, "%s", output);
+	cr_expect(printed("{\"blocks\": 11, \"bytes\": 12800}"), "%s", output);
+	/* Those of other samples are a profile of their own. */
+	other[2].stack_index = 0;
+	cr_assert_eq(run("--json", "--type=space"), 0, "%s", output);
+	cr_expect(printed("{\"blocks\": 12, \"bytes\": 12800}"), "%s", output);
 }
 
 Test(report_otlp, refuses_what_is_not_there, .timeout = 60)
