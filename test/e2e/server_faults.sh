@@ -289,14 +289,3 @@ for name in "${LEFT[@]}"; do
 	expect "$WORK/$name.json" "$TAKEN == d['loss']['samples_in_lost_batches']"
 	row "$name" "left to the exporter, counted: batches_unsent_at_exit"
 done
-
-# Rows that need time to pass quickly, with the queue's own clock and server.
-readonly UNIT=$ROOT/build/release/test/unit/export/test_push
-virtual()
-{
-	[[ ! -x $UNIT ]] || "$UNIT" --filter "push/$2" >"$WORK/unit" 2>&1 || fail "$1: $(<"$WORK/unit")"
-	printf '%-26s %s\n' "$1" "unit test push::$2"
-}
-virtual 500_eight_times without_a_limit_of_tries_500_eight_times_is_no_loss
-virtual back_after_10_min a_server_that_is_back_after_ten_minutes_gets_what_the_queue_promised
-virtual retry_after obeys_retry_after_within_reason
