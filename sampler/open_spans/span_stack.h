@@ -103,9 +103,6 @@ static inline SP_SIGSAFE bool sp_span_token_attached(uint64_t token)
  */
 SP_HIDDEN _Atomic bool sp_span_stack_scoped;
 
-/* Scopes may be detached unseen (sp_active_span_doubt_scopes()): their frames label nothing and hide nothing yet. */
-SP_HIDDEN _Atomic bool sp_span_stack_doubted;
-
 /*
  * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/span.h):
  * their frames label nothing and hide nothing, on any thread. Bits are only added.

@@ -9,7 +9,6 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 _Atomic bool sp_span_stack_scoped;
-_Atomic bool sp_span_stack_doubted;
 _Atomic uint32_t sp_span_stack_silent;
 
 /* A place on the stack. The frames below it are those with lower numbers. */
@@ -20,12 +19,6 @@ struct at {
 	uint64_t token;
 };
 
-static bool is_doubted(uint64_t token)
-{
-	return token < SP_SPAN_NO_SCOPE && token != SP_SPAN_STARTED &&
-	       atomic_load_explicit(&sp_span_stack_doubted, memory_order_relaxed);
-}
-
 /* Goes down to the next frame that counts, as things are now. False if there is none. */
 static bool next_frame(struct at *at)
 {
@@ -35,7 +28,7 @@ static bool next_frame(struct at *at)
 		/* These pair with the releases of the owner. */
 		at->id = atomic_load_explicit(&f->span_id, memory_order_acquire);
 		at->token = atomic_load_explicit(&f->token, memory_order_acquire);
-		if (at->id != 0 && !sp_span_token_ignored(at->token) && !is_doubted(at->token))
+		if (at->id != 0 && !sp_span_token_ignored(at->token))
 			return true;
 	}
 	return false;

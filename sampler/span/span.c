@@ -365,18 +365,6 @@ void sp_active_span_set_source(enum sp_active_span which)
 	sp_active_span_source = which;
 }
 
-void sp_active_span_doubt_scopes(void)
-{
-	if (!sp_active_span_scopes_used())
-		atomic_store_explicit(&sp_span_stack_doubted, true, memory_order_relaxed);
-}
-
-void sp_active_span_trust_scopes(void)
-{
-	atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
-	atomic_store_explicit(&sp_span_stack_doubted, false, memory_order_relaxed);
-}
-
 void sp_active_span_forget_scopes(void)
 {
 	struct sp_thread *t = sp_thread_own;
@@ -409,7 +397,7 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 
 	if (!sp_active_span_by_scopes())
 		return true;
-	if (!sp_active_span_scopes_used() && !sp_active_span_scopes_doubted())
+	if (!sp_active_span_scopes_used())
 		atomic_store_explicit(&sp_span_stack_scoped, true, memory_order_relaxed);
 	if (t == NULL) {
 		sp_thread_count_missing();
@@ -450,8 +438,8 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says)
 	attached = sp_span_stack_attached(&t->spans, storage);
 	/* A wrapper's start attaches too, and its frame is not the storage's. */
 	if (says == attached ||
-	    (says != 0 && !sp_active_span_scopes_doubted() &&
-	     sp_span_stack_peek(&t->spans, &active) == SP_SPAN_KNOWN && says == active.span_id))
+	    (says != 0 && sp_span_stack_peek(&t->spans, &active) == SP_SPAN_KNOWN &&
+	     says == active.span_id))
 		return true;
 	return !is_open(attached) && !is_open(says);
 }
@@ -472,9 +460,6 @@ void sp_active_span_silence(uint32_t storage)
 
 	atomic_fetch_or_explicit(&sp_span_stack_silent, UINT32_C(1) << storage,
 				 memory_order_relaxed);
-	/* Starts tell no more than scopes do where the program's storage follows something else. */
-	if (sp_active_span_scopes_doubted())
-		sp_active_span_trust_scopes();
 	/* What other threads have shown to the exporter is no longer so. */
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_labels_strike(i);

@@ -97,24 +97,6 @@ static inline bool sp_active_span_scopes_used(void)
 	return atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed);
 }
 
-/*
- * A compiler that sees the whole program calls those of a storage's functions directly that have one
- * implementation: if a class of the program's overrides attach alone, we see that something is attached and
- * never that it is detached. So the scopes of an SDK of which that may be true count from the first detach
- * that is seen, whichever thread's it is; until then spans label from start to end, as without scopes.
- */
-
-/* APP, when such an SDK is found. Changes nothing once scopes were used. */
-void sp_active_span_doubt_scopes(void);
-
-/* APP. Scopes count from now on. */
-void sp_active_span_trust_scopes(void);
-
-static inline bool sp_active_span_scopes_doubted(void)
-{
-	return atomic_load_explicit(&sp_span_stack_doubted, memory_order_relaxed);
-}
-
 /* What decides. */
 SP_HIDDEN enum sp_active_span sp_active_span_source;
 
@@ -448,8 +430,6 @@ static inline void sp_active_span_detached(uint64_t token, bool through)
 {
 	struct sp_thread *t = sp_thread_own;
 
-	if (__builtin_expect(sp_active_span_scopes_doubted(), 0))
-		sp_active_span_trust_scopes();
 	if (t == NULL)
 		return;
 	if (sp_span_stack_pop(&t->spans, token, through))

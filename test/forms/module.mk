@@ -20,7 +20,7 @@ FORMS_OBJECTS_archive_v2 := $(CONFORMANCE_DIR)/v2_24/nopie-driver.o $(B)/test/ot
 
 # Kinds that are compiled for this: by whom, with what, and of which SDK, as compiling is most of the work.
 FORMS_CLANGXX ?= clang++
-FORMS_KINDS := cet libcxx lto clang clang_lto clang_vtables clang_attach relative
+FORMS_KINDS := cet libcxx lto clang clang_lto clang_vtables relative
 FORMS_CXXFLAGS_pie :=
 FORMS_CXXFLAGS_cet := -fcf-protection=full
 FORMS_CXXFLAGS_lto := -flto
@@ -28,8 +28,6 @@ FORMS_CXXFLAGS_libcxx := -DMINI_LIBCXX
 FORMS_CXXFLAGS_clang := -faddrsig
 FORMS_CXXFLAGS_clang_lto := -flto
 FORMS_CXXFLAGS_clang_vtables := -flto -fwhole-program-vtables -DDRIVER_ONE_STORAGE
-# Two classes of storages, of which one overrides attach alone: that remains virtual, and detach does not.
-FORMS_CXXFLAGS_clang_attach := -flto -fwhole-program-vtables
 # The library's classes have the usual vtables, so the program does not use them.
 FORMS_CXXFLAGS_relative := -fexperimental-relative-c++-abi-vtables -DDRIVER_OWN_CLASSES
 FORMS_ONLY_cet := v1
@@ -38,12 +36,10 @@ FORMS_ONLY_libcxx := v1
 FORMS_ONLY_clang := v1
 FORMS_ONLY_clang_lto := v2
 FORMS_ONLY_clang_vtables := v1
-FORMS_ONLY_clang_attach := v1
 FORMS_ONLY_relative := v1
 FORMS_CXX_clang = $(FORMS_CLANGXX)
 FORMS_CXX_clang_lto = $(FORMS_CLANGXX)
 FORMS_CXX_clang_vtables = $(FORMS_CLANGXX)
-FORMS_CXX_clang_attach = $(FORMS_CLANGXX)
 FORMS_CXX_relative = $(FORMS_CLANGXX)
 
 # $(call forms_compile,sdk,kind,suffix,source)
@@ -104,18 +100,16 @@ FORMS_FLAGS_lld_nopie := -no-pie -fuse-ld=lld
 FORMS_FLAGS_lld_nopie_code := -no-pie -fuse-ld=lld -Wl,--no-rosegment
 
 FORMS_RUN += $(if $(shell command -v $(FORMS_CLANGXX)),clang relative)
-FORMS_RUN += $(if $(and $(shell command -v ld.lld),$(shell command -v $(FORMS_CLANGXX))),clang_safe clang_lto clang_vtables clang_attach)
+FORMS_RUN += $(if $(and $(shell command -v ld.lld),$(shell command -v $(FORMS_CLANGXX))),clang_safe clang_lto clang_vtables)
 $(foreach form,clang clang_safe,$(eval FORMS_KIND_$(form) := clang))
-$(foreach form,clang clang_safe clang_lto clang_vtables clang_attach relative,$(eval FORMS_LD_$(form) = $(FORMS_CLANGXX)))
+$(foreach form,clang clang_safe clang_lto clang_vtables relative,$(eval FORMS_LD_$(form) = $(FORMS_CLANGXX)))
 FORMS_KIND_relative := relative
 FORMS_KIND_clang_lto := clang_lto
 FORMS_KIND_clang_vtables := clang_vtables
-FORMS_KIND_clang_attach := clang_attach
 FORMS_FLAGS_clang := -pie
 FORMS_FLAGS_clang_safe := -pie -fuse-ld=lld -Wl,--icf=safe,--gc-sections
 FORMS_FLAGS_clang_lto := -pie -fuse-ld=lld -O2 -flto
 FORMS_FLAGS_clang_vtables := -pie -fuse-ld=lld -O2 -flto -fwhole-program-vtables
-FORMS_FLAGS_clang_attach := $(FORMS_FLAGS_clang_vtables)
 FORMS_FLAGS_relative := -pie
 
 FORMS_PLUGINS := plugin_static $(if $(shell command -v ld.gold),plugin_gold) \

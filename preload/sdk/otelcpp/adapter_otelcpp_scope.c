@@ -290,18 +290,14 @@ static void ask(struct storage_class *c, void *self)
 	uint8_t says[8];
 	uint64_t id;
 
-	if (sp_otelcpp_flavour_of(sdk_of(c)) == NULL ||
+	if (!c->is_own || sp_otelcpp_flavour_of(sdk_of(c)) == NULL ||
 	    atomic_load_explicit(&c->silent, memory_order_relaxed) ||
 	    atomic_load_explicit(&c->token, memory_order_relaxed) == TOKEN_FOREIGN ||
 	    !current_span(sdk_of(c), self, says))
 		return;
 	memcpy(&id, says, sizeof(id));
-	if (sp_active_span_agrees(c->number, id))
-		return;
-	if (c->is_own)
+	if (!sp_active_span_agrees(c->number, id))
 		silence(c);
-	else
-		sp_otelcpp_scope_give_up(sdk_of(c), SP_SDK_FACT_STORAGE);
 }
 
 /*
@@ -709,15 +705,14 @@ static inline enum current current_of(struct sp_otelcpp *sdk)
 
 	if (c == NULL)
 		return CURRENT_ASKED;
-	if (c->is_own || sp_active_span_scopes_doubted())
+	if (c->is_own)
 		ask(c, storage);
 	if (sdk_of(c) != sdk)
 		return CURRENT_ASKED;
 	if (!atomic_load_explicit(&sdk->attached, memory_order_relaxed))
 		return CURRENT_NONE;
-	return c->is_own || sp_active_span_scopes_doubted() ||
-			       (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) &
-				SP_OTELCPP_UNSEEN) != 0
+	return c->is_own || (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) &
+			     SP_OTELCPP_UNSEEN) != 0
 		       ? CURRENT_ASKED
 		       : CURRENT_SEEN;
 }

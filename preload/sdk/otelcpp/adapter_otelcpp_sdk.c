@@ -11,7 +11,6 @@
 #include "sampler/base/readable_sig.h"
 #include "sampler/base/text.h"
 #include "sampler/base/try_lock.h"
-#include "sampler/span/span.h"
 
 /*
  * Checks of the layout at first use. A release that we do not know may have anything at the places where
@@ -692,8 +691,6 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 	sdk->names = f->names;
 	sdk->object = f->object;
 	sdk->by_type = f->by_type;
-	if (f->by_type)
-		sp_active_span_doubt_scopes();
 	sdk->control_object = f->control_object;
 	sdk->span_vptr = f->type[SP_OTELCPP_TYPE_SPAN];
 	memcpy(sdk->storage_type, f->storage_type, sizeof(sdk->storage_type));

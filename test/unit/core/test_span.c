@@ -374,28 +374,6 @@ Test(span, of_a_silent_storage_is_none_beyond_the_end_of_the_stack)
 	cr_assert_eq(active(), 1);
 }
 
-Test(span, of_scopes_that_may_be_detached_unseen_counts_from_the_first_detach_that_is_seen)
-{
-	atomic_store(&sp_span_stack_scoped, false);
-	sp_active_span_doubt_scopes();
-	begin_scoped(1);
-	begin_scoped(2);
-	attach_by(3, 1, 1);
-	cr_assert_eq(active(), 2, "by its start");
-	attach_by(3, 2, 2);
-	end(2);
-	cr_assert_eq(active(), 1, "by its start, whatever is attached above");
-
-	sp_active_span_detached(sp_span_token_of(3, 2), true);
-
-	cr_assert_eq(active(), 1, "by its scope");
-	sp_active_span_detached(sp_span_token_of(3, 1), true);
-	cr_assert_eq(active(), 0, "starts do not count any more");
-	sp_active_span_doubt_scopes();
-	attach_by(3, 1, 1);
-	cr_assert_eq(active(), 1, "an SDK that is found later changes nothing");
-}
-
 /*
  * The short way of spans that are found by their id (sp_span_started_by_id(), sp_span_close_by_id(),
  * sp_active_span_attach()) and the whole way have to say the same after each step of any sequence. The ids
