@@ -320,6 +320,33 @@ static size_t list(struct maker *m, const ProtobufCMessageDescriptor *of,
 	return n;
 }
 
+static void put_tables(struct maker *m, Spanprof__Otlp__ProfilesDictionary *to)
+{
+	for (unsigned i = 0; i < TABLES; i++) {
+		const ProtobufCFieldDescriptor *f =
+			&spanprof__otlp__profiles_dictionary__descriptor.fields[i];
+		size_t n = list(m, f->descriptor, &m->table[i], 0, (char *)to + f->offset);
+
+		memcpy((char *)to + f->quantifier_offset, &n, sizeof(n));
+	}
+}
+
+/* One of the profiles, but for what it refers to. */
+static void put_samples(struct maker *m, enum kind kind, const struct sp_pprof_times *times,
+			Spanprof__Otlp__Profile *pb)
+{
+	spanprof__otlp__profile__init(pb);
+	pb->time_unix_nano = (uint64_t)times->time_ns;
+	pb->duration_nano = (uint64_t)times->duration_ns;
+	pb->period = kind == BETWEEN ? 1 : times->period_ns;
+	pb->n_samples =
+		list(m, &spanprof__otlp__sample__descriptor, &m->of[kind].known, 1, &pb->samples);
+	for (size_t i = 0; !m->failed && i < pb->n_samples; i++) {
+		pb->samples[i]->n_values = 1;
+		pb->samples[i]->values = &m->of[kind].value[i + 1];
+	}
+}
+
 static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_bytes *out)
 {
 	const struct sp_profile_type_names *names = sp_profile_type_names(times->type);
@@ -353,31 +380,16 @@ static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_
 	for (unsigned i = 0; i < KINDS; i++) {
 		Spanprof__Otlp__Profile *pb = &profile[i];
 
-		spanprof__otlp__profile__init(pb);
+		put_samples(m, i, times, pb);
 		pb->sample_type = i == COUNTED ? &counted : &type;
-		pb->time_unix_nano = (uint64_t)times->time_ns;
-		pb->duration_nano = (uint64_t)times->duration_ns;
 		pb->period_type = &period;
-		pb->period = i == BETWEEN ? 1 : times->period_ns;
 		pb->n_attribute_indices = comments != 0;
 		pb->attribute_indices = &comments;
-		pb->n_samples = list(m, &spanprof__otlp__sample__descriptor, &m->of[i].known, 1,
-				     &pb->samples);
-		for (size_t k = 0; !m->failed && k < pb->n_samples; k++) {
-			pb->samples[k]->n_values = 1;
-			pb->samples[k]->values = &m->of[i].value[k + 1];
-		}
 		/* A profile without samples says that there are none. */
 		if (pb->n_samples != 0 || (i == SAMPLED && m->of[BETWEEN].known.n == 1))
 			profiles[scope.n_profiles++] = pb;
 	}
-	for (unsigned i = 0; i < TABLES; i++) {
-		const ProtobufCFieldDescriptor *f =
-			&spanprof__otlp__profiles_dictionary__descriptor.fields[i];
-		size_t n = list(m, f->descriptor, &m->table[i], 0, (char *)&dictionary + f->offset);
-
-		memcpy((char *)&dictionary + f->quantifier_offset, &n, sizeof(n));
-	}
+	put_tables(m, &dictionary);
 	resource.resource = m->resource;
 	resource.n_scope_profiles = 1;
 	resource.scope_profiles = scopes;

@@ -354,7 +354,9 @@ static int take(struct maker *m, const Spanprof__Otlp__Profile *p,
 	m->rows += m->from->n_string_table + m->to.n_mapping + m->to.n_function + m->to.n_location;
 	if (m->rows > ROWS_MAX)
 		(void)fail(m, "it has too many profiles");
-	if (m->failed || !put_profile(m, p, blocks))
+	else
+		(void)put_profile(m, p, blocks);
+	if (m->failed)
 		return -1;
 	m->to.n_string_table = m->from->n_string_table;
 	m->to.string_table = m->from->string_table;
@@ -367,7 +369,7 @@ static int take_scope(struct maker *m, const Spanprof__Otlp__ScopeProfiles *scop
 	const Spanprof__Otlp__Profile *blocks = NULL;
 	int err = 0;
 
-	for (size_t i = 0; err == 0 && i < scope->n_profiles; i++) {
+	for (size_t i = 0; err == 0 && !m->failed && i < scope->n_profiles; i++) {
 		const Spanprof__Otlp__Profile *p = scope->profiles[i];
 		bool is_counted = i + 1 < scope->n_profiles && counts(m, p, scope->profiles[i + 1]);
 
