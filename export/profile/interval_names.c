@@ -282,11 +282,24 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 	return NULL;
 }
 
+/* *at: its place in named[]. */
+static int name_address(struct sp_interval *i, struct sp_symbolizer *symbolizer, uint64_t pc,
+			uint32_t epoch, size_t *at)
+{
+	const struct sp_named *named = sp_interval_find(i, pc, epoch);
+	struct sp_frame f;
+
+	*at = named != NULL ? (size_t)(named - i->named) : i->named_n;
+	if (named != NULL)
+		return 0;
+	sp_symbolize(symbolizer, pc, epoch, &f);
+	return name_frame(i, pc, epoch, &f);
+}
+
 /* Replaces the addresses of stacks by the places of what they stand for. */
 static int name_frames(struct sp_interval *i, struct sp_stack_map *map,
 		       struct sp_symbolizer *symbolizer)
 {
-	struct sp_frame f;
 	struct sp_stack s;
 	int err = 0;
 
@@ -295,13 +308,9 @@ static int name_frames(struct sp_interval *i, struct sp_stack_map *map,
 
 		sp_stack_map_stack(map, n, &s);
 		for (unsigned k = 0; k < s.depth; k++) {
-			const struct sp_named *named = sp_interval_find(i, pc[k], s.epoch);
-			size_t at = named != NULL ? (size_t)(named - i->named) : i->named_n;
+			size_t at;
 
-			if (named == NULL) {
-				sp_symbolize(symbolizer, pc[k], s.epoch, &f);
-				err = name_frame(i, pc[k], s.epoch, &f);
-			}
+			err = name_address(i, symbolizer, pc[k], s.epoch, &at);
 			if (err != 0)
 				return err;
 			pc[k] = at;
@@ -357,17 +366,13 @@ static int name_owners(struct sp_interval *i)
 
 static int name_deadlock(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 {
+	size_t at;
 	int err = 0;
 
-	for (unsigned k = 0; err == 0 && k < i->deadlocked; k++) {
-		const struct sp_interval_thread *t = &i->deadlock[k];
-		struct sp_frame f;
-
-		if (t->pc == 0 || sp_interval_find(i, t->pc, t->epoch) != NULL)
-			continue;
-		sp_symbolize(symbolizer, t->pc, t->epoch, &f);
-		err = name_frame(i, t->pc, t->epoch, &f);
-	}
+	for (unsigned k = 0; err == 0 && k < i->deadlocked; k++)
+		if (i->deadlock[k].pc != 0)
+			err = name_address(i, symbolizer, i->deadlock[k].pc, i->deadlock[k].epoch,
+					   &at);
 	return err;
 }
 

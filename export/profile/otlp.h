@@ -11,8 +11,8 @@
 
 /*
  * Makes an ExportProfilesServiceRequest of a profile of pprof.c, with profiles of the resource in the times: one in
- * nanoseconds, but for CPU time two, of samples and of the time between them, each with a period, which is the form that
- * servers know it in. 0 or -ENOMEM; free out->data.
+ * nanoseconds, but for memory two, of blocks and of bytes, and for CPU time two, of samples and of the time between them,
+ * each with a period, which is the form that servers know it in. 0 or -ENOMEM; free out->data.
  */
 int sp_otlp_make(const struct sp_bytes *pprof, const struct sp_pprof_times *times,
 		 struct sp_bytes *out);

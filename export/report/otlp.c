@@ -313,7 +313,7 @@ static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p,
 		return fail(m, "it has no sample types");
 	if (period == NULL)
 		period = &none;
-	is_count = strcmp(string_at(m, type->unit_strindex), "count") == 0;
+	is_count = is_in(m, p, "count");
 	is_cpu = strcmp(string_at(m, type->type_strindex), "samples") == 0 && is_count;
 	is_cpu = strcmp(string_at(m, period->type_strindex), "cpu") == 0 && is_cpu;
 	is_cpu = strcmp(string_at(m, period->unit_strindex), "nanoseconds") == 0 && is_cpu &&
