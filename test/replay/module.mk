@@ -7,7 +7,7 @@ REPLAY_PROGRAMS := $(addprefix $(B)/test/replay/,record replay)
 
 # The recorder is the exporter with another loop.
 $(B)/test/replay/record: $(B)/release/test/replay/record.o $(B)/release/export/exporter/main.o $(B)/release/exporter.a
-$(B)/test/replay/replay: $(B)/release/test/replay/replay.o
+$(B)/test/replay/replay: $(addprefix $(B)/release/test/,replay/replay.o unit/export/core_double.o)
 $(REPLAY_PROGRAMS): $(B)/release/export.a $(B)/release/sampler.a
 	@mkdir -p $(@D)
 	$(call link_program,release)

@@ -19,17 +19,15 @@
 #include "export/util/turn.h"
 #include "sampler/base/compiler.h"
 #include "test/replay/recording.h"
+#include "test/unit/export/core_double.h"
 
 #define NOW_S 1790000000
 #define LEFT_MS 3600000U
 
-static struct sp_config config;
 static char proc[4096];
 static const char *at; /* the next chunk */
 static const char *end;
 static const char *snapshot_at;
-static bool is_ending;
-static uint64_t counter[SP_COUNTER_N];
 static uint64_t drained;        /* of this interval */
 static _Atomic time_t upload_s; /* by which the clock has gone on */
 
@@ -141,47 +139,12 @@ static const char *span_name_text(void *self, uint32_t id, size_t *len)
 	return "";
 }
 
-static void repeat_events(void *self)
-{
-	(void)self;
-}
-
-static uint64_t counter_read(void *self, enum sp_counter c)
-{
-	(void)self;
-	return counter[c];
-}
-
-static void counter_add(void *self, enum sp_counter c, uint64_t n)
-{
-	(void)self;
-	counter[c] += n;
-}
-
-static void facts(void *self, struct sp_core_facts *out)
-{
-	(void)self;
-	memset(out, 0, sizeof(*out));
-}
-
+/* Its threads are gone. */
 static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
 {
 	(void)self;
 	(void)tid;
 	memset(name, 0, SP_THREAD_NAME_BYTES);
-}
-
-static bool may_open(void *self)
-{
-	(void)self;
-	return true;
-}
-
-static void keep_log(void *self, enum sp_log_level level, const char *message)
-{
-	(void)self;
-	if (level <= SP_LOG_WARN)
-		(void)fprintf(stderr, "%s\n", message);
 }
 
 /*
@@ -197,46 +160,22 @@ static unsigned news(void *self)
 	(void)self;
 	if (interval == IS_DRAINED && snapshot_at == at &&
 	    (at >= end || c->kind == CHUNK_INTERVAL)) {
-		upload_s += drained != 0 ? config.upload_interval_ms / 1000 : 0;
+		upload_s += drained != 0 ? core.config.upload_interval_ms / 1000 : 0;
 		interval = ENDS;
 	}
-	if (interval == ENDS && (drained == 0 || counter[SP_COUNT_FILES_WRITTEN] != written)) {
+	if (interval == ENDS && (drained == 0 || core.counter[SP_COUNT_FILES_WRITTEN] != written)) {
 		(void)next_chunk(&at);
 		interval = NONE;
 	}
 	if (interval == NONE) {
-		is_ending = at >= end;
+		core.pending = at >= end;
 		drained = 0;
-		written = counter[SP_COUNT_FILES_WRITTEN];
+		written = core.counter[SP_COUNT_FILES_WRITTEN];
 		snapshot_at = at;
 		show_host();
 		interval = IS_DRAINED;
 	}
-	return is_ending ? SP_WAIT_STOP : 0;
-}
-
-static uint64_t due_ns(void *self)
-{
-	(void)self;
-	return 0;
-}
-
-static uint32_t flush_left_ms(void *self)
-{
-	(void)self;
-	return is_ending ? LEFT_MS : 0;
-}
-
-static int flush_pending(void *self)
-{
-	(void)self;
-	return is_ending;
-}
-
-static void flushed(void *self)
-{
-	(void)self;
-	is_ending = false;
+	return core.pending ? SP_WAIT_STOP : 0;
 }
 
 static void wake(void *self)
@@ -256,27 +195,6 @@ static void wait_for_family(void *self, uint32_t timeout_ms)
 
 static const struct sp_core_ops *next(void *self)
 {
-	static struct sp_core_ops ops = {
-		.config = &config,
-		.proc = proc,
-		.maps = -1,
-		.version = "replayed",
-		.drain = drain,
-		.drain_snapshots = drain_snapshots,
-		.repeat_events = repeat_events,
-		.span_name_text = span_name_text,
-		.counter_read = counter_read,
-		.counter_add = counter_add,
-		.facts = facts,
-		.thread_name = thread_name,
-		.may_open = may_open,
-		.log = keep_log,
-		.news = news,
-		.due_ns = due_ns,
-		.flush_left_ms = flush_left_ms,
-		.flush_pending = flush_pending,
-		.flushed = flushed,
-	};
 	const struct chunk *c;
 	const char *from = begin;
 	bool *is_there = self;
@@ -284,10 +202,10 @@ static const struct sp_core_ops *next(void *self)
 	if (*is_there)
 		return NULL;
 	*is_there = true;
-	while ((c = next_chunk(&from)) != NULL && ops.pid == 0)
+	while ((c = next_chunk(&from)) != NULL && core.ops.pid == 0)
 		if (c->kind == CHUNK_HOST)
-			memcpy(&ops.pid, c + 1, sizeof(ops.pid));
-	return &ops;
+			memcpy(&core.ops.pid, c + 1, sizeof(core.ops.pid));
+	return &core.ops;
 }
 
 static void left(void *self, const struct sp_core_ops *ops, int error)
@@ -321,6 +239,7 @@ int main(int argc, char **argv)
 						.open = is_open};
 	char root[sizeof(proc) + 16];
 	struct stat st;
+	bool failed;
 	int fd = argc == 3 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
 
 	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0)
@@ -336,6 +255,17 @@ int main(int argc, char **argv)
 		err(2, "%s", root);
 	(void)setenv("SPANPROF_OUTPUT_DIR", argv[2], 1);
 	sp_config_capture(environ);
-	sp_config_parse(&config);
-	return sp_export_run(&family) == 0 ? 0 : 1;
+	core_reset();
+	sp_config_parse(&core.config);
+	core.flush_left = LEFT_MS;
+	core.ops.pid = 0;
+	core.ops.proc = proc;
+	core.ops.drain = drain;
+	core.ops.drain_snapshots = drain_snapshots;
+	core.ops.span_name_text = span_name_text;
+	core.ops.thread_name = thread_name;
+	core.ops.news = news;
+	failed = sp_export_run(&family) != 0;
+	(void)fputs(core.log, stderr);
+	return failed;
 }
