@@ -84,3 +84,4 @@ wait
 echo "$tried rows"
 ((tried > 0)) || fail "no row is called $WANTED"
 [[ ! -s $WORK/failures ]] || fail "$(<"$WORK/failures")"
+[[ ${TEST_ALLOC:-} != 1 ]] || compgen -G "$WORK/*.d/*-memory.pb.gz" >/dev/null || fail 'no row has a profile of allocations'
