@@ -77,6 +77,14 @@ static void facts(void *self, struct sp_core_facts *out)
 	*out = core.facts;
 }
 
+/* No thread of it has had a span. */
+static struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
+{
+	(void)self;
+	*places = 0;
+	return NULL;
+}
+
 static bool may_open(void *self)
 {
 	(void)self;
@@ -157,6 +165,7 @@ void core_reset(void)
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,
+		.thread_labels = thread_labels,
 		.thread_name = thread_name,
 		.may_open = may_open,
 		.log = keep_log,
