@@ -192,9 +192,9 @@ HOST_STARTER_OBJS := $(addprefix $(B)/release/,$(addprefix preload/exporter/,exp
 $(B)/test/hosts/starter: $(HOST_STARTER_OBJS)
 HOST_LIBS_starter = $(HOST_STARTER_OBJS) -lpthread
 
-$(B)/test/exporter-stand-in: test/hosts/lib/exporter_stand_in.c sampler/region/region.h
+$(B)/test/exporter-stand-in: test/hosts/lib/exporter_stand_in.c
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
-	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= -o $@ $<
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. -D_GNU_SOURCE= -MMD -MP -MF $@.d -o $@ $<
 
 TEST_PROGRAMS += $(B)/test/exporter-stand-in
