@@ -149,7 +149,14 @@ redis_get()
 
 redis_version() { package_version redis-server; }
 
-redis_run() { (cd "$PARTS/redis" && timeout "${LIMIT_S:-3600}" ./runtest --clients 2 --timeout 300 "$@"); }
+# Two tests kill "the server's child", the first that pgrep -P names. With us that is our keeper, so the first of them
+# waits for ever: they are left out with us and without (LIMITATIONS in spanprof(7)).
+redis_run()
+{
+	(cd "$PARTS/redis" && timeout "${LIMIT_S:-3600}" ./runtest --clients 2 --timeout 300 \
+		--skiptest 'failed bgsave prevents writes' \
+		--skiptest 'diskless replication child being killed is collected' "$@")
+}
 
 redis_all()
 {
