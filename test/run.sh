@@ -17,10 +17,9 @@
 # A test may be skipped where something is missing that it needs. With SPANPROF_TEST_TRIES=1 everything is there, and
 # a skip that test/skips does not list is a failure. A script that leaves out a part of itself writes a line for it
 # into the file that TEST_LEFT_OUT names, which is a skip of "NAME, in part" when the rest has passed.
-# Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose. After
-# all other tests they run LANES at a time, but for those with a line "# Runs alone: WHY", which judge
-# times or shares, or need all processors for themselves, and run one after the other in their place. So do
-# those that an emulator runs, because what is bounded by time there takes many times longer.
+# Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose, more than half of
+# their time. So tests run LANES at a time, which is one more than the processors of a small machine; but those with a line
+# "# Runs alone: WHY", which judge times or shares, or need all processors for themselves, run first, one after the other.
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
 # a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
 # line but one says how many needed a second try, and the last line is the line of counts.
@@ -40,7 +39,7 @@ readonly SKIPS
 # The profiler under test would take it for a misspelt variable of its own.
 export -n SPANPROF_TEST_TRIES SPANPROF_TEST_SKIPS
 readonly UNSTEADY_MAX=2
-readonly LANES=${SPANPROF_TEST_LANES:-2}
+readonly LANES=${SPANPROF_TEST_LANES:-3}
 export -n SPANPROF_TEST_LANES
 
 # What was found is kept in files, to which tests in several lanes append whole lines: "STATUS  KIND  NAME" in
