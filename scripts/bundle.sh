@@ -33,15 +33,19 @@ search_here()
 	patchelf --force-rpath --set-rpath '$ORIGIN' "$1"
 }
 
-# The notices that their licenses want to go with them.
+# packages PATH...: lines "PATH PACKAGE", without the /usr that a path has or not, as /lib is a link there. dpkg-query reads
+# the lists of all packages each time that it is asked, so it is asked once.
+packages()
+{
+	{ dpkg-query -S "$@" "${@#/usr}" "${@/#//usr}" 2>/dev/null || true; } |
+		sed -n '/^diversion /d; s|^\([^:, ]*\).*: \(/usr\)\?\(/.*\)$|\3 \1|p'
+}
+
+# The notice that its license wants to go with it. copy_notice PATH
 copy_notice()
 {
-	local package file
+	local package=${package_of[${1#/usr}]-}
 
-	for file in "$1" "${1#/usr}" "/usr$1"; do
-		package=$(dpkg-query -S "$file" 2>/dev/null | cut -d: -f1 | sed -n 1p) || true
-		[[ -z $package ]] || break
-	done
 	[[ -n $package && -e /usr/share/doc/$package/copyright ]] || die "no copyright notice of $1"
 	mkdir -p "$BUNDLE/copyright"
 	cp -L "/usr/share/doc/$package/copyright" "$BUNDLE/copyright/$package"
@@ -69,11 +73,18 @@ for program in "${PROGRAMS[@]}"; do
 	strip "$BUNDLE/spanprof-$program"
 	search_here "$BUNDLE/spanprof-$program"
 done
-while read -r name path; do
+mapfile -t libraries < <(LD_PRELOAD=$AT_FIRST_REQUEST ldd "${PROGRAMS[@]/#/build/spanprof-}" |
+	awk '$2 == "=>" { print $1, $3 }' | sort -u)
+declare -A package_of
+while read -r path package; do
+	package_of[$path]=$package
+done < <(packages "${libraries[@]#* }")
+for library in "${libraries[@]}"; do
+	name=${library%% *} path=${library#* }
 	install -m 0644 "$(readlink -f "$path")" "$BUNDLE/$name"
 	[[ $name =~ $GLIBC ]] || search_here "$BUNDLE/$name"
 	copy_notice "$path"
-done < <(LD_PRELOAD=$AT_FIRST_REQUEST ldd "${PROGRAMS[@]/#/build/spanprof-}" | awk '$2 == "=>" { print $1, $3 }' | sort -u)
+done
 
 # All that is needed is there: nothing may come from the image by chance.
 [[ -e $BUNDLE/$AT_FIRST_REQUEST ]] || die "no $AT_FIRST_REQUEST"
