@@ -492,7 +492,7 @@ ALLOC_OBJS := $(patsubst %.c,$(B)/release/%.o,$(ALLOC_SRCS) $(ALLOC_SHARED_SRCS)
 
 $(ALLOC_SO): $(ALLOC_OBJS) scripts/exports-alloc.map
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-soname,$(@F) \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-z,separate-code -Wl,-soname,$(@F) \
 		-Wl,--version-script=scripts/exports-alloc.map -o $@ $(ALLOC_OBJS)
 
 # From an object file that has nothing in it, of which not even the names of its ends are kept. ARM loaders

@@ -45,33 +45,49 @@ static SP_TLS struct {
 	uint32_t mean;   /* bytes, with which left was drawn; 0 = it was not */
 } own;
 
-/* The functions of the next object, and at first those that look them up. */
+/*
+ * C++'s operators, which need a C++ library, or an allocator that brings its own. To us all forms of new are one
+ * function: so many bytes, and two more registers that are passed on, whatever is in them, which may be an alignment
+ * and std::nothrow. Likewise those of delete, and C23's functions that free a block of which more is known.
+ */
+typedef void *new_function(size_t size, uintptr_t second, uintptr_t third);
+typedef void delete_function(void *block, uintptr_t second, uintptr_t third);
+
 // clang-format off
-#define FOR_EACH(X) \
+#define FOR_EACH_C(X) \
 	X(malloc) X(calloc) X(realloc) X(reallocarray) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc) \
 	X(pvalloc) X(free)
+#define FOR_EACH_NEW(X) \
+	X(_Znwm) X(_ZnwmRKSt9nothrow_t) X(_ZnwmSt11align_val_t) X(_ZnwmSt11align_val_tRKSt9nothrow_t) \
+	X(_Znam) X(_ZnamRKSt9nothrow_t) X(_ZnamSt11align_val_t) X(_ZnamSt11align_val_tRKSt9nothrow_t)
+#define FOR_EACH_DELETE(X) \
+	X(_ZdlPv) X(_ZdlPvm) X(_ZdlPvRKSt9nothrow_t) \
+	X(_ZdlPvSt11align_val_t) X(_ZdlPvmSt11align_val_t) X(_ZdlPvSt11align_val_tRKSt9nothrow_t) \
+	X(_ZdaPv) X(_ZdaPvm) X(_ZdaPvRKSt9nothrow_t) \
+	X(_ZdaPvSt11align_val_t) X(_ZdaPvmSt11align_val_t) X(_ZdaPvSt11align_val_tRKSt9nothrow_t) \
+	X(free_sized) X(free_aligned_sized)
+#define FOR_EACH(X) FOR_EACH_C(X) FOR_EACH_NEW(X) FOR_EACH_DELETE(X)
 // clang-format on
 
+#define NEW_(sym) new_function sym;
+#define DELETE_(sym) delete_function sym;
+FOR_EACH_NEW(NEW_)
+FOR_EACH_DELETE(DELETE_)
+
+/* The functions of the next object, and at first those that look them up. */
+#define LOOK_UP_(sym) static __typeof__(sym) first_##sym;
+FOR_EACH(LOOK_UP_)
+#define FIRST_(sym) first_##sym,
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name of a member
 #define MEMBER_(sym) __typeof__(&(sym)) sym;
-struct allocator {
+static struct {
 	FOR_EACH(MEMBER_)
-};
-#define FIRST_(sym) .sym = first_##sym,
-static __typeof__(malloc) first_malloc;
-static __typeof__(calloc) first_calloc;
-static __typeof__(realloc) first_realloc;
-static __typeof__(reallocarray) first_reallocarray;
-static __typeof__(posix_memalign) first_posix_memalign;
-static __typeof__(aligned_alloc) first_aligned_alloc;
-static __typeof__(memalign) first_memalign;
-static __typeof__(valloc) first_valloc;
-static __typeof__(pvalloc) first_pvalloc;
-static __typeof__(free) first_free;
-static struct allocator next = {FOR_EACH(FIRST_)};
+} next = {FOR_EACH(FIRST_)};
 static struct sp_blocks sampled;
 /* The C library's reallocarray() calls realloc(), which counts; that of another allocator does not. */
 static bool counts_arrays;
+/* The C++ library's operators call malloc(); those of another allocator do not, or not always. */
+static bool counts_operators;
 
 /* In programs with a sanitizer. */
 void __asan_init(void) __attribute__((weak));
@@ -91,28 +107,37 @@ static void *without_memory(void)
 	return NULL;
 }
 
-static int no_alignment(void **block SP_UNUSED, size_t alignment SP_UNUSED, size_t bytes SP_UNUSED)
-{
-	return ENOMEM;
-}
-
-/* The first calls may come from the loader, so no lock; there is one thread. */
+/*
+ * The first calls may come from the loader, so no lock; there is one thread.
+ *
+ * What no object defines that the program began with is not defined here either. A plugin may bring its own operators
+ * later, or a C++ library that is unloaded again, and its references have to mean these. What refers to them already
+ * can only do so if they exist (a weak symbol), and gets the C functions.
+ */
 static void look_up(void)
 {
 #define NAME_(sym) #sym,
 	static const char *const name[] = {FOR_EACH(NAME_)};
 	void *found[SP_ARRAY_LEN(name)] = {NULL};
 	unsigned i = 0;
+	uintptr_t allocator;
 
 	sp_elf_find_each(NULL, name, found, SP_ARRAY_LEN(name));
-#define TAKE_(sym)                                                                                 \
-	next.sym = (__typeof__(next.sym))(found[i] != NULL ? found[i] : (void *)without_memory);   \
+	sp_elf_undefine(name, found, SP_ARRAY_LEN(name));
+#define TAKE_(sym, otherwise)                                                                      \
+	next.sym = (__typeof__(next.sym))(found[i] != NULL ? found[i] : (void *)(otherwise));      \
 	i++;
-	FOR_EACH(TAKE_)
+#define TAKE_C(sym) TAKE_(sym, without_memory)
+#define TAKE_NEW(sym) TAKE_(sym, next.malloc)
+#define TAKE_DELETE(sym) TAKE_(sym, next.free)
+	FOR_EACH_C(TAKE_C)
+	FOR_EACH_NEW(TAKE_NEW)
+	FOR_EACH_DELETE(TAKE_DELETE)
+	allocator = sp_elf_object_at((void *)next.malloc).start;
 	counts_arrays = sp_elf_object_at((void *)next.reallocarray).start !=
 			sp_elf_object_at(sp_elf_find("gnu_get_libc_version", NULL)).start;
-	if ((void *)next.posix_memalign == (void *)without_memory)
-		next.posix_memalign = no_alignment;
+	counts_operators =
+		!has_sanitizer() && sp_elf_object_at((void *)next._Znwm).start == allocator;
 }
 
 /* By the calling thread since it began. */
@@ -291,26 +316,53 @@ HOOK_AGAIN(realloc, (void *before, size_t size), (before, size), size, true)
 HOOK_AGAIN(reallocarray, (void *before, size_t n, size_t size), (before, n, size), product(n, size),
 	   counts_arrays)
 
-static void first_free(void *block)
-{
-	look_up();
-	next.free(block);
-}
+/*
+ * An operator new may call malloc(), or another function here that counts for it. So only after the real one it is known
+ * whether there is still something to count. An exception of it passes through here.
+ */
+// clang-format off
+#define HOOK_NEW(sym) \
+	FIRST(sym, (size_t size, uintptr_t second, uintptr_t third), (size, second, third)) \
+	static __attribute__((noinline)) void *counted_##sym(size_t size, uintptr_t second, uintptr_t third) \
+	{ \
+		uint64_t before = allocated(); \
+		void *block = next.sym(size, second, third); \
+		if (allocated() == before && !passes(size) && is_sampled(size) && block != NULL) { \
+			const struct sp_allocation_caller caller = CALLER; \
+			sample(block, size, &caller); \
+		} \
+		return block; \
+	} \
+	SP_EXPORT void *sym(size_t size, uintptr_t second, uintptr_t third) \
+	{ \
+		return counts_operators ? counted_##sym(size, second, third) : next.sym(size, second, third); \
+	}
+#define HOOK_FREE(sym, params, args) \
+	static void first_##sym params \
+	{ \
+		look_up(); \
+		next.sym args; \
+	} \
+	static __attribute__((noinline)) void sampled_##sym params \
+	{ \
+		freed(block); \
+		sp_blocks_retry(&sampled, spanprof_v1_freed); \
+		next.sym args; \
+	} \
+	SP_EXPORT void sym params \
+	{ \
+		if (__builtin_expect(sp_blocks_may_have(&sampled, block), 0)) \
+			sampled_##sym args; \
+		else \
+			next.sym args; \
+	}
+#define HOOK_DELETE(sym) \
+	HOOK_FREE(sym, (void *block, uintptr_t second, uintptr_t third), (block, second, third))
+// clang-format on
 
-static __attribute__((noinline)) void sampled_free(void *block)
-{
-	freed(block);
-	sp_blocks_retry(&sampled, spanprof_v1_freed);
-	next.free(block);
-}
-
-SP_EXPORT void free(void *block)
-{
-	if (__builtin_expect(sp_blocks_may_have(&sampled, block), 0))
-		sampled_free(block);
-	else
-		next.free(block);
-}
+FOR_EACH_NEW(HOOK_NEW)
+HOOK_FREE(free, (void *block), (block))
+FOR_EACH_DELETE(HOOK_DELETE)
 
 static int first_posix_memalign(void **block, size_t alignment, size_t size)
 {

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -929,4 +930,32 @@ unsigned sp_elf_image_references(const struct sp_elf_image *image, const void *a
 		}
 	}
 	return n;
+}
+
+static int visit_own(struct dl_phdr_info *info, size_t size SP_UNUSED, void *tables)
+{
+	return is_ours(info) && sp_elf_read_tables(info, tables);
+}
+
+/* The loader takes no symbol for defined whose value is 0. The tables are in pages that are read only. */
+void sp_elf_undefine(const char *const *names, void *const *found, unsigned n)
+{
+	struct sp_elf_tables o = {.sym = NULL};
+	struct sp_elf_image image;
+	const struct sp_elf_segment *g = NULL;
+	int saved = errno;
+
+	if (sp_fork_barrier_walk(visit_own, &o) != 0 && sp_elf_image_at(o.sym, &image))
+		g = sp_elf_image_segment(&image, (uintptr_t)o.sym, sizeof(*o.sym));
+	if (g != NULL && !g->executable &&
+	    sp_syscall(SYS_mprotect, g->start, g->size, PROT_READ | PROT_WRITE) == 0) {
+		for (unsigned i = 0; i < n; i++) {
+			const ElfW(Sym) *s = found[i] == NULL ? find(&o, names[i], false) : NULL;
+
+			if (s != NULL)
+				*(ElfW(Addr) *)(uintptr_t)&s->st_value = 0;
+		}
+		(void)sp_syscall(SYS_mprotect, g->start, g->size, PROT_READ);
+	}
+	errno = saved;
 }

@@ -64,6 +64,12 @@ struct sp_elf_range {
 void sp_elf_find_each(const struct sp_elf_range *object, const char *const *names, void **found,
 		      unsigned n);
 
+/*
+ * Takes those names out of our own object's table of symbols of which found[i] is NULL: from now on nobody finds
+ * them in us. One thread, before it matters what they mean. Does nothing if the kernel does not let us.
+ */
+void sp_elf_undefine(const char *const *names, void *const *found, unsigned n);
+
 /* In a walk, which keeps the object mapped: where it is, without how to recognise it. */
 struct sp_elf_range sp_elf_range_of(const struct dl_phdr_info *info);
 

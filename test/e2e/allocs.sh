@@ -62,6 +62,27 @@ under snapshot "$BOTH" SPANPROF_ALLOC_INTERVAL=$((8 * MEAN)) SPANPROF_UNWIND=sna
 expect_rc snapshot 0
 build/spanprof-report --folded --type alloc_space "$WORK/snapshot" >"$WORK/folded"
 grep -q ';work;by_malloc [0-9]*$' "$WORK/folded" || fail "stacks of snapshots: $(head -3 "$WORK/folded")"
+# C++'s operators are counted once, those of the C++ library by its calls of malloc(), and pass on what they throw.
+run operators LD_PRELOAD= "$HOSTS/operators" odd
+under operators.odd "$BOTH" SPANPROF_ALLOC_INTERVAL=1 "$HOSTS/operators" odd
+expect_same operators operators.odd out err rc
+for what in truth left; do
+	under "operators.$what" "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/operators" "$what"
+	expect_rc "operators.$what" 0
+done
+as_counted operators.truth 5
+as_counted operators.left 5 inuse_space
+# opened LIBRARY: whose operators plugins get is as without the second object, before others were unloaded and after.
+opened()
+{
+	local plugins=("$TEST_LIBS"/liboperators_{a,inside,b,shared}.so)
+
+	run "opener.$1" LD_PRELOAD="$1" "$HOSTS/operators_opener" "${plugins[@]}"
+	expect_rc "opener.$1" 0
+	under "opened.$1" "$BOTH $1" "$HOSTS/operators_opener" "${plugins[@]}"
+	expect_same "opener.$1" "opened.$1" out err rc
+}
+opened ""
 for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
 	if [[ $(ldconfig -p) != *"$library"* ]]; then
 		left_out "an allocator that is not installed: $library"
@@ -73,6 +94,23 @@ for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
 	under "left.$library" "$BOTH $library" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/leaks"
 	expect_rc "left.$library" 0
 	as_counted "left.$library" 5 inuse_space
+	# Its operators do not call malloc(), or only some of them, whether it is preloaded or linked.
+	under "operators.$library" "$BOTH $library" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/operators" truth
+	under "linked.$library" "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/operators_$library" truth
+	under "kept.$library" "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/operators_$library" left
+	for name in operators linked kept; do
+		expect_rc "$name.$library" 0
+		expect_silent "$name.$library"
+	done
+	as_counted "operators.$library" 5
+	as_counted "linked.$library" 5
+	as_counted "kept.$library" 5 inuse_space
+	build/spanprof-report --folded --type alloc_space "$WORK/operators.$library" >"$WORK/folded"
+	grep -q ';[^;]*work;[^;]*by_new [0-9]*$' "$WORK/folded" || fail "stacks of $library: $(grep by_new "$WORK/folded" | head -3)"
+	run "plain.$library" LD_PRELOAD="$library" "$HOSTS/operators" odd
+	under "odd.$library" "$BOTH $library" SPANPROF_ALLOC_INTERVAL=1 "$HOSTS/operators" odd
+	expect_same "plain.$library" "odd.$library" out err rc
+	opened "$library"
 	# In front of it nothing is seen, and that is told.
 	under "front.$library" "$SO $library $ALLOC_SO" "$HOSTS/allocs" truth 1
 	expect_rc "front.$library" 0
@@ -161,6 +199,17 @@ under handler "$BOTH $TEST_LIBS/libbump.so" SPANPROF_ALLOC_INTERVAL=1024 "$HOSTS
 expect_rc handler 0
 allocated handler
 expect "$WORK/handler.json" "any(f['function'] == 'on_tick' and f['total_bytes'] > 4e5 for f in d['functions'])"
+
+# What C23's functions free is gone, whether there are any or somebody only thinks so.
+for allocator in "" "$TEST_LIBS/libbump.so"; do
+	name=sized${allocator:+.bump}
+	under "$name" "$BOTH $allocator" SPANPROF_ALLOC_INTERVAL=1024 "$HOSTS/allocs" sized
+	expect_rc "$name" 0
+	allocated "$name"
+	expect "$WORK/$name.json" "d['labelled']['bytes'] > 60 << 20"
+	allocated "$name" inuse_space
+	expect "$WORK/$name.json" "d['labelled']['bytes'] == 0"
+done
 
 # A program with a sanitizer keeps its allocator. It would not start behind another object, unless it is told to.
 under sanitized "$BOTH" ASAN_OPTIONS=verify_asan_link_order=0:allocator_may_return_null=1 \

@@ -6,6 +6,7 @@
  *				many threads; prints "<bytes of a block> <how many of these> <label>"
  *	allocs odd		in every place where a program may allocate
  *	allocs handler		in a handler that interrupts allocations; for an allocator that can bear that
+ *	allocs sized		what it frees by C23's functions, where they are
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -288,6 +289,23 @@ static void in_handler(void)
 	puts("done");
 }
 
+void free_sized(void *block, size_t bytes) __attribute__((weak));
+void free_aligned_sized(void *block, size_t alignment, size_t bytes) __attribute__((weak));
+
+static void sized(void)
+{
+	HOST_CHECK(spanprof_label_push("00000000000000ac", "sized") != EINVAL);
+	for (int i = 0; i < 1000; i++) {
+		if (free_sized != NULL && i % 2 == 0)
+			free_sized(use(64 * 1024), 64 * 1024);
+		else if (free_aligned_sized != NULL)
+			free_aligned_sized(use(64 * 1024), 16, 64 * 1024);
+		else
+			free(use(64 * 1024));
+	}
+	spanprof_label_pop();
+}
+
 int main(int argc, char **argv)
 {
 	HOST_CHECK(argc >= 2);
@@ -296,6 +314,8 @@ int main(int argc, char **argv)
 		truth();
 	} else if (strcmp(argv[1], "odd") == 0) {
 		odd();
+	} else if (strcmp(argv[1], "sized") == 0) {
+		sized();
 	} else {
 		HOST_CHECK(strcmp(argv[1], "handler") == 0);
 		in_handler();

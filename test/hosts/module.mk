@@ -17,6 +17,7 @@ $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOS
 $(foreach h,$(HOSTS_WITH_SDK),$(eval HOST_LIBS_$(h) = $$(TEST_SDK_LDLIBS) $$(HOST_RPATH)))
 HOST_LIBS_spans += -lburn
 HOST_LIBS_allocs = -lpthread
+HOST_LIBS_operators_opener = -ldl
 HOST_LIBS_plugin_host = -ldl
 HOST_LIBS_labels_opener = -ldl
 HOST_LIBS_copies = -ldl
@@ -72,6 +73,30 @@ $(B)/test/hosts/allocs_sanitized: test/hosts/allocs.c test/hosts/host.h preload/
 	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -I. -fsanitize=address -o $@ $< -lpthread
 
 TEST_PROGRAMS += $(B)/test/libbump.so $(B)/test/hosts/allocs_sanitized
+
+# C++'s operators: of the C++ library, and of allocators that the program is linked with, as far as they are installed.
+HOST_ALLOCATORS := $(foreach l,libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2,\
+	$(if $(filter /%,$(shell $(CXX) -print-file-name=$(l) 2>/dev/null)),$(l)))
+HOST_OPERATORS := $(B)/test/hosts/operators $(HOST_ALLOCATORS:%=$(B)/test/hosts/operators_%)
+
+$(HOST_OPERATORS): test/hosts/operators.cc test/hosts/host.h preload/spanprof.h
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -I. -o $@ $< -pthread -Wl,--no-as-needed \
+		$(patsubst operators_%,-l:%,$(filter operators_%,$(@F)))
+
+# Plugins with operators of their own, and of a C++ library inside, and of the shared one.
+HOST_OPERATOR_PLUGINS := $(addprefix $(B)/test/liboperators_,a.so b.so inside.so shared.so)
+HOST_OPERATOR_FLAGS_a := '-DOPERATORS_OWN="a"' -static-libstdc++ -static-libgcc
+HOST_OPERATOR_FLAGS_b := '-DOPERATORS_OWN="b"'
+HOST_OPERATOR_FLAGS_inside := -static-libstdc++ -static-libgcc
+
+$(HOST_OPERATOR_PLUGINS): $(B)/test/liboperators_%.so: test/hosts/lib/operators_plugin.cc
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CXX) -std=c++17 -O2 -g -fPIC -Wall -Wextra -shared -Wl,-z,lazy -o $@ $< $(HOST_OPERATOR_FLAGS_$*)
+
+TEST_PROGRAMS += $(HOST_OPERATORS) $(HOST_OPERATOR_PLUGINS)
 
 # In the place of the program that the object starts.
 EXPORTER_STUB := $(B)/test/exporter-stub

@@ -16,6 +16,8 @@ void *malloc(size_t bytes);
 void *calloc(size_t n, size_t size);
 void *realloc(void *block, size_t bytes);
 void free(void *block);
+void free_sized(void *block, size_t bytes);
+void free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
 void *malloc(size_t bytes)
 {
@@ -56,4 +58,17 @@ void *realloc(void *block, size_t bytes)
 void free(void *block)
 {
 	(void)block;
+}
+
+/* C23's, which C libraries are yet to have. */
+void free_sized(void *block, size_t bytes)
+{
+	(void)block;
+	(void)bytes;
+}
+
+void free_aligned_sized(void *block, size_t alignment, size_t bytes)
+{
+	(void)alignment;
+	free_sized(block, bytes);
 }
