@@ -270,7 +270,7 @@ static bool restart(bool moved, bool refused)
 	due_ns = 0;
 	fd = sp_region_swap(&loss);
 	/* Too many regions: what was to be replaced is gone for good, and is told of as such. */
-	if (fd < 0 && moved)
+	if (fd < 0)
 		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
 				      memory_order_relaxed);
 	if (fd < 0 || sp_exporter_start(sp_lifecycle_config(), fd) != 0)

@@ -72,17 +72,12 @@ static uint8_t *begin_field(struct writer *w, unsigned number)
 	return start;
 }
 
-static void end_field(struct writer *w, uint8_t *start)
+static void end_field(const struct writer *w, uint8_t *start)
 {
-	size_t len;
+	size_t len = (size_t)(w->at - start) - 1 - LENGTH_BYTES;
 
 	if (w->full)
 		return;
-	len = (size_t)(w->at - start) - 1 - LENGTH_BYTES;
-	if (len > LENGTH_MAX) {
-		w->full = true;
-		return;
-	}
 	start[1] = (uint8_t)(len | 0x80U);
 	start[2] = (uint8_t)(len >> 7);
 }
@@ -157,6 +152,8 @@ static void put_resource(struct writer *w, const struct sp_config *config, const
 	uint8_t *start = begin_field(w, RESOURCE);
 	uint32_t has = 0;
 
+	if (w->full)
+		return;
 	put_pair(w, RESOURCE_ATTRIBUTE, &p, false, false);
 	while (list != NULL && sp_text_next_pair(&list, &p)) {
 		if (p.value == NULL || is_key(&p, "service.name"))
@@ -179,7 +176,8 @@ size_t sp_process_context_encode(const struct sp_config *config, const char *ins
 	const struct sp_text_pair schema = pair_of("threadlocal.schema_version", SCHEMA);
 	const struct sp_text_pair map =
 		pair_of("threadlocal.attribute_key_map", SP_PROCESS_CONTEXT_ROOT_NAME);
-	struct writer w = {.at = out, .end = out + cap};
+	/* No field is longer than its length can say. */
+	struct writer w = {.at = out, .end = out + (cap < LENGTH_MAX ? cap : LENGTH_MAX)};
 
 	/* first, so that they always fit */
 	put_pair(&w, ATTRIBUTE, &schema, false, false);

@@ -189,9 +189,8 @@ static int parse_fde(const struct sp_object *object, uintptr_t at, struct sp_fde
 		return -EINVAL;
 	id_at = (uintptr_t)c.at;
 	id = sp_cursor_unsigned(&c, 4);
-	/* 0 is a CIE. */
-	if (c.failed || id == 0 || id > id_at - object->start ||
-	    parse_cie(object, id_at - id, fde) != 0)
+	/* 0 is a CIE. One that were outside of the object is not read. */
+	if (c.failed || id == 0 || parse_cie(object, id_at - id, fde) != 0)
 		return -EINVAL;
 	fde->pc_begin = read_pointer(object, &c, fde->pointer_encoding);
 	fde->pc_end = fde->pc_begin + (uintptr_t)read_format(&c, fde->pointer_encoding);

@@ -167,7 +167,7 @@ static uint64_t by_name(const struct link_map *map, const struct sp_object *obje
 {
 	uint64_t hash = sp_object_identity(object, true);
 
-	for (unsigned i = 0; map->l_name[i] != '\0' && i < SP_MODULE_EVENT_PATH_MAX; i++)
+	for (unsigned i = 0; i < SP_MODULE_EVENT_PATH_MAX && map->l_name[i] != '\0'; i++)
 		hash = (hash ^ (unsigned char)map->l_name[i]) * PATH_STEP;
 	return hash;
 }

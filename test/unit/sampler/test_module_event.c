@@ -23,7 +23,7 @@ static uint8_t room[8 * PAGE] __attribute__((aligned(PAGE)));
 
 struct image {
 	ElfW(Ehdr) elf;
-	ElfW(Phdr) header[3];
+	ElfW(Phdr) header[4];
 	ElfW(Nhdr) note;
 	char name[4];
 	uint8_t id[20];
@@ -55,7 +55,7 @@ static struct sp_object load(unsigned at, uint8_t build)
 	image->elf.e_ident[EI_CLASS] = ELFCLASS64;
 	image->elf.e_phoff = offsetof(struct image, header);
 	image->elf.e_phentsize = sizeof(ElfW(Phdr));
-	image->elf.e_phnum = build != 0 ? 3 : 2;
+	image->elf.e_phnum = build != 0 ? 4 : 3;
 	image->header[0] =
 		(ElfW(Phdr)){.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = PAGE, .p_memsz = PAGE};
 	image->header[1] = (ElfW(Phdr)){.p_type = PT_LOAD,
@@ -64,7 +64,9 @@ static struct sp_object load(unsigned at, uint8_t build)
 					.p_vaddr = PAGE,
 					.p_filesz = PAGE,
 					.p_memsz = PAGE};
-	image->header[2] =
+	/* lld writes it before the notes. */
+	image->header[2] = (ElfW(Phdr)){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W};
+	image->header[3] =
 		(ElfW(Phdr)){.p_type = PT_NOTE,
 			     .p_offset = offsetof(struct image, note),
 			     .p_filesz = sizeof(struct image) - offsetof(struct image, note)};
@@ -217,6 +219,27 @@ Test(module_event, keeps_quiet_about_what_could_not_be_found_by_its_path)
 	object = load(0, 3);
 	(void)meet(&object, "");
 	cr_expect_eq(drained(), 0);
+}
+
+/* Nothing can be read behind a name, or behind as much of a long one as is told. */
+Test(module_event, reads_no_more_of_a_name_than_it_tells)
+{
+	struct sp_object object = load(0, 0);
+	char *pages = mmap(NULL, (size_t)2 * PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct link_map map = {.l_addr = object.start,
+			       .l_name = pages + PAGE - SP_MODULE_EVENT_PATH_MAX};
+
+	cr_assert_neq(pages, MAP_FAILED);
+	memset(pages, 'x', PAGE);
+	cr_assert_eq(mprotect(pages + PAGE, PAGE, PROT_NONE), 0);
+	cr_expect(sp_module_event_note(&map, &object, sp_object_identity(&object, false)));
+	cr_expect_eq(drained(), 0);
+	pages[PAGE - 1] = '\0';
+	map.l_name = pages + PAGE - 10;
+	cr_expect(sp_module_event_note(&map, &object, sp_object_identity(&object, false)));
+	cr_expect_eq(drained(), 1);
+	cr_expect_str_eq(told.path, "xxxxxxxxx");
 }
 
 Test(module_event, works_with_more_objects_than_are_remembered)
