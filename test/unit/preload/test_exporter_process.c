@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,25 @@ Test(exporter_process, lives_until_it_has_ended_though_nobody_has_waited_for_it)
 	cr_expect_not(sp_exporter_process_alive(&region));
 	cr_assert_eq(waitpid(region.exporter_pid, NULL, 0), region.exporter_pid);
 	cr_expect_not(sp_exporter_process_alive(&region));
+}
+
+/* One that wait() does not see unless it is asked for such, as a keeper is. */
+Test(exporter_process, reaps_no_child_of_the_hosts)
+{
+	siginfo_t info;
+	pid_t host = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
+
+	if (host == 0)
+		_exit(0);
+	if (host < 0)
+		cr_skip("an emulator has no such children");
+	cr_assert_eq(waitid(P_PID, (id_t)host, &info, WEXITED | WNOWAIT | (int)__WCLONE), 0);
+	cr_expect(sp_exporter_process_may_start());
+	begin(true);
+	end();
+	cr_expect_not(sp_exporter_process_alive(&region));
+
+	cr_expect_eq(waitpid(host, NULL, (int)__WCLONE), host);
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* it looks for leaks at the end, which takes a /proc with the process in it */

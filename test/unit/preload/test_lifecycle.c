@@ -28,8 +28,10 @@
 #include "sampler/base/cpu_clock.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/open_spans/span_table.h"
 #include "sampler/region/region.h"
 #include "sampler/sampling/thread_account.h"
+#include "sampler/span/span.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 #include "test/unit/emulated.h"
@@ -691,6 +693,65 @@ Test(lifecycle, an_exporter_that_has_ended_is_replaced_three_times_after_growing
 	cr_expect(sp_lifecycle_active());
 	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 1000));
 	cr_expect_not(sp_lifecycle_active(), "for good");
+}
+
+/* What was the last pause before it is not begun anew by each call, of which there are many. */
+Test(lifecycle, at_the_end_of_the_process_a_pause_ends_as_well)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
+	sp_lifecycle_end();
+
+	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 0));
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 1));
+}
+
+/* A new exporter goes on with the region of this one, and says so in one line. */
+static const char *line_at_a_restart(unsigned samples, unsigned waits)
+{
+	_Atomic uint64_t *told = sp_region->exporter_counter;
+
+	atomic_fetch_add(&sp_region->counter[SP_COUNT_SAMPLES_PUT], samples);
+	atomic_fetch_add(&told[SP_COUNT_WAITS], waits);
+	stderr_begin();
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0) || goes_on_after(SP_EXPORTER_GONE, 1));
+	cr_expect_eq(stderr_end(), 1, "%s", stderr_text);
+	return stderr_text;
+}
+
+Test(lifecycle, what_an_exporter_had_not_sent_is_told_by_kind)
+{
+	char level[] = "SPANPROF_LOG_LEVEL=warn";
+	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
+	char *envp[] = {level, folder, NULL};
+	const char *line;
+
+	sp_lifecycle_load(envp);
+	cr_assert(sp_lifecycle_start());
+	sp_thread_disarm_all();
+	line = line_at_a_restart(3, 0);
+	cr_expect_not_null(strstr(line, "is lost: 3 samples\n"), "%s", line);
+	line = line_at_a_restart(0, 5);
+	cr_expect_not_null(strstr(line, "is lost: 0 samples, 5 waits\n"), "%s", line);
+}
+
+Test(lifecycle, spans_that_never_end_are_looked_for_eight_times_in_the_longest_age)
+{
+	const struct sp_span_start span = {
+		.handle = &exporter, .span_id = {1}, .trace_id = {1}, .name = "GET", .name_len = 3};
+	static const int64_t later[] = {0, 159, 21};
+
+	load_with("SPANPROF_MAX_SPAN_AGE=160s", NULL);
+	cr_assert(sp_lifecycle_start());
+	cr_assert(sp_span_started(&span));
+	for (unsigned i = 0; i < SP_ARRAY_LEN(later); i++) {
+		later_s += later[i];
+		cr_expect_eq(sp_span_table_count(), 1);
+		atomic_fetch_or(&sp_region->deferred_work, SP_WORK_LOOK);
+		cr_assert(sp_lifecycle_start());
+	}
+	cr_expect_eq(sp_span_table_count(), 0);
 }
 
 Test(lifecycle, an_exporter_that_does_not_serve_it_is_replaced_at_once)

@@ -13,6 +13,7 @@
 #include "preload/lifecycle/state.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp.h"
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
+#include "preload/sdk/span_attr.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/process.h"
 #include "sampler/open_spans/span_stack.h"
@@ -185,6 +186,7 @@ static void set_up(void)
 	sp_lifecycle_settings.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
 	sp_lifecycle_settings.span_id_scope = SP_SCOPE_ROOT;
 
+	sdk.current.vptr = pointer_class;
 	storage_class[1] = storage_type;
 	storage_slot[SP_OTELCPP_SLOT_GET_CURRENT] = SP_OTELCPP_ENTRY_OF(real_get_current);
 	storage_slot[SP_OTELCPP_SLOT_ATTACH] = SP_OTELCPP_ENTRY_OF(real_attach);
@@ -404,6 +406,47 @@ Test(otelcpp, a_start_leaves_errno_as_the_sdk_left_it)
 	}
 }
 
+static const char *key_set;
+
+static void real_set_attribute(void *span, size_t len, const char *key, const void *value)
+{
+	(void)span;
+	(void)len;
+	(void)value;
+	cr_expect_eq(sdk.ended, 0, "after the end the SDK takes none");
+	key_set = key;
+}
+
+static bool real_is_recording(void *span)
+{
+	(void)span;
+	return true;
+}
+
+static const char *key_given(enum sp_attributes_mode wanted)
+{
+	struct span s = span_of(1);
+
+	set_up();
+	sp_lifecycle_settings.attributes = wanted;
+	atomic_store(&sp_otelcpp_instances[0].attributes, SP_SPAN_ATTR_UNTRIED);
+	span_class[SP_OTELCPP_SLOT_END_V1 + SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END] =
+		(void *)real_is_recording;
+	be(SP_OTELCPP_REAL_SET_ATTRIBUTE, (void *)real_set_attribute);
+	key_set = NULL;
+	sdk.ended = 0;
+	start(&s);
+	end(&s);
+	return key_set;
+}
+
+Test(otelcpp, a_span_gets_our_attribute_before_its_end_where_that_is_wanted)
+{
+	cr_expect_str_eq(key_given(SP_ATTRIBUTES_ALWAYS), "pyroscope.profile.id");
+	cr_expect_null(key_given(SP_ATTRIBUTES_WITH_SAMPLES), "it has none");
+	cr_expect_null(key_given(SP_ATTRIBUTES_NEVER));
+}
+
 static struct node node;
 static bool unlike; /* a node has a value of a kind that there is not */
 
@@ -528,4 +571,51 @@ Test(otelcpp, what_is_detached_inside_another_hooked_call_is_no_parent)
 	start(&child);
 	cr_assert(sp_span_table_by_id(3, &r));
 	cr_expect_eq(r.root_id, 3);
+}
+
+static const char own_storage_name[] = "12FiberStorage";
+static const void *const own_storage_type[] = {NULL, own_storage_name};
+
+/* Another fiber goes on on this thread, as the storage of the program itself knows and we do not. */
+Test(otelcpp, scopes_of_a_storage_of_the_programs_own_that_answers_by_fiber_label_nothing)
+{
+	struct span a = span_of(1);
+	struct span b = span_of(2);
+	struct span c = span_of(3);
+
+	storage_class[1] = own_storage_type;
+	start(&a);
+	attach(&a);
+	cr_expect_eq(active(), 1);
+	start(&b);
+	sdk.current.object = NULL;
+	attach(&b);
+	cr_expect_eq(active(), 0);
+
+	start(&c);
+	attach(&c);
+	cr_expect_eq(active(), 0, "nor any later one");
+}
+
+/*
+ * The SDK has called its storage past the slots that we watch, as a compiler that sees the whole program makes
+ * it: nobody has named a parent or attached one, and the second span is in the trace of the first.
+ */
+Test(otelcpp, a_trace_that_goes_on_without_a_scope_shows_scopes_that_are_not_seen)
+{
+	struct sp_otelcpp *i = &sp_otelcpp_instances[0];
+	struct span a = span_of(1);
+	struct span b = span_of(2);
+	struct span c = span_of(3);
+
+	i->by_type = true;
+	start(&a);
+	start(&c);
+	cr_expect_eq(i->doubts & SP_OTELCPP_FOREIGN, 0, "another trace");
+	end(&c);
+	memcpy(b.ids.trace_id, c.ids.trace_id, sizeof(b.ids.trace_id));
+	start(&b);
+	cr_expect_neq(i->doubts & SP_OTELCPP_FOREIGN, 0);
+	end(&b);
+	end(&a);
 }

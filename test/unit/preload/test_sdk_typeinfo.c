@@ -137,6 +137,25 @@ static struct sp_typeinfo_found find_over_two(bool base_first)
 	return find(&tool);
 }
 
+/* Its vtable begins with the page behind the word that leads to it. */
+Test(sdk_typeinfo, a_reference_may_be_the_last_word_of_a_segment)
+{
+	const struct sp_typeinfo_class outer = {
+		.kind = SP_TYPEINFO_PREFIX, .name = INSIDE, .slots_min = 2, .slots_max = SLOTS};
+	uintptr_t of = info(INSIDE "SaIvEE", info("5Other", 0));
+
+	image.segment[CODE].executable = false;
+	image.segment[DATA].executable = true;
+	next_word = (uintptr_t *)page(CODE);
+	for (unsigned i = 0; i < SLOTS; i++)
+		word(page(DATA) + 16 * i);
+	word(0);
+	((uintptr_t *)page(CODE))[-1] = of;
+
+	cr_assert_eq(find(&outer).n, 1);
+	cr_assert_eq((uintptr_t)find(&outer).vptr[0], page(CODE));
+}
+
 Test(sdk_typeinfo, of_several_bases_the_first_counts)
 {
 	struct sp_typeinfo_found found = find_over_two(true);
