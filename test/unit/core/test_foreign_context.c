@@ -434,4 +434,10 @@ Test(foreign_context, of_a_process_that_may_not_make_a_file_of_its_size_is_not_m
 	cr_expect_lt(rc, 0);
 	sp_thread_context_forked(NULL);
 	cr_expect_not(sp_process_context_find_other(&at));
+
+	limit.rlim_cur = 16384;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	rc = sp_process_context_publish(&config);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+	cr_expect_eq(rc, 0, "one that is just as large may be made");
 }

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include "sampled_host.h"
+#include "sampler/base/arch_sig.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
 #include "sampler/span/span.h"
@@ -271,6 +272,44 @@ Test(handler, loses_a_sample_if_there_is_no_room_to_tell_its_name)
 	cr_assert_eq(memcmp(r.text, "GET /", 5), 0);
 	expire();
 	cr_assert_eq(sp_ring_take(names, &kind, &r, sizeof(r)), 0, "once is enough");
+}
+
+static void *sample_with_ever_more_room(void *alone)
+{
+	struct sp_thread *t = enrol_without_timer();
+	size_t above = sp_arch_thread_pointer() - (uintptr_t)__builtin_frame_address(0);
+	const stack_t none = {.ss_flags = SS_DISABLE};
+	stack_t sanitizers;
+
+	cr_assert_eq(sigaltstack(&none, &sanitizers), 0);
+	/* How much the kernel puts below this frame depends on the processor. */
+	for (size_t below = 0; below < 65536; below += 1024) {
+		atomic_store(&t->stack_bytes, 0);
+		expire();
+		cr_assert_eq(drain(), 1);
+		cr_assert(last.flags & SP_SAMPLE_ROOTED);
+		atomic_store(&t->stack_bytes, (uint32_t)(above + 4096 + below));
+		expire();
+		if (drain() == 1 && last.depth == 1) {
+			cr_expect_eq(last.flags, 0, "%#x", last.flags);
+			++*(unsigned *)alone;
+		}
+	}
+	cr_assert_eq(sigaltstack(&sanitizers, NULL), 0);
+	return NULL;
+}
+
+/* And of its stack nothing, whatever the sample before it said of that. */
+Test(handler, tells_the_leaf_alone_where_a_walk_has_no_room)
+{
+	unsigned alone = 0;
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, sample_with_ever_more_room, &alone), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+
+	cr_assert_gt(alone, 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_UNWIND_FAILED), alone);
 }
 
 Test(handler, cuts_at_the_configured_depth_and_counts_it)

@@ -76,6 +76,9 @@ TestSuite(signals, .timeout = 20);
 Test(signals, no_number_before_the_installation)
 {
 	cr_assert_eq(sp_signals_number(), 0);
+	errno = 4711;
+	cr_assert(sp_signals_keep());
+	cr_assert_eq(errno, 4711);
 	install();
 	cr_assert_eq(sp_signals_number(), SIGNO);
 }

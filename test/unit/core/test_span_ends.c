@@ -6,6 +6,7 @@
 #include "sampler/region/ring.h"
 #include "sampler/sampling/allocation.h"
 #include "sampler/sampling/handler.h"
+#include "sampler/span/span_values.h"
 #include "span_host.h"
 
 #define RING 16384
@@ -91,6 +92,30 @@ Test(span_ends, are_told_of_spans_with_a_sampled_allocation)
 	cr_expect_eq(n, 2);
 	cr_expect(has(SP_RECORD_SAMPLE, 77));
 	cr_expect(has(SP_RECORD_SPAN_ENDED, 2));
+}
+
+/* Of those too the exporter has samples that the values belong to. */
+Test(span_ends, values_of_a_root_go_where_an_allocation_has_a_sample)
+{
+	struct sp_span_record r;
+
+	cr_assert_eq(sp_span_values_init("n"), 0);
+	sp_active_span_label_scopes.root = true;
+	for (uint64_t id = 1; id <= 2; id++) {
+		cr_assert(begin(id));
+		cr_assert(sp_span_of(handle_of(id), &r));
+		sp_span_values_set(&r, 0, SP_SPAN_VALUE_TEXT, "x", 1);
+		if (id == 1)
+			allocate(77);
+		cr_assert(sp_span_close(&r));
+		sp_span_values_end(&r);
+		sp_span_table_release(&r);
+	}
+	drain();
+
+	cr_expect_eq(n, 2);
+	cr_expect_eq(kind[0], SP_RECORD_SAMPLE);
+	cr_expect_eq(kind[1], SP_RECORD_SPAN_VALUES);
 }
 
 /* Its end was missed, or it is too old: nobody asks for its attributes then. */

@@ -5,10 +5,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "test/unit/core/span_remove.h"
-#include <sys/resource.h>
+#include "test/unit/emulated.h"
 
 #define HANDLES UINT64_C(0x7f3a10000000)
 
@@ -75,6 +78,44 @@ Test(span_table_before_init, is_empty_and_refuses)
 	cr_assert_eq(sp_span_table_count(), 0);
 }
 
+static rlim_t address_space(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	cr_assert_not_null(f);
+	cr_assert_eq(fscanf(f, "%lu", &pages), 1);
+	(void)fclose(f);
+	return pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Whichever of its mappings finds no room. */
+Test(span_table_before_init, is_whole_or_is_none)
+{
+	struct rlimit before;
+	unsigned refused = 0;
+	int rc = -1;
+
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip_test("a sanitizer needs address space for itself");
+#endif
+	if (emulated())
+		cr_skip_test("the emulator knows no limit of address space");
+	cr_assert_eq(getrlimit(RLIMIT_AS, &before), 0);
+	for (rlim_t spare = 0; rc != 0 && spare < 1U << 30; spare += 1U << 16) {
+		struct rlimit limit = before;
+
+		limit.rlim_cur = address_space() + spare;
+		cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+		rc = sp_span_table_init();
+		cr_assert_eq(setrlimit(RLIMIT_AS, &before), 0);
+		refused += rc == -ENOMEM;
+		cr_assert_eq(add(1, 2), rc == 0 ? 0 : -ENOSPC);
+	}
+	cr_assert_eq(rc, 0);
+	cr_assert_gt(refused, 4);
+}
+
 Test(span_table, finds_by_id_and_by_handle)
 {
 	struct sp_span_record r;
@@ -84,8 +125,10 @@ Test(span_table, finds_by_id_and_by_handle)
 
 	cr_assert(sp_span_table_by_id(1, &r));
 	cr_assert(is(&r, 1, 100));
+	cr_assert_eq(sp_span_index_ref(atomic_load(r.cell)), r.ref, "its end needs no search");
 	cr_assert(sp_span_table_by_handle(200, &r));
 	cr_assert(is(&r, 2, 200));
+	cr_assert_null(r.cell);
 	cr_assert_not(sp_span_table_by_id(100, &r));
 	cr_assert_not(sp_span_table_by_handle(1, &r));
 	cr_assert_eq(sp_span_table_count(), 2);

@@ -2,14 +2,40 @@
 /* Tests of sampler/base/log.c: what a line looks like, and that it cannot hurt the program around it. */
 #include "sampler/base/log.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "stderr_pipe.h"
+
+static int refusing; /* the error of so many writes to come */
+static int refusals;
+
+long syscall(long number, ...)
+{
+	static __typeof__(&syscall) next;
+	long arg[6];
+	va_list args;
+
+	if (number == SYS_write && refusals > 0) {
+		refusals--;
+		errno = refusing;
+		return -1;
+	}
+	va_start(args, number);
+	for (unsigned i = 0; i < 6; i++)
+		arg[i] = va_arg(args, long);
+	va_end(args);
+	if (next == NULL)
+		*(void **)&next = dlsym(RTLD_NEXT, "syscall");
+	return next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
 
 static char prefix[32];
 
@@ -211,6 +237,24 @@ Test(log, survives_a_file_at_its_limit, .timeout = 20)
 
 	cr_expect_eq(pending(SIGXFSZ), 0);
 	cr_expect_eq(blocked(SIGXFSZ), 0);
+}
+
+Test(log, tries_again_after_a_signal_of_the_hosts_but_not_for_ever, .timeout = 20)
+{
+	stderr_begin();
+	refusing = EINTR;
+	refusals = 2;
+	sp_log(SP_LOG_WARN, "heard");
+	cr_expect_eq(refusals, 0);
+	refusals = 1000;
+	sp_log(SP_LOG_WARN, "interrupted");
+	cr_expect_gt(refusals, 900);
+	refusing = EIO;
+	refusals = 1;
+	sp_log(SP_LOG_WARN, "refused");
+	refusals = 0;
+
+	cr_assert_str_eq(only_line(), "heard");
 }
 
 Test(log, does_not_wait_for_a_reader_that_stopped, .timeout = 20)

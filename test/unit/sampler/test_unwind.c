@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -287,6 +288,38 @@ __asm__(".pushsection .text\n"
 	".size call_by_expression, . - call_by_expression\n"
 	".popsection\n");
 void call_by_expression(void (*callback)(void));
+
+/* It would go on with the call that ends a handler of a signal, and is none. */
+__asm__(".pushsection .text\n"
+	".type call_before_sigreturn, @function\n"
+	"call_before_sigreturn:\n"
+	".cfi_startproc\n"
+	"subq $8, %rsp\n"
+	".cfi_adjust_cfa_offset 8\n"
+	"call *%rdi\n"
+	"movq $15, %rax\n"
+	"syscall\n"
+	".cfi_endproc\n"
+	".size call_before_sigreturn, . - call_before_sigreturn\n"
+	".popsection\n");
+void call_before_sigreturn(void (*callback)(void));
+
+static jmp_buf back;
+
+CALLBACK static void raise_and_leave(void)
+{
+	raise(SIGUSR1);
+	longjmp(back, 1);
+}
+
+Test(unwind, takes_no_function_for_the_end_of_a_handler_whose_frame_it_knows)
+{
+	if (setjmp(back) == 0)
+		call_before_sigreturn(raise_and_leave);
+
+	cr_assert_eq(walk.flags, SP_SAMPLE_ROOTED, "flags %#x", walk.flags);
+	cr_assert_eq(frames_in((const void *)(uintptr_t)call_before_sigreturn, 16), 1);
+}
 
 Test(unwind, leaves_what_it_does_not_know_to_the_exporter)
 {
