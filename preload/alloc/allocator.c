@@ -38,8 +38,7 @@
 #define IDLE_BYTES (UINT64_C(64) << 10)
 
 static SP_TLS struct {
-	uint64_t
-		left; /* an allocation of fewer bytes is not sampled; 0 = it is the thread's first */
+	uint64_t left;   /* an allocation of so many bytes is not yet sampled; 0 in a new thread */
 	uint64_t upto;   /* what the thread has allocated since it began, and left */
 	uint64_t random; /* state; 0 = there is none yet */
 	uint32_t mean;   /* bytes, with which left was drawn; 0 = it was not */
@@ -140,6 +139,16 @@ static void look_up(void)
 		!has_sanitizer() && sp_elf_object_at((void *)next._Znwm).start == allocator;
 }
 
+static inline __attribute__((always_inline)) bool passes(uint64_t bytes)
+{
+	uint64_t left;
+
+	if (__builtin_expect(__builtin_sub_overflow(own.left, bytes, &left), 0))
+		return false;
+	own.left = left;
+	return true;
+}
+
 /* By the calling thread since it began. */
 static uint64_t allocated(void)
 {
@@ -178,7 +187,7 @@ static void begin(uint32_t mean, uint64_t bytes)
 	uint64_t before = allocated() + bytes;
 
 	own.mean = mean;
-	own.left = mean != 0 ? draw(mean) : IDLE_BYTES;
+	own.left = mean != 0 ? draw(mean) - 1 : IDLE_BYTES;
 	own.upto = before + own.left;
 }
 
@@ -194,21 +203,20 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 	mean = spanprof_v1_allocated(0, 0, NULL);
 	if (own.mean != mean || mean == 0)
 		begin(mean, 0);
-	if (mean != 0 && bytes >= own.left)
-		return true;
-	if (bytes < own.left)
-		own.left -= bytes;
-	else
+	if (passes(bytes))
+		return false;
+	if (mean == 0)
 		own.upto += bytes;
-	return false;
+	return mean != 0;
 }
 
-static void freed(const void *block)
+static __attribute__((noinline)) void freed(const void *block)
 {
 	struct sp_block *b = sp_blocks_take(&sampled, block);
 
 	if (b != NULL)
 		sp_blocks_tell(&sampled, b, spanprof_v1_freed);
+	sp_blocks_retry(&sampled, spanprof_v1_freed);
 }
 
 static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
@@ -216,10 +224,8 @@ static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 {
 	uint32_t mean;
 
-	/* What has that address was freed by a function that is not ours. */
-	if (sp_blocks_may_have(&sampled, block))
-		freed(block);
-	sp_blocks_retry(&sampled, spanprof_v1_freed);
+	/* What may have had that address was freed by a function that is not ours. */
+	freed(block);
 	mean = spanprof_v1_allocated(bytes, sp_blocks_put(&sampled, block), caller);
 	begin(mean, bytes);
 }
@@ -230,19 +236,13 @@ static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 #else
 #define CALLERS_SP ((uintptr_t)__builtin_dwarf_cfa())
 #endif
-#define CALLER                                                                                     \
-	{                                                                                          \
-		(uintptr_t) __builtin_return_address(0), CALLERS_SP,                               \
-			*(const uintptr_t *)__builtin_frame_address(0)                             \
+// clang-format off
+#define CALLER \
+	(const struct sp_allocation_caller) \
+	{ \
+		(uintptr_t)__builtin_return_address(0), CALLERS_SP, *(const uintptr_t *)__builtin_frame_address(0) \
 	}
-
-static inline __attribute__((always_inline)) bool passes(uint64_t bytes)
-{
-	if (__builtin_expect(bytes >= own.left, 0))
-		return false;
-	own.left -= bytes;
-	return true;
-}
+// clang-format on
 
 /* The real function says no to what does not fit. */
 static inline uint64_t product(size_t n, size_t size)
@@ -253,36 +253,37 @@ static inline uint64_t product(size_t n, size_t size)
 }
 
 // clang-format off
-#define FIRST(sym, params, args) \
-	static void *first_##sym params \
+#define FIRST(type, sym, params, args) \
+	static type first_##sym params \
 	{ \
 		look_up(); \
 		return next.sym args; \
 	}
-/* HOOK(name, parameters, the same as arguments, bytes that are asked for) */
-#define HOOK(sym, params, args, bytes) \
-	FIRST(sym, params, args) \
-	static __attribute__((noinline)) void *sampled_##sym params \
+/* HOOK(type of its result, name, parameters, the same as arguments, bytes that are asked for, the block in the result) */
+#define HOOK(type, sym, params, args, bytes, block) \
+	FIRST(type, sym, params, args) \
+	static __attribute__((noinline)) type sampled_##sym params \
 	{ \
-		const struct sp_allocation_caller caller = CALLER; \
 		bool is_wanted = is_sampled(bytes); \
-		void *block = next.sym args; \
-		if (is_wanted && block != NULL) \
-			sample(block, bytes, &caller); \
-		return block; \
+		type result = next.sym args; \
+		if (is_wanted && (block) != NULL) \
+			sample(block, bytes, &CALLER); \
+		return result; \
 	} \
-	SP_EXPORT void *sym params \
+	SP_EXPORT type sym params \
 	{ \
 		return passes(bytes) ? next.sym args : sampled_##sym args; \
 	}
-// clang-format on
 
-HOOK(malloc, (size_t size), (size), size)
-HOOK(calloc, (size_t n, size_t size), (n, size), product(n, size))
-HOOK(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size)
-HOOK(memalign, (size_t alignment, size_t size), (alignment, size), size)
-HOOK(valloc, (size_t size), (size), size)
-HOOK(pvalloc, (size_t size), (size), size)
+HOOK(void *, malloc, (size_t size), (size), size, result)
+HOOK(void *, calloc, (size_t n, size_t size), (n, size), product(n, size), result)
+HOOK(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, result)
+HOOK(void *, memalign, (size_t alignment, size_t size), (alignment, size), size, result)
+HOOK(void *, valloc, (size_t size), (size), size, result)
+HOOK(void *, pvalloc, (size_t size), (size), size, result)
+HOOK(int, posix_memalign, (void **block, size_t alignment, size_t size), (block, alignment, size), size,
+     result == 0 ? *block : NULL)
+// clang-format on
 
 /*
  * A block that is given back to be made larger or smaller. Where that fails it is as before, unless it was to have no
@@ -290,19 +291,18 @@ HOOK(pvalloc, (size_t size), (size), size)
  */
 // clang-format off
 #define HOOK_AGAIN(sym, params, args, bytes, counts) \
-	FIRST(sym, params, args) \
+	FIRST(void *, sym, params, args) \
 	static __attribute__((noinline)) void *sampled_##sym params \
 	{ \
-		const struct sp_allocation_caller caller = CALLER; \
 		bool is_wanted = !passes(bytes) && is_sampled(bytes); \
-		struct sp_block *b = sp_blocks_may_have(&sampled, before) ? sp_blocks_take(&sampled, before) : NULL; \
+		struct sp_block *b = sp_blocks_take(&sampled, before); \
 		void *block = next.sym args; \
 		if (b != NULL && block == NULL && (bytes) != 0) \
 			sp_blocks_give_back(&sampled, b, before); \
 		else if (b != NULL) \
 			sp_blocks_tell(&sampled, b, spanprof_v1_freed); \
 		if (is_wanted && block != NULL) \
-			sample(block, bytes, &caller); \
+			sample(block, bytes, &CALLER); \
 		return block; \
 	} \
 	SP_EXPORT void *sym params \
@@ -322,15 +322,13 @@ HOOK_AGAIN(reallocarray, (void *before, size_t n, size_t size), (before, n, size
  */
 // clang-format off
 #define HOOK_NEW(sym) \
-	FIRST(sym, (size_t size, uintptr_t second, uintptr_t third), (size, second, third)) \
+	FIRST(void *, sym, (size_t size, uintptr_t second, uintptr_t third), (size, second, third)) \
 	static __attribute__((noinline)) void *counted_##sym(size_t size, uintptr_t second, uintptr_t third) \
 	{ \
 		uint64_t before = allocated(); \
 		void *block = next.sym(size, second, third); \
-		if (allocated() == before && !passes(size) && is_sampled(size) && block != NULL) { \
-			const struct sp_allocation_caller caller = CALLER; \
-			sample(block, size, &caller); \
-		} \
+		if (allocated() == before && !passes(size) && is_sampled(size) && block != NULL) \
+			sample(block, size, &CALLER); \
 		return block; \
 	} \
 	SP_EXPORT void *sym(size_t size, uintptr_t second, uintptr_t third) \
@@ -338,23 +336,12 @@ HOOK_AGAIN(reallocarray, (void *before, size_t n, size_t size), (before, n, size
 		return counts_operators ? counted_##sym(size, second, third) : next.sym(size, second, third); \
 	}
 #define HOOK_FREE(sym, params, args) \
-	static void first_##sym params \
-	{ \
-		look_up(); \
-		next.sym args; \
-	} \
-	static __attribute__((noinline)) void sampled_##sym params \
-	{ \
-		freed(block); \
-		sp_blocks_retry(&sampled, spanprof_v1_freed); \
-		next.sym args; \
-	} \
+	FIRST(void, sym, params, args) \
 	SP_EXPORT void sym params \
 	{ \
 		if (__builtin_expect(sp_blocks_may_have(&sampled, block), 0)) \
-			sampled_##sym args; \
-		else \
-			next.sym args; \
+			freed(block); \
+		next.sym args; \
 	}
 #define HOOK_DELETE(sym) \
 	HOOK_FREE(sym, (void *block, uintptr_t second, uintptr_t third), (block, second, third))
@@ -363,27 +350,3 @@ HOOK_AGAIN(reallocarray, (void *before, size_t n, size_t size), (before, n, size
 FOR_EACH_NEW(HOOK_NEW)
 HOOK_FREE(free, (void *block), (block))
 FOR_EACH_DELETE(HOOK_DELETE)
-
-static int first_posix_memalign(void **block, size_t alignment, size_t size)
-{
-	look_up();
-	return next.posix_memalign(block, alignment, size);
-}
-
-static __attribute__((noinline)) int sampled_posix_memalign(void **block, size_t alignment,
-							    size_t size)
-{
-	const struct sp_allocation_caller caller = CALLER;
-	bool is_wanted = is_sampled(size);
-	int err = next.posix_memalign(block, alignment, size);
-
-	if (is_wanted && err == 0)
-		sample(*block, size, &caller);
-	return err;
-}
-
-SP_EXPORT int posix_memalign(void **block, size_t alignment, size_t size)
-{
-	return passes(size) ? next.posix_memalign(block, alignment, size)
-			    : sampled_posix_memalign(block, alignment, size);
-}

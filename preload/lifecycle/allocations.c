@@ -82,28 +82,22 @@ SP_EXPORT bool spanprof_v1_freed(uint64_t block)
 
 void sp_allocations_check(const struct sp_config *config)
 {
-	if (!config->alloc)
-		return;
-	switch ((enum sp_allocations_object)atomic_load_explicit(&object, memory_order_relaxed)) {
-	case SP_ALLOCATIONS_SANITIZED:
-		sp_log(SP_LOG_WARN, "SPANPROF_ALLOC: the program has a sanitizer, which is left "
-				    "alone: no profile of allocations");
-		break;
-	case SP_ALLOCATIONS_LOADED:
+	static const char *const why_none[] = {
+		[SP_ALLOCATIONS_ABSENT] =
+			" needs a second object: set LD_PRELOAD to \"libspanprof.so "
+			"libspanprof-alloc.so\", with the folder that both are in, or use "
+			"spanprof-run --alloc",
+		[SP_ALLOCATIONS_SANITIZED] = ": the program has a sanitizer, which is left alone: "
+					     "no profile of allocations",
+		[SP_ALLOCATIONS_HIDDEN] =
+			": the program has an allocator of its own in front of "
+			"libspanprof-alloc.so: no profile of allocations; if that is preloaded, "
+			"name it behind libspanprof-alloc.so",
+	};
+	int what = atomic_load_explicit(&object, memory_order_relaxed);
+
+	if (config->alloc && what == SP_ALLOCATIONS_LOADED)
 		sp_span_times_allocated = atomic_load_explicit(&allocated, memory_order_relaxed);
-		break;
-	case SP_ALLOCATIONS_HIDDEN:
-		sp_log(SP_LOG_WARN,
-		       "SPANPROF_ALLOC: the program has an allocator of its own in front of "
-		       "libspanprof-alloc.so: no profile of allocations; if that is preloaded, "
-		       "name it behind libspanprof-alloc.so");
-		break;
-	case SP_ALLOCATIONS_ABSENT:
-	default:
-		sp_log(SP_LOG_WARN,
-		       "SPANPROF_ALLOC needs a second object: set LD_PRELOAD to "
-		       "\"libspanprof.so libspanprof-alloc.so\", with the folder that both are "
-		       "in, or use spanprof-run --alloc");
-		break;
-	}
+	else if (config->alloc)
+		sp_log(SP_LOG_WARN, "SPANPROF_ALLOC%s", why_none[what]);
 }
