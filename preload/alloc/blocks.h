@@ -29,12 +29,12 @@
 /* Places that one try to tell once more looks at. */
 #define SP_BLOCKS_RETRIED 64U
 
-/* What no address of a block is: a place that somebody has in hand, or that has a number which is to be told. */
+/* What no key of a block is: a place that somebody has in hand, or that has a number which is to be told. */
 #define SP_BLOCK_HELD ((uintptr_t)1)
 #define SP_BLOCK_UNTOLD ((uintptr_t)2)
 
 struct sp_block {
-	_Atomic uintptr_t address; /* 0 = the place is free */
+	_Atomic uintptr_t key; /* 0 = the place is free */
 	_Atomic uint64_t number;
 };
 
@@ -60,6 +60,12 @@ static inline _Atomic uint8_t *sp_blocks_count(struct sp_blocks *t, const void *
 	return &t->count[sp_blocks_hash(block) >> 16];
 }
 
+/* Not the address, because a program's search for leaks would find it here, and take the block for one in use. */
+static inline uintptr_t sp_block_key(const void *block)
+{
+	return ~(uintptr_t)block;
+}
+
 /* False is certain, and nearly always the answer. */
 static inline bool sp_blocks_may_have(struct sp_blocks *t, const void *block)
 {
@@ -71,18 +77,18 @@ static inline struct sp_block *sp_blocks_near(struct sp_blocks *t, const void *b
 	return &t->place[((sp_blocks_hash(block) >> 18) + i) % SP_BLOCKS];
 }
 
-static inline bool sp_block_swap(struct sp_block *b, uintptr_t was, uintptr_t address)
+static inline bool sp_block_swap(struct sp_block *b, uintptr_t was, uintptr_t key)
 {
-	return atomic_load_explicit(&b->address, memory_order_relaxed) == was &&
-	       atomic_compare_exchange_strong_explicit(&b->address, &was, address,
-						       memory_order_acquire, memory_order_relaxed);
+	return atomic_load_explicit(&b->key, memory_order_relaxed) == was &&
+	       atomic_compare_exchange_strong_explicit(&b->key, &was, key, memory_order_acquire,
+						       memory_order_relaxed);
 }
 
 /* A block that was taken out, or a new one, is in its place. */
 static inline void sp_blocks_give_back(struct sp_blocks *t, struct sp_block *b, const void *block)
 {
 	atomic_fetch_add_explicit(sp_blocks_count(t, block), 1, memory_order_relaxed);
-	atomic_store_explicit(&b->address, (uintptr_t)block, memory_order_release);
+	atomic_store_explicit(&b->key, sp_block_key(block), memory_order_release);
 }
 
 /* Enters a block, which is not NULL. Its number, or 0 where there is no room for it. */
@@ -108,13 +114,12 @@ static inline uint64_t sp_blocks_put(struct sp_blocks *t, const void *block)
 /* Takes a block out; NULL = it is not in. Its place is the caller's, who gives it back or has it told. */
 static inline struct sp_block *sp_blocks_take(struct sp_blocks *t, const void *block)
 {
-	/* NULL may be freed, and is what a free place has. */
-	if ((uintptr_t)block <= SP_BLOCK_UNTOLD)
+	if (sp_block_key(block) <= SP_BLOCK_UNTOLD)
 		return NULL;
 	for (unsigned i = 0; i < SP_BLOCKS_REACH; i++) {
 		struct sp_block *b = sp_blocks_near(t, block, i);
 
-		if (!sp_block_swap(b, (uintptr_t)block, SP_BLOCK_HELD))
+		if (!sp_block_swap(b, sp_block_key(block), SP_BLOCK_HELD))
 			continue;
 		atomic_fetch_sub_explicit(sp_blocks_count(t, block), 1, memory_order_relaxed);
 		return b;
@@ -130,7 +135,7 @@ static inline void sp_blocks_tell(struct sp_blocks *t, struct sp_block *b,
 
 	if (!is_told)
 		atomic_fetch_add_explicit(&t->untold, 1, memory_order_relaxed);
-	atomic_store_explicit(&b->address, is_told ? 0 : SP_BLOCK_UNTOLD, memory_order_release);
+	atomic_store_explicit(&b->key, is_told ? 0 : SP_BLOCK_UNTOLD, memory_order_release);
 }
 
 /* Now and then: tries once more what could not be told. */

@@ -218,6 +218,14 @@ expect_same plain sanitized out rc
 no_memory sanitized
 grep -q 'SPANPROF_ALLOC: the program has a sanitizer' "$WORK/sanitized.err" || fail "a sanitizer is not told"
 
+# A search for leaks finds what the program has lost, although we know where it is.
+run lost "$HOSTS/allocs_leaky" lost
+under lost.sampled "$BOTH" SPANPROF_ALLOC_INTERVAL=1024 "$HOSTS/allocs_leaky" lost
+expect_same lost lost.sampled out rc
+cmp <(grep SUMMARY "$WORK/lost.err") <(grep SUMMARY "$WORK/lost.sampled.err") || fail "other leaks than without us"
+allocated lost.sampled inuse_space
+expect "$WORK/lost.sampled.json" "d['labelled']['bytes'] > 95 * 65536"
+
 # Whoever starts programs by our own programs names no object.
 mkdir -p "$WORK/runner" "$WORK/entrypoint"
 run runner build/spanprof-run --alloc --output "$WORK/runner" -- "$HOSTS/allocs" odd

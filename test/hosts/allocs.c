@@ -7,6 +7,7 @@
  *	allocs odd		in every place where a program may allocate
  *	allocs handler		in a handler that interrupts allocations; for an allocator that can bear that
  *	allocs sized		what it frees by C23's functions, where they are
+ *	allocs lost		what it never frees, and has no pointer to
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -306,6 +307,15 @@ static void sized(void)
 	spanprof_label_pop();
 }
 
+static void lost(void)
+{
+	HOST_CHECK(spanprof_label_push("00000000000000ad", "lost") != EINVAL);
+	for (int i = 0; i < 100; i++)
+		sink = use(64 * 1024);
+	sink = NULL;
+	spanprof_label_pop();
+}
+
 int main(int argc, char **argv)
 {
 	HOST_CHECK(argc >= 2);
@@ -316,6 +326,8 @@ int main(int argc, char **argv)
 		odd();
 	} else if (strcmp(argv[1], "sized") == 0) {
 		sized();
+	} else if (strcmp(argv[1], "lost") == 0) {
+		lost();
 	} else {
 		HOST_CHECK(strcmp(argv[1], "handler") == 0);
 		in_handler();

@@ -66,13 +66,17 @@ $(B)/test/libbump.so: test/hosts/lib/bump.c
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -fno-builtin -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 
-# A program with a sanitizer.
-$(B)/test/hosts/allocs_sanitized: test/hosts/allocs.c test/hosts/host.h preload/spanprof.h
+# A program with a sanitizer, and one that looks for its leaks at its end.
+HOST_SANITIZED := $(addprefix $(B)/test/hosts/allocs_,sanitized leaky)
+$(B)/test/hosts/allocs_sanitized: HOST_SANITIZER := address
+$(B)/test/hosts/allocs_leaky: HOST_SANITIZER := leak
+
+$(HOST_SANITIZED): test/hosts/allocs.c test/hosts/host.h preload/spanprof.h
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
-	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -I. -fsanitize=address -o $@ $< -lpthread
+	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -I. -fsanitize=$(HOST_SANITIZER) -o $@ $< -lpthread
 
-TEST_PROGRAMS += $(B)/test/libbump.so $(B)/test/hosts/allocs_sanitized
+TEST_PROGRAMS += $(B)/test/libbump.so $(HOST_SANITIZED)
 
 # C++'s operators: of the C++ library, and of allocators that the program is linked with, as far as they are installed.
 HOST_ALLOCATORS := $(foreach l,libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2,\

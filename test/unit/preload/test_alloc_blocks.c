@@ -42,7 +42,7 @@ static unsigned used(void)
 	unsigned n = 0;
 
 	for (size_t i = 0; i < SP_BLOCKS; i++)
-		n += blocks.place[i].address != 0;
+		n += blocks.place[i].key != 0;
 	for (size_t i = 0; i < SP_BLOCKS_COUNTS; i++)
 		cr_assert_leq(blocks.count[i], n);
 	return n;
@@ -61,6 +61,8 @@ Test(alloc_blocks, tells_each_block_once)
 	cr_expect_not(free_at(0x1000), "twice");
 	cr_expect_not(free_at(0x3000), "of another");
 	cr_expect_not(free_at(0), "none");
+	for (uint64_t i = 1; i <= 4; i++)
+		cr_expect_not(free_at(-i), "of nobody");
 	cr_expect_eq(told[number], 1);
 	cr_expect_eq(used(), 1);
 }
