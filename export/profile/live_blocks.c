@@ -185,13 +185,19 @@ uint32_t sp_live_blocks_epoch(const struct sp_live_blocks *l, uint32_t epoch)
 
 void sp_live_blocks_forget_stacks(struct sp_live_blocks *l, uint32_t epoch)
 {
-	for (uint32_t i = 0; l != NULL && i < BUCKETS; i++)
-		for (struct block *b = l->bucket[i]; b != NULL; b = b->next)
-			if (b->epoch < epoch) {
-				l->bytes -= bytes_of(b->sample.depth) - bytes_of(0);
-				b->sample.depth = 0;
-				b->epoch = epoch;
-			}
+	for (uint32_t i = 0; l != NULL && i < BUCKETS; i++) {
+		for (struct block **at = &l->bucket[i]; *at != NULL; at = &(*at)->next) {
+			struct block *shorter;
+
+			if ((*at)->epoch >= epoch)
+				continue;
+			l->bytes -= bytes_of((*at)->sample.depth) - bytes_of(0);
+			shorter = realloc(*at, bytes_of(0));
+			*at = shorter != NULL ? shorter : *at;
+			(*at)->sample.depth = 0;
+			(*at)->epoch = epoch;
+		}
+	}
 }
 
 void sp_live_blocks_collect(struct sp_live_blocks *l, struct sp_stack_map *to)

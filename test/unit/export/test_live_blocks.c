@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that were sampled and not freed. */
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <string.h>
 
 #include "core_double.h"
@@ -181,6 +182,20 @@ Test(live_blocks, are_bounded_in_bytes)
 		put_deep(i, 0, 0, SP_FRAMES_MAX);
 	cr_expect_lt(sp_live_blocks_count(live), SP_LIVE_BLOCKS_BYTES / SP_FRAMES_MAX / 8);
 	cr_expect_eq(without_room() + sp_live_blocks_count(live), 10000);
+}
+
+/* Blocks whose stacks nobody understands any more do not keep the memory of these, which is no longer counted. */
+Test(live_blocks, are_bounded_in_bytes_without_their_stacks)
+{
+	uint64_t number = 1;
+
+	for (uint32_t round = 0; round < 6; round++) {
+		for (int i = 0; i < 3000; i++)
+			put_deep(number++, 0, 0, SP_FRAMES_MAX);
+		sp_live_blocks_forget_stacks(live, 4);
+	}
+	cr_expect_gt(sp_live_blocks_count(live), 12000);
+	cr_expect_leq(mallinfo2().uordblks, SP_LIVE_BLOCKS_BYTES + (4 << 20));
 }
 
 /* Numbers that were chosen to have one hash cost no more time than others. */
