@@ -64,15 +64,22 @@ size_t sp_sorted_upto(const void *array, size_t n, size_t size, size_t key, uint
  */
 #define SP_HASH_SLOTS 512U
 
-/* There is always a free slot. */
-static void insert(struct sp_hash_index *x, struct sp_hash_slot s)
+/* So many items in a row are there only if somebody has chosen their hashes. */
+#define SP_HASH_ROW_MAX 4096U
+
+/* There is always a free slot. False if it is further than that from where the item belongs. */
+static bool insert(struct sp_hash_index *x, struct sp_hash_slot s, uint32_t most)
 {
 	uint32_t at = s.hash & (x->slots - 1);
 
-	while (x->slot[at].item != 0)
+	for (uint32_t row = 0; x->slot[at].item != 0; row++) {
+		if (row == most)
+			return false;
 		at = (at + 1) & (x->slots - 1);
+	}
 	x->slot[at] = s;
 	x->n++;
+	return true;
 }
 
 static bool grow(struct sp_hash_index *x)
@@ -86,7 +93,7 @@ static bool grow(struct sp_hash_index *x)
 		return false;
 	for (uint32_t i = 0; i < x->slots; i++)
 		if (x->slot[i].item != 0)
-			insert(&bigger, x->slot[i]);
+			(void)insert(&bigger, x->slot[i], UINT32_MAX);
 	free(x->slot);
 	*x = bigger;
 	return true;
@@ -94,10 +101,8 @@ static bool grow(struct sp_hash_index *x)
 
 bool sp_hash_index_put(struct sp_hash_index *x, uint32_t hash, uint32_t item)
 {
-	if (item == UINT32_MAX || (x->n >= x->slots / 2 && !grow(x)))
-		return false;
-	insert(x, (struct sp_hash_slot){hash, item + 1});
-	return true;
+	return item != UINT32_MAX && (x->n < x->slots / 2 || grow(x)) &&
+	       insert(x, (struct sp_hash_slot){hash, item + 1}, SP_HASH_ROW_MAX);
 }
 
 void sp_hash_index_clear(struct sp_hash_index *x)

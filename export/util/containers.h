@@ -93,7 +93,10 @@ static inline bool sp_hash_index_next(const struct sp_hash_index *x, uint32_t ha
 	return false;
 }
 
-/* Adds an item, whether or not an equal one is there. False, and nothing changed, when out of memory. */
+/*
+ * Adds an item, whether or not an equal one is there. False, and nothing changed, when out of memory, or if thousands
+ * have that hash: each search of it would pass all of these.
+ */
 bool sp_hash_index_put(struct sp_hash_index *x, uint32_t hash, uint32_t item);
 
 /* Forgets all items, and keeps the memory. */

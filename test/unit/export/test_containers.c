@@ -181,6 +181,19 @@ Test(hash_index, gives_all_items_of_one_hash_once)
 		cr_expect_eq(times[i], 1);
 }
 
+/* Whoever writes into the shared region may choose what we hash. */
+Test(hash_index, refuses_items_while_thousands_have_one_hash)
+{
+	uint32_t in = 0;
+
+	for (uint32_t i = 0; i < 20000; i++)
+		in += sp_hash_index_put(&x, 7, in);
+
+	cr_expect_geq(in, 4000);
+	cr_expect_leq(in, 5000);
+	cr_expect(sp_hash_index_put(&x, 1U << 31 | 1U << 14, in));
+}
+
 Test(hash_index, forgets_all_items_and_keeps_its_memory)
 {
 	size_t bytes;
