@@ -39,8 +39,6 @@ size_t sp_elf_build_id(const void *notes, size_t len, uint8_t *id, size_t cap)
 
 		memcpy(&n, at, sizeof(n));
 		need = sizeof(n) + padded(n.n_namesz) + padded(n.n_descsz);
-		if (n.n_namesz > len || n.n_descsz > len || need > len + 3)
-			return 0;
 		if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && len >= sizeof(n) + 4 &&
 		    memcmp(at + sizeof(n), "GNU", 4) == 0) {
 			if (n.n_descsz > cap || sizeof(n) + 4 + n.n_descsz > len)
@@ -281,8 +279,6 @@ static bool path_of(unsigned which, const struct sp_object_host *host, const str
 {
 	int n = -1;
 
-	if (mapped[0] != '/')
-		return false;
 	if (which == 0)
 		n = snprintf(path, SP_OBJECT_PATH_MAX, "%s", mapped);
 	else if (which == 1)
@@ -301,7 +297,8 @@ static bool path_of(unsigned which, const struct sp_object_host *host, const str
 static int find(struct sp_object_file *f, const struct sp_object_host *host,
 		const struct sp_map *map, char path[SP_OBJECT_PATH_MAX])
 {
-	for (unsigned i = 0; i < 2 * SP_PATHS; i++) {
+	/* What is shown of a file outside of our root begins with "(unreachable)" and is no path. */
+	for (unsigned i = 0; f->mapped[0] == '/' && i < 2 * SP_PATHS; i++) {
 		bool any_device = i >= SP_PATHS;
 		int fd = path_of(i % SP_PATHS, host, map, f->mapped, path)
 				 ? open_regular(path, &f->st)

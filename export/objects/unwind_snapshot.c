@@ -127,17 +127,17 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 		if (stack->bytes - at < sizeof(*value))
 			return -UNW_EINVAL;
 		memcpy(value, stack->copy + at, sizeof(*value));
-		return 0;
+		return UNW_ESUCCESS;
 	}
 	if (sp_host_objects_read(s->host, addr, value, sizeof(*value)))
-		return 0;
+		return UNW_ESUCCESS;
 	/*
 	 * Call frame information of C++ contains a pointer, in data, to its personality routine.
 	 * Nobody needs that here, but without it libunwind rejects the rest.
 	 */
 	if (s->describing && sp_host_objects_is_data(s->host, addr)) {
 		*value = 0;
-		return 0;
+		return UNW_ESUCCESS;
 	}
 	s->denied = true;
 	s->cut |= addr >= stack->at && stack->has_more;
@@ -154,7 +154,7 @@ static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, 
 	if (write != 0 || reg < 0 || reg >= (int)SP_ARCH_REGS)
 		return -UNW_EBADREG;
 	*value = s->reg[reg];
-	return 0;
+	return UNW_ESUCCESS;
 }
 
 static int no_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *value, int write, void *arg)

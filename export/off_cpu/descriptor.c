@@ -148,8 +148,6 @@ static socklen_t read_wanted(uint32_t pid, const struct sp_task_place *place, un
 	struct iovec remote = {.iov_len = len};
 	ssize_t got;
 
-	if (place->number != SYS_connect)
-		return 0;
 	memcpy(&remote.iov_base, &place->arg[1], sizeof(remote.iov_base));
 	got = process_vm_readv((pid_t)pid, &local, 1, &remote, 1, 0);
 	return got > 0 ? (socklen_t)got : 0;
@@ -180,7 +178,7 @@ static bool ask(int socket, uint32_t pid, const struct sp_task_place *place,
 	bool is_other = kind != NULL && getpeername(socket, &a.any, &len) == 0;
 	bool is_named = is_other && put_address(&a, len, end, sizeof(end));
 
-	if (!is_named && kind != NULL) {
+	if (!is_named && kind != NULL && place->number == SYS_connect) {
 		len = read_wanted(pid, place, &a);
 		is_named = put_address(&a, len, end, sizeof(end));
 	}

@@ -622,7 +622,7 @@ static void look(struct sp_off_cpu *o, struct thread *t, struct sp_thread_labels
 	if (!sp_thread_labels_copy(labels, &c) || c.tid != tid)
 		return;
 	err = o->kernel.place(o->kernel.arg, tid, &at);
-	if (!t->is_idle || times.slices != t->times.slices || c.n != t->n)
+	if (times.slices != t->times.slices || c.n != t->n)
 		t->idle_looks = 0;
 	spend(o, t, &c, now, &times);
 	t->n = c.n;

@@ -295,9 +295,7 @@ static int add_other(struct run *r, uint32_t n)
 
 	close_profile(r);
 	err = open_profile(r);
-	if (err == 0)
-		err = add_entry(r, n, SP_STACK_OTHER);
-	return err == -E2BIG ? 0 : err;
+	return err == 0 ? add_entry(r, n, SP_STACK_OTHER) : err;
 }
 
 /* Whether the profile stands for the samples of that record. */
