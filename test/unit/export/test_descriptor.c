@@ -169,6 +169,8 @@ Test(descriptor, is_whom_a_call_wants_to_reach)
 		cr_assert(describe_in(SYS_connect, s, &there, len));
 		cr_expect_str_eq(text, "socket", "%zu bytes", len);
 	}
+	cr_assert(describe_in(SYS_recvfrom, s, &there, sizeof(there)));
+	cr_expect_str_eq(text, "socket", "it is what was received");
 	cr_assert(describe_in(SYS_connect, s, NULL, sizeof(there)));
 	cr_expect_str_eq(text, "socket");
 	cr_assert(describe_in(SYS_connect, s, &there, SIZE_MAX));

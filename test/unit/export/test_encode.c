@@ -258,6 +258,17 @@ Test(encode, keeps_a_thousand_values_of_an_attribute_apart, .timeout = 60)
 	sp_root_values_free(values);
 }
 
+static void expect_build_id(const char *text, uint64_t pc)
+{
+	const struct sp_module *mod = sp_modules_find(modules, pc, 0);
+	char hex[2 * SP_BUILD_ID_MAX + 1];
+
+	cr_assert_neq(mod->build_id_len, 0);
+	for (size_t i = 0; i < mod->build_id_len; i++)
+		(void)snprintf(hex + 2 * i, 3, "%02x", mod->build_id[i]);
+	cr_expect_str_eq(text, hex);
+}
+
 Test(encode, begins_with_the_program_and_shares_locations, .timeout = 20)
 {
 	void *getenv_ = dlsym(RTLD_DEFAULT, "getenv");
@@ -270,6 +281,9 @@ Test(encode, begins_with_the_program_and_shares_locations, .timeout = 20)
 	cr_expect_str_eq(strrchr(profile_string(out[0], out[0]->mapping[0]->filename), '/'),
 			 "/test_encode");
 	cr_expect_eq(out[0]->n_mapping, 2);
+	for (size_t i = 0; i < 2; i++)
+		expect_build_id(profile_string(out[0], out[0]->mapping[i]->build_id),
+				i == 0 ? (uintptr_t)core_reset : (uintptr_t)getenv_);
 	cr_expect_eq(out[0]->n_location, 3);
 	cr_expect_eq(out[0]->sample[0]->location_id[0], out[0]->sample[1]->location_id[0]);
 	for (size_t i = 0; i < out[0]->n_location; i++) {

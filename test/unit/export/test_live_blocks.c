@@ -140,6 +140,13 @@ Test(live_blocks, keep_the_name_of_a_span_that_has_ended)
 	cr_expect_eq(collect(), 2);
 	for (uint32_t i = 1; i <= 2; i++)
 		cr_expect_eq(sp_stack_map_entry(map, i)->labels.span_id, 0);
+	/* A later span with an id that one had before is open. */
+	put(3, 6);
+	cr_expect_eq(collect(), 3);
+	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id +
+			     sp_stack_map_entry(map, 2)->labels.span_id +
+			     sp_stack_map_entry(map, 3)->labels.span_id,
+		     6);
 }
 
 /* What their addresses meant is not known any more, and what they would mean now is something else. */

@@ -4,8 +4,11 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "export/objects/modules.h"
@@ -149,11 +152,36 @@ Test(module_events, of_what_is_mapped_are_no_news, .timeout = 20)
 	sp_modules_free(m);
 }
 
+/* What has no build id is told from others by its file, which the loader may have found by another path. */
+Test(module_events, of_a_file_that_is_mapped_are_no_news_by_whatever_path, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	struct sp_module_event s = event_of("/lib/link.so", 0x10000, 0x2000, 0);
+
+	fake_host_map(fake_host_object("file.so", 0x2000, 0), 0x10000, 0x2000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	cr_expect_eq(sp_modules_epoch(m), 0);
+	cr_expect_str_eq(name_at(m, 0x11000, 0), "file.so");
+	sp_modules_free(m);
+}
+
 static bool was_opened(int watch)
 {
 	char event[4096];
 
 	return read(watch, event, sizeof(event)) > 0;
+}
+
+/* As for a push; then the name of that address. */
+static void prepare(struct sp_symbolizer *s, struct sp_modules *m, uint64_t pc, struct sp_frame *f)
+{
+	sp_symbolizer_begin(s);
+	sp_symbolizer_want(s, pc, sp_modules_epoch(m));
+	while (sp_symbolizer_step(s, SP_NS_PER_S))
+		;
+	sp_symbolizer_end(s);
+	sp_symbolize(s, pc, sp_modules_epoch(m), f);
 }
 
 /* All that the exporter does with an address. */
@@ -164,12 +192,7 @@ static void symbolize(struct sp_modules *m, uint64_t pc, char name[256])
 	struct sp_symbolizer *s = sp_symbolizer_new(m, &options);
 	struct sp_frame f;
 
-	sp_symbolizer_begin(s);
-	sp_symbolizer_want(s, pc, sp_modules_epoch(m));
-	while (sp_symbolizer_step(s, SP_NS_PER_S))
-		;
-	sp_symbolizer_end(s);
-	sp_symbolize(s, pc, sp_modules_epoch(m), &f);
+	prepare(s, m, pc, &f);
 	(void)snprintf(name, 256, "%s", f.name);
 	sp_symbolizer_free(s);
 }
@@ -178,8 +201,9 @@ static void symbolize(struct sp_modules *m, uint64_t pc, char name[256])
 Test(module_events, lead_to_no_file_that_is_not_mapped, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
-	const char *path = fake_host_object("secret.so", 0x2000, 1);
+	char *path = strdup(fake_host_object("secret.so", 0x2000, 1));
 	struct sp_module_event s = event_of(path, 0x10000, 0x2000, 1);
+	struct stat st;
 	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	char name[256];
 
@@ -197,12 +221,25 @@ Test(module_events, lead_to_no_file_that_is_not_mapped, .timeout = 20)
 	symbolize(m, 0x41000, name);
 	cr_expect_not(was_opened(watch), "a file without a build id was opened");
 
+	/* Nor is what the kernel shows instead of a path looked for where we are. */
+	cr_assert_eq(stat(path, &st), 0);
+	*strrchr(path, '/') = '\0';
+	cr_assert_eq(chdir(path), 0);
+	path[strlen(path)] = '/';
+	fake_host_unmap_all();
+	fake_host_line("10000-12000 r-xp 00000000 %02x:%02x %lu secret.so\n", major(st.st_dev),
+		       minor(st.st_dev), (unsigned long)st.st_ino);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	symbolize(m, 0x11000, name);
+	cr_expect_not(was_opened(watch), "a file was opened that is no path");
+
 	fake_host_unmap_all();
 	fake_host_map(path, 0x10000, 0x2000);
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	symbolize(m, 0x11000, name);
 	cr_expect(was_opened(watch), "it is mapped, and not read");
 	close(watch);
+	free(path);
 	sp_modules_free(m);
 }
 
@@ -220,7 +257,7 @@ Test(module_events, have_symbols_once_they_are_seen_mapped, .timeout = 20)
 	void *lib;
 
 	cr_assert_eq(sp_modules_refresh(m), 0);
-	tiny_library("-Wl,--build-id=sha1", path);
+	tiny_library("-g -Wl,--build-id=sha1", path);
 	lib = dlopen(path, RTLD_NOW);
 	cr_assert_not_null(lib);
 	outer = (uintptr_t)dlsym(lib, "outer");
@@ -236,19 +273,15 @@ Test(module_events, have_symbols_once_they_are_seen_mapped, .timeout = 20)
 	memcpy(e.build_id, mod->build_id, mod->build_id_len);
 	(void)snprintf(e.path, sizeof(e.path), "%s", path);
 	sp_modules_take_event(m, &e);
-	sp_symbolize(s, outer - mod->bias + e.bias, sp_modules_epoch(m), &f);
+	prepare(s, m, outer - mod->bias + e.bias, &f);
 	cr_expect_str_neq(f.name, "outer");
 
 	cr_assert_eq(sp_modules_refresh(m), 0);
-	sp_symbolizer_begin(s);
-	sp_symbolizer_want(s, outer, sp_modules_epoch(m));
-	while (sp_symbolizer_step(s, SP_NS_PER_S))
-		;
-	sp_symbolizer_end(s);
-	sp_symbolize(s, outer, sp_modules_epoch(m), &f);
+	prepare(s, m, outer, &f);
 	cr_expect_str_eq(f.name, "outer");
-	sp_symbolize(s, outer - mod->bias + e.bias, sp_modules_epoch(m), &f);
+	prepare(s, m, outer - mod->bias + e.bias, &f);
 	cr_expect_str_eq(f.name, "outer", "its build is known by now");
+	cr_expect_gt(f.line[0].line, 0);
 	sp_symbolizer_free(s);
 	sp_modules_free(m);
 	sp_modules_free(before);

@@ -618,6 +618,21 @@ static void block_for_good(void)
 	model[0].until_ns = UINT64_MAX;
 }
 
+Test(off_cpu, looks_as_often_at_what_is_blocked_in_a_span_for_good)
+{
+	uint64_t then, in_a_second;
+
+	block_for_good();
+	go_to(now_ns + SP_NS_PER_S);
+	then = reads;
+	go_to(now_ns + SP_NS_PER_S);
+	in_a_second = reads - then;
+	cr_expect_gt(in_a_second, 10);
+	then = reads;
+	go_to(now_ns + 20 * SP_NS_PER_S);
+	cr_expect_geq(reads - then, 15 * in_a_second);
+}
+
 Test(off_cpu, walks_a_stack_once_for_a_wait)
 {
 	unsigned then;

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export/profile/gzip.h"
 #include "export/report/load.h"
@@ -38,6 +39,16 @@ Test(report_hostile, says_in_one_line_which_file_is_damaged, .timeout = 60)
 	cr_expect_eq(run(scratch), 2);
 	cr_expect_eq(run("/nonexistent.pb"), 2);
 	cr_expect(printed("/nonexistent.pb: No such file or directory"));
+}
+
+/* It is read no further, and not unpacked. */
+Test(report_hostile, reads_no_file_of_more_than_64_mib, .timeout = 60)
+{
+	const char *path = scratch_write("large.pb.gz", "\x1f\x8b\x08", 4);
+
+	cr_assert_eq(truncate(path, (off_t)65 << 20), 0);
+	cr_expect_eq(run(path), 2);
+	cr_expect(printed("large.pb.gz: it is too large\n"), "%s", output);
 }
 
 Test(report_hostile, survives_every_flipped_bit_of_a_plain_profile, .timeout = 120)

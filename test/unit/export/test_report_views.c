@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "export/report/load.h"
+#include "export/report/tally.h"
 #include "report_unit.h"
 #include "test/unit/scratch.h"
 
@@ -410,4 +411,39 @@ Test(report_views, reads_each_label_of_a_sample, .timeout = 20)
 	cr_assert_eq(sp_report_load(&b, SP_REPORT_MEMORY_MAX, &sink, why), 0, "%s", why);
 	cr_expect_eq(samples, 1);
 	free(b.data);
+}
+
+/* Sorting moves the rows; what is added to one of them afterwards belongs there all the same. */
+Test(report_views, adds_to_sums_that_were_sorted, .timeout = 20)
+{
+	struct sp_report_sample s[] = {{.samples = 1,
+					.ns = 1,
+					.span_id = "00000000000000aa",
+					.span_name = "GET",
+					.trace_id = "",
+					.thread_name = "one",
+					.blocked_by_span_id = "",
+					.by = "/a"}};
+	struct sp_report_sample more = s[0];
+	struct sp_tally t;
+
+	more.ns = 10;
+	more.span_id = "00000000000000bb";
+	more.span_name = "POST";
+	more.thread_name = "two";
+	more.by = "/b";
+	cr_assert_eq(sp_tally_init(&t), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct sp_rows *const rows[] = {&t.name, &t.span, &t.thread, &t.by};
+
+		sp_tally_add(&t, s, SP_SIDE_SELECTED);
+		sp_tally_add(&t, &more, SP_SIDE_SELECTED);
+		sp_tally_sort(&t);
+		for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+			cr_assert_eq(rows[k]->n, 2, "%zu", k);
+			cr_expect_eq(rows[k]->row[0].sum.ns, 10 * (i + 1), "%zu", k);
+			cr_expect_eq(rows[k]->row[1].sum.ns, i + 1, "%zu", k);
+		}
+	}
+	sp_tally_fini(&t);
 }

@@ -889,6 +889,60 @@ Test(run, what_others_put_while_it_ends_is_taken_once_more, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 2);
 }
 
+static unsigned stop_in_upload(unsigned call)
+{
+	(void)call;
+	return calls_in_upload() >= 2 ? SP_WAIT_STOP : 0;
+}
+
+static bool has_ended;
+
+static void ended(void *self, const struct sp_core_ops *ops)
+{
+	(void)self;
+	cr_expect_eq(ops, &core.ops);
+	has_ended = true;
+}
+
+static unsigned end_after_another(void *self)
+{
+	(void)self;
+	core.pending = has_ended;
+	return has_ended ? SP_WAIT_FLUSH | SP_WAIT_END : 0;
+}
+
+static uint32_t for_a_few_looks(void *self)
+{
+	static uint32_t looks = 10;
+
+	(void)self;
+	return looks != 0 ? looks-- : 0;
+}
+
+/* What one has put that has ended before is still to be sent, and nothing more is taken from it. */
+Test(run, one_that_has_ended_is_not_asked_when_the_last_one_ends, .timeout = 20)
+{
+	const struct sp_export_family family = {.wait = wait_for_family,
+						.wake = wake,
+						.next = next_of_two,
+						.left = left,
+						.ended = ended,
+						.open = is_open};
+
+	listen_in_silence();
+	core.script = stop_in_upload;
+	core_sample(1, 0, (void *)core_reset, NULL);
+	leader = core.ops;
+	leader.drain = drain_nothing;
+	leader.news = end_after_another;
+	leader.flush_left_ms = for_a_few_looks;
+
+	cr_assert_eq(sp_export_run(&family), 0);
+
+	cr_expect_eq(done_with, 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
+}
+
 /* Looks up every address of a function that the test is linked from, one sample each. */
 static void sample_many(void)
 {

@@ -134,6 +134,42 @@ Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
 	sp_builds_free(builds);
 }
 
+/* A label has no size. */
+Test(symbolize, names_a_function_by_its_own_symbol_where_a_label_stands_before_it, .timeout = 20)
+{
+	char source[] = "/tmp/spanprof-twice-XXXXXX";
+	char path[TINY_PATH_MAX];
+	char flags[128];
+	int fd = mkstemp(source);
+	void *lib;
+
+	cr_assert_geq(fd, 0);
+	(void)dprintf(fd, ".text\n");
+	for (unsigned i = 0; i < 3; i++)
+		(void)dprintf(fd,
+			      "label%u:\n.type sized%u,%%function\nsized%u:\n.skip 64\n"
+			      ".size sized%u,.-sized%u\n",
+			      i, i, i, i, i);
+	(void)dprintf(fd, ".globl behind\nbehind:\n.skip 64\n"
+			  ".section .note.GNU-stack,\"\",%%progbits\n");
+	close(fd);
+	(void)snprintf(flags, sizeof(flags), "-x assembler %s -x c", source);
+	tiny_library(flags, path);
+	lib = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(lib);
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+
+	cr_expect_str_eq(name_of((uintptr_t)dlsym(lib, "behind")).name, "behind");
+	for (unsigned i = 0; i < 3; i++) {
+		char name[] = "sized?";
+
+		name[5] = (char)('2' - i);
+		cr_expect_str_eq(name_of((uintptr_t)dlsym(lib, "behind") - 64 * i - 5).name, name);
+	}
+	unlink(source);
+	unlink(path);
+}
+
 static int fetched; /* what the server says; 0 = the debug file */
 static unsigned asked;
 static char debug_path[TINY_PATH_MAX + 8];
@@ -198,6 +234,35 @@ Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout
 	unlink(path);
 }
 
+/* It has no lines; a server that is asked for each such object would be asked for ever. */
+Test(symbolize, asks_for_no_debug_file_where_one_is_installed, .timeout = 20)
+{
+	const struct sp_symbolizer_options options = {
+		.mode = SP_SYMBOLIZE_FULL, .debug_root = "/nonexistent", .fetch = fetch};
+	char path[TINY_PATH_MAX], command[1024];
+	uint64_t hidden;
+	void *lib;
+
+	tiny_library("-Wl,--build-id=sha1", path);
+	(void)snprintf(debug_path, sizeof(debug_path), "%s.debug", path);
+	(void)snprintf(command, sizeof(command),
+		       "objcopy --only-keep-debug %s %s && strip -s %s && "
+		       "objcopy --add-gnu-debuglink=%s %s",
+		       path, debug_path, path, debug_path, path);
+	cr_assert_eq(system(command), 0);
+	lib = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(lib);
+	hidden = *(const uintptr_t *)dlsym(lib, "hidden_at");
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	sp_symbolizer_free(symbolizer);
+	symbolizer = sp_symbolizer_new(modules, &options);
+
+	cr_expect_str_eq(prepare(hidden).name, "hidden");
+	cr_expect_eq(asked, 0);
+	unlink(debug_path);
+	unlink(path);
+}
+
 Test(symbolize, names_vdso_functions, .timeout = 20)
 {
 	uint64_t base = getauxval(AT_SYSINFO_EHDR);
@@ -221,6 +286,8 @@ Test(symbolize, tells_generated_code_from_nonsense, .timeout = 20)
 	cr_expect_str_eq(name_of((uintptr_t)code + 10).name, "[anon]");
 	cr_expect_str_eq(name_of(0x10).name, "[unknown]");
 	cr_expect_str_eq(name_of(UINT64_MAX).name, "[unknown]");
+	cr_expect_eq(name_of((uintptr_t)code + 10).address, (uintptr_t)code + 10);
+	cr_expect_eq(name_of(0x10).address, 0x10);
 	cr_expect_neq(name_of((uintptr_t)code).place.key, name_of(0x10).place.key);
 }
 

@@ -3,9 +3,11 @@
 #include "export/off_cpu/wait_leaf.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #if defined(__aarch64__)
@@ -71,7 +73,7 @@ static const struct {
 };
 
 /* As the kernel shows it; the second argument is not 0, so that events are waited for. */
-static void read_leaf(int number, int fd, char leaf[SP_WAIT_LEAF])
+static void read_leaf_with(struct sp_sockets *targets, int number, int fd, char leaf[SP_WAIT_LEAF])
 {
 	struct sp_task_place place;
 	char text[SP_TASK_TEXT];
@@ -80,7 +82,12 @@ static void read_leaf(int number, int fd, char leaf[SP_WAIT_LEAF])
 		       "%d 0x%x 0x1 0x1 0x0 0x0 0x0 0x7ffd3a1b2c40 0x7f12deadbeef\n", number,
 		       (unsigned)fd);
 	cr_assert(sp_task_place_parse(text, &place));
-	sp_wait_leaf(NULL, "/proc/self", &place, leaf);
+	sp_wait_leaf(targets, "/proc/self", &place, leaf);
+}
+
+static void read_leaf(int number, int fd, char leaf[SP_WAIT_LEAF])
+{
+	read_leaf_with(NULL, number, fd, leaf);
 }
 
 Test(wait_leaf, is_known_by_the_number_of_the_call, .timeout = 20)
@@ -105,4 +112,33 @@ Test(wait_leaf, says_what_a_descriptor_is, .timeout = 20)
 	cr_expect_str_eq(leaf, "read (pipe)");
 	read_leaf(NUMBER(45, 207), fd[0], leaf);
 	cr_expect_str_eq(leaf, "recvfrom (socket)");
+}
+
+/* The first argument of many calls is none, though it may be a number that a descriptor has. */
+Test(wait_leaf, says_what_a_descriptor_is_of_calls_that_wait_for_one, .timeout = 20)
+{
+	struct sp_sockets targets = {0};
+	char folder[128];
+	char leaf[SP_WAIT_LEAF];
+	char want[SP_WAIT_LEAF];
+	int fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)snprintf(folder, sizeof(folder), "/usr");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]) - 1; i++) {
+		const char *kind = strchr(calls[i].leaf, '(');
+		bool is_lock = strncmp(calls[i].leaf, "flock", 5) == 0 ||
+			       strncmp(calls[i].leaf, "fcntl", 5) == 0;
+
+		if (calls[i].number == NEVER)
+			continue;
+		read_leaf_with(&targets, calls[i].number, fd, leaf);
+		(void)snprintf(want, sizeof(want), "%s", calls[i].leaf);
+		if (is_lock || (kind != NULL && strcmp(kind, "(socket)") == 0))
+			(void)snprintf(want, sizeof(want), "%.*s %s",
+				       (int)(kind - calls[i].leaf - 1), calls[i].leaf, folder);
+		else if (kind == NULL && strncmp(leaf, calls[i].leaf, strlen(calls[i].leaf)) == 0)
+			continue;
+		cr_expect_str_eq(leaf, want);
+	}
+	close(fd);
 }

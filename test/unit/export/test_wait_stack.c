@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,15 @@ static int pipes[2];
 static _Atomic uint32_t tid;
 static void *want[2]; /* return addresses, from the leaf */
 static volatile size_t alloca_bytes = 3000;
+
+static unsigned copies; /* of stacks, which are more than words */
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long locals,
+			 const struct iovec *remote, unsigned long remotes, unsigned long flags)
+{
+	copies += local[0].iov_len > 64;
+	return syscall(SYS_process_vm_readv, pid, local, locals, remote, remotes, flags);
+}
 
 static void set_up(void)
 {
@@ -178,6 +188,17 @@ Test(wait_stack, goes_on_through_alloca)
 	cr_expect_eq(expect_return(at, want[1]), at + 1);
 	cr_expect_eq(at, 2, "read(), its caller, and then");
 	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+
+/* What is cut because no more frames are wanted does not get longer by more of the stack. */
+Test(wait_stack, is_copied_once_where_no_more_frames_are_wanted)
+{
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+	core.config.stack_depth = 2;
+	walk(call_alloca);
+	cr_expect_eq(got.depth, 2);
+	cr_expect_eq(copies, 1);
 }
 
 Test(wait_stack, goes_on_through_frame_pointers)

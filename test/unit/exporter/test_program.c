@@ -64,6 +64,7 @@ Test(program, delivers_what_a_flush_finds_and_goes_on)
 	cr_assert(becomes(&host.region->flush_done, 1));
 	cr_expect_eq(profiles(), 1);
 	cr_expect(status_has("\"put\": 1,\n  \"drained\": 1"), "%s", status_text());
+	cr_expect(status_has("\"sdks\": []"), "none has had a span: %s", status_text());
 
 	host_sample(1, "GET /");
 	program_flush(&host);
@@ -79,8 +80,9 @@ Test(program, delivers_what_a_flush_finds_and_goes_on)
 Test(program, delivers_what_a_killed_host_has_left)
 {
 	start(NULL);
-	/* one of its threads was killed in its handler */
+	/* one of its threads was killed in its handler, and one while it told a name */
 	atomic_fetch_add(&host.ring.ends->head, 128);
+	atomic_fetch_add(&host.channel.names.ends->head, 128);
 	for (unsigned i = 0; i < 100; i++)
 		host_sample(i, "POST /");
 	host_kill();
@@ -88,7 +90,7 @@ Test(program, delivers_what_a_killed_host_has_left)
 	cr_expect_eq(program_status(), 0);
 	cr_expect_eq(profiles(), 1);
 	cr_expect(status_has("\"drained\": 100"), "%s", status_text());
-	cr_expect(status_has("\"ring_records_unfinished\": 1"), "%s", status_text());
+	cr_expect(status_has("\"ring_records_unfinished\": 2"), "%s", status_text());
 	cr_expect(status_has("\"state\": \"ending\""), "%s", status_text());
 }
 
