@@ -123,6 +123,8 @@ void sp_limits_memory(void)
 {
 	/* Threads that seldom allocate at once need no memory of their own each. */
 	(void)mallopt(M_ARENA_MAX, 1);
+	/* Its default, which grows otherwise: what was unpacked of a file goes back to the kernel. */
+	(void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	/* RLIMIT_DATA: private writable memory, which counts against a container's limit. */
 	lower(RLIMIT_DATA, DATA);
 	lower(RLIMIT_AS, DATA + MAPPED + SP_LIMITS_REGIONS);

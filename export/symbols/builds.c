@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <gelf.h>
 #include <lzma.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,8 @@
 /* An object that was left in the middle is never freed, so this does not happen without end. */
 #define SP_CHANGED_MAX 8U
 #define SP_HURRY_BYTES MIB /* unpacked, of a debug file: 4 ms */
+/* Rests in which nobody asks, before what was unpacked more than once is given back. */
+#define SP_IDLE_RESTS 64U
 
 struct symbol {
 	uint64_t start;
@@ -56,6 +59,11 @@ struct build {
 	struct sp_elf_file object; /* what is mapped */
 	struct sp_elf_file debug;  /* its debug file */
 	struct sp_elf_file mini;   /* unpacked .gnu_debugdata */
+	/*
+	 * The debug file once more where it is packed: what is unpacked can be given back, while symbols
+	 * have their names in the other one.
+	 */
+	struct sp_elf_file unpacked;
 	struct sp_elf_file shared; /* what its debug information shares with others */
 	struct symbol *symbol;     /* ascending, one at an address */
 	size_t n, cap;
@@ -65,11 +73,13 @@ struct build {
 	bool frames_tried;
 	const struct sp_elf_file *dwarf; /* object or debug, or NULL: there are no lines */
 	char dwarf_path[SP_DEBUG_PATH_MAX];
-	struct sp_lines *lines; /* NULL = not asked for yet */
-	Dwarf *alt;             /* of the shared file */
-	uint64_t unpacked;      /* memory of what was packed */
-	bool fetch_due;         /* there was no time to ask a server for its debug file */
-	bool is_fileless;       /* the module that it was opened for had no file */
+	struct sp_lines *lines;  /* NULL = not asked for yet */
+	Dwarf *alt;              /* of the shared file */
+	uint64_t unpacked_bytes; /* memory of what was packed */
+	unsigned unpacked_times;
+	unsigned idle;    /* rests since lines were asked for */
+	bool fetch_due;   /* there was no time to ask a server for its debug file */
+	bool is_fileless; /* the module that it was opened for had no file */
 };
 
 struct sp_builds {
@@ -356,16 +366,25 @@ static void open_build(struct sp_builds *all, struct build *b, const struct sp_m
 	sort_symbols(b);
 }
 
+static void give_back(struct build *b)
+{
+	sp_lines_free(b->lines);
+	b->lines = NULL;
+	dwarf_end(b->alt);
+	b->alt = NULL;
+	sp_elf_file_close(&b->shared);
+	sp_elf_file_close(&b->unpacked);
+	b->unpacked_bytes = 0;
+}
+
 static void drop(struct sp_builds *all, unsigned i)
 {
 	struct build *b = all->build[i];
 
-	sp_lines_free(b->lines);
-	dwarf_end(b->alt);
+	give_back(b);
 	sp_elf_file_close(&b->object);
 	sp_elf_file_close(&b->debug);
 	sp_elf_file_close(&b->mini);
-	sp_elf_file_close(&b->shared);
 	free(b->symbol);
 	free(b);
 	all->build[i] = all->build[--all->n];
@@ -373,13 +392,13 @@ static void drop(struct sp_builds *all, unsigned i)
 
 static size_t bytes_of(const struct build *b)
 {
-	return b->cap * sizeof(*b->symbol) + b->mini.bytes + b->unpacked +
+	return b->cap * sizeof(*b->symbol) + b->mini.bytes + b->unpacked_bytes +
 	       (b->lines != NULL ? sp_lines_bytes(b->lines) : 0);
 }
 
 static uint64_t mapped_of(const struct build *b)
 {
-	return b->object.bytes + b->debug.bytes + b->shared.bytes;
+	return b->object.bytes + b->debug.bytes + b->unpacked.bytes + b->shared.bytes;
 }
 
 /* Closes builds, the least recently used first, but not that one. */
@@ -437,7 +456,7 @@ static struct build *new_build(const struct sp_module *mod)
 
 	if (b == NULL)
 		return NULL;
-	b->object.fd = b->debug.fd = b->mini.fd = b->shared.fd = -1;
+	b->object.fd = b->debug.fd = b->mini.fd = b->unpacked.fd = b->shared.fd = -1;
 	memcpy(b->id, mod->build_id, mod->build_id_len);
 	b->id_len = mod->build_id_len;
 	b->serial = mod->serial;
@@ -548,9 +567,23 @@ static void open_shared(const struct sp_builds *all, struct build *b)
 		b->alt = dwarf_begin_elf(b->shared.elf, DWARF_C_READ, NULL);
 	if (b->alt == NULL || !sp_elf_file_let_go(&b->shared))
 		return;
-	b->unpacked += need;
+	b->unpacked_bytes += need;
 	(void)dwarf_new_oom_handler(b->alt, sp_elf_give_up);
 	dwarf_setalt(dwarf, b->alt);
+}
+
+/* What lines are read from. In the object's own file nothing is packed any more the second time. */
+static Elf *unpack(struct build *b, uint64_t need)
+{
+	if (b->unpacked.elf != NULL)
+		return b->unpacked.elf;
+	b->unpacked_bytes += need;
+	/* Without a build id it might be another file by now. */
+	if (need == 0 || b->dwarf != &b->debug || b->id_len == 0 ||
+	    sp_elf_file_open(b->dwarf_path, b->id, b->id_len, &b->unpacked) != 0)
+		return b->dwarf->elf;
+	b->unpacked_times++;
+	return b->unpacked.elf;
 }
 
 /*
@@ -559,7 +592,7 @@ static void open_shared(const struct sp_builds *all, struct build *b)
  */
 static bool open_lines(struct sp_builds *all, struct build *b)
 {
-	uint64_t need = sp_lines_need(b->dwarf->elf);
+	uint64_t need = b->unpacked.elf == NULL ? sp_lines_need(b->dwarf->elf) : 0;
 
 	if (need > SP_BUILD_UNPACKED_MAX) {
 		all->losses.over_limit++;
@@ -569,15 +602,15 @@ static bool open_lines(struct sp_builds *all, struct build *b)
 	if (all->is_hurried && b->dwarf == &b->debug && need > SP_HURRY_BYTES)
 		return false;
 	make_room(all, b, SP_WORK_BYTES - need);
-	/* The second time nothing is packed any more. */
-	b->unpacked += need;
-	b->lines = sp_lines_new(b->dwarf->elf);
-	if (b->lines == NULL)
+	b->lines = sp_lines_new(unpack(b, need));
+	if (b->lines == NULL) {
 		b->dwarf = NULL;
-	else if (b->alt == NULL)
+		sp_elf_file_close(&b->unpacked);
+	} else if (b->alt == NULL) {
 		open_shared(all, b);
-	else
+	} else {
 		dwarf_setalt(sp_lines_dwarf(b->lines), b->alt);
+	}
 	return true;
 }
 
@@ -612,6 +645,7 @@ static void find_lines(struct asking *a, struct build *b)
 {
 	struct sp_answer *out = a->out;
 
+	b->idle = 0;
 	if (b->lines == NULL && !open_lines(a->all, b)) {
 		out->is_final = false;
 		return;
@@ -630,6 +664,13 @@ static void find_lines(struct asking *a, struct build *b)
 		sp_lines_free(b->lines);
 		b->lines = NULL;
 	}
+}
+
+static void let_go(struct build *b)
+{
+	if (!sp_elf_file_let_go(&b->object) || !sp_elf_file_let_go(&b->debug) ||
+	    !sp_elf_file_let_go(&b->unpacked))
+		b->dwarf = NULL;
 }
 
 static void answer(void *arg)
@@ -666,8 +707,7 @@ static void answer(void *arg)
 	/* libdw finds split units beside a file by its descriptor. */
 	if (a->lines && b->lines == NULL && b->dwarf != NULL)
 		return;
-	if (!sp_elf_file_let_go(&b->object) || !sp_elf_file_let_go(&b->debug))
-		b->dwarf = NULL;
+	let_go(b);
 }
 
 /* What will never be freed. */
@@ -710,14 +750,33 @@ void sp_builds_hurry(struct sp_builds *b, bool is_hurried)
 	b->is_hurried = is_hurried;
 }
 
+/*
+ * Most programs need lines of the C library for a few functions around main(), and never again: 12 MiB. Others need
+ * some in every interval, and 40 ms for each would be too much. Who asks twice has it kept.
+ */
+static bool give_back_idle(struct build *b)
+{
+	bool is_kept = b->unpacked_times > 1 && b->idle++ < SP_IDLE_RESTS;
+
+	if (is_kept || b->unpacked.elf == NULL ||
+	    (b->lines != NULL && sp_lines_are_split(b->lines)))
+		return false;
+	give_back(b);
+	return true;
+}
+
 void sp_builds_rest(struct sp_builds *b)
 {
+	bool is_less = false;
+
 	forget_small_lines(b, NULL);
 	make_room(b, NULL, SP_REST_BYTES);
-	for (unsigned i = 0; i < b->n; i++)
-		if (!sp_elf_file_let_go(&b->build[i]->object) ||
-		    !sp_elf_file_let_go(&b->build[i]->debug))
-			b->build[i]->dwarf = NULL;
+	for (unsigned i = 0; i < b->n; i++) {
+		let_go(b->build[i]);
+		is_less = give_back_idle(b->build[i]) || is_less;
+	}
+	if (is_less)
+		(void)malloc_trim(0);
 }
 
 struct sp_build_losses sp_builds_losses(const struct sp_builds *b)

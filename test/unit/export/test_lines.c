@@ -280,6 +280,44 @@ Test(lines, of_cheap_debug_files_are_read_at_any_time, .timeout = 60)
 	remove_root();
 }
 
+static unsigned mappings_of_debug_file(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	unsigned n = 0;
+
+	cr_assert_not_null(maps);
+	while (fgets(line, sizeof(line), maps) != NULL)
+		n += strstr(line, debug_path) != NULL;
+	(void)fclose(maps);
+	return n;
+}
+
+/* What symbols are read from stays mapped, and is unpacked by nobody. */
+Test(lines, unpacked_for_nobody_any_more_are_given_back, .timeout = 60)
+{
+	struct sp_symbolizer_options options = under_root();
+	unsigned rests = 0;
+
+	start(&options);
+	load_stripped(0, true);
+	prepare(outer, outer + 1);
+	cr_expect_eq(frame(outer).line[0].line, 4);
+	cr_expect_eq(mappings_of_debug_file(), 1);
+
+	/* Who asks a second time may ask a third time soon. */
+	prepare(outer + 1, outer + OUTER);
+	cr_expect_geq(deepest(), 2);
+	cr_expect_eq(mappings_of_debug_file(), 2);
+
+	for (; rests < 1000 && mappings_of_debug_file() == 2; rests++)
+		prepare(outer, outer);
+	cr_expect_gt(rests, 10);
+	cr_expect_lt(rests, 1000);
+	cr_expect_str_eq(frame(outer).name, "outer");
+	remove_root();
+}
+
 Test(lines, of_the_object_itself_are_read_at_any_time, .timeout = 20)
 {
 	start(&sp_symbolizer_options_default);
