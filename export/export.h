@@ -141,6 +141,7 @@ struct sp_core_ops {
 /* The processes of an exporter: the one that has started it, and those that joined it later. */
 struct sp_export_family {
 	void *arg;
+	bool ends_process; /* after the run, which then leaves threads and memory to the kernel */
 
 	/*
 	 * Sleeps up to timeout_ms, or until a process has news, a new one has come, or wake() was called; the turn is

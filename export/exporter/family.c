@@ -287,7 +287,7 @@ static void append(struct family *f, struct sp_member *m)
 	count(f, m);
 }
 
-static void forget(struct family *f, struct sp_member *m, int err)
+static void forget(struct family *f, struct sp_member *m)
 {
 	struct sp_member **at = &f->members;
 
@@ -299,7 +299,7 @@ static void forget(struct family *f, struct sp_member *m, int err)
 			discount(f, m);
 	}
 	forget_descriptor(f, m->host.pidfd);
-	sp_member_close(m, err);
+	sp_member_close(m);
 	free(m);
 }
 
@@ -356,7 +356,7 @@ static void join(struct family *f, const struct join *j)
 	err = sp_member_open(m, &j->fds, f->config);
 	if (err != 0 || !may_join(f, m, j) || !take_in(m)) {
 		refuse(f, &m->view, err);
-		sp_member_abandon(m);
+		sp_member_close(m);
 		free(m);
 		return;
 	}
@@ -472,7 +472,15 @@ static void ended(void *self, const struct sp_core_ops *ops)
 
 static void left(void *self, const struct sp_core_ops *ops, int err)
 {
-	forget(self, ops->arg, err);
+	struct family *f = self;
+	struct sp_member *m = ops->arg;
+
+	sp_member_tell_end(m, err);
+	/* The host waits for our end, which gives everything back sooner than we could. */
+	if (f->hook.ends && m == f->members && m->next == NULL)
+		f->members = NULL;
+	else
+		forget(f, m);
 }
 
 static bool leader_lives(const struct family *f)
@@ -533,6 +541,7 @@ static int init(struct family *f, const struct sp_host_descriptors *first, int l
 
 	*f = (struct family){
 		.ops = {.arg = f,
+			.ends_process = true,
 			.wait = wait_for_family,
 			.wake = wake_family,
 			.next = next,
@@ -577,8 +586,10 @@ static int init(struct family *f, const struct sp_host_descriptors *first, int l
 /* err: why those that are left cannot be served; 0 = they have been. */
 static void fini(struct family *f, int err)
 {
-	while (f->members != NULL)
-		forget(f, f->members, err);
+	while (f->members != NULL) {
+		sp_member_tell_end(f->members, err);
+		forget(f, f->members);
+	}
 	close_listener(f);
 	if (f->leader >= 0)
 		(void)close(f->leader);

@@ -600,7 +600,7 @@ int sp_member_retire(struct sp_member *m)
 	return 0;
 }
 
-void sp_member_abandon(struct sp_member *m)
+void sp_member_close(struct sp_member *m)
 {
 	sp_watch_stop(&m->waiter.watch);
 	sp_name_texts_free(m->names);
@@ -625,11 +625,10 @@ static void tell_failed(struct sp_member *m, int err)
 	sp_view_fail(&m->view, -err);
 }
 
-void sp_member_close(struct sp_member *m, int err)
+void sp_member_tell_end(struct sp_member *m, int err)
 {
 	if (err != 0)
 		tell_failed(m, err);
 	else if (m->view.region != NULL)
 		tell_gone(m);
-	sp_member_abandon(m);
 }

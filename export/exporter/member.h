@@ -71,13 +71,13 @@ void sp_member_watch(struct sp_member *m, int event, const struct sp_family_hook
  */
 int sp_member_retire(struct sp_member *m);
 
-/* Instead of sp_member_close(), for a process that was never served and is told nothing. */
-void sp_member_abandon(struct sp_member *m);
-
 /*
  * Tells the process that it is not served any more, and why if that is a failure: a negative errno. One
  * that has joined starts an exporter of its own then.
  */
-void sp_member_close(struct sp_member *m, int err);
+void sp_member_tell_end(struct sp_member *m, int err);
+
+/* Gives back what it has. A process that was never served is told nothing before. */
+void sp_member_close(struct sp_member *m);
 
 #endif

@@ -187,11 +187,12 @@ static void serve(struct exporter *x, struct sp_target *t)
 static void end(struct exporter *x, struct sp_target *t)
 {
 	sp_target_abandon(t);
-	sp_target_report(t);
 	t->ended = true;
 	x->living--;
 	/* It may be queued for an hour, and there may be hundreds. */
 	sp_target_retire(t);
+	/* Into a status file only: in memory nobody finds it any more. */
+	sp_target_report(t);
 	lead(x, first_living(x));
 }
 
@@ -230,6 +231,15 @@ static bool has_more(const struct exporter *x, const struct sp_target *t)
 	return false;
 }
 
+static bool has_unsent(const struct exporter *x)
+{
+	const struct sp_target *t = x->targets;
+
+	while (t != NULL && t->origin.unnamed == 0 && t->origin.queued == 0)
+		t = t->next;
+	return t != NULL;
+}
+
 /* Of a target that may give one. False: it needs nothing more of the worker. */
 static bool give_order(struct exporter *x, struct sp_target *t)
 {
@@ -241,7 +251,7 @@ static bool give_order(struct exporter *x, struct sp_target *t)
 				: x->has_flushed && has_more(x, t))
 		order = (t->awaited & SP_WAIT_STOP) != 0 && t != x->last ? SP_WORKER_FLUSH_LAST
 									 : SP_WORKER_FLUSH;
-	else if (ends_all(x, t) && (x->flushing == NULL || x->has_flushed))
+	else if (ends_all(x, t) && (x->flushing == NULL || x->has_flushed) && has_unsent(x))
 		order = SP_WORKER_ABANDON;
 	else
 		return false;
@@ -408,7 +418,7 @@ int sp_export_run(const struct sp_export_family *family)
 		err = add(x, ops);
 	if (err == 0)
 		loop(x);
-	if (x != NULL && !x->is_alone) {
+	if (x != NULL && !x->is_alone && !family->ends_process) {
 		sp_worker_stop(x->worker);
 		free(x);
 	}

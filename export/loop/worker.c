@@ -292,9 +292,11 @@ static bool name(struct sp_worker *w, const struct work *k)
 	w->is_preparing = true;
 	while (may && more) {
 		more = sp_symbolizer_step(s, STEP_NS);
+		if (!more)
+			break;
 		(void)sp_turn_set(true);
 		may = ops->may_open(ops->arg);
-		more = more && may_go_on(w, begun);
+		more = may_go_on(w, begun);
 		(void)sp_turn_set(false);
 	}
 	w->is_preparing = false;

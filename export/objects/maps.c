@@ -78,7 +78,7 @@ static void unescape(char *path)
 	char *to = path;
 
 	for (const char *from = path; *from != '\0'; to++) {
-		bool newline = strncmp(from, "\\012", 4) == 0;
+		bool newline = *from == '\\' && strncmp(from, "\\012", 4) == 0;
 
 		*to = newline ? '\n' : *from;
 		from += newline ? 4 : 1;

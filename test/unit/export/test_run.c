@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,12 +103,17 @@ static bool is_open(void *self)
 }
 
 static uint64_t begun_ns;
+static bool ends_process;
 
 /* For a family of this process alone. */
 static int core_run(void)
 {
-	const struct sp_export_family family = {
-		.wait = wait_for_family, .wake = wake, .next = next, .left = left, .open = is_open};
+	const struct sp_export_family family = {.ends_process = ends_process,
+						.wait = wait_for_family,
+						.wake = wake,
+						.next = next,
+						.left = left,
+						.open = is_open};
 
 	begun_ns = sp_clock_mono_ns();
 	comes = true;
@@ -992,6 +998,34 @@ Test(run, what_hangs_in_the_worker_at_the_end_is_counted, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 0);
 	cr_expect_eq(core.flushed, 1);
 	cr_expect(core_logged("2 samples lost before a profile was made of them"), "%s", core.log);
+}
+
+static uint32_t threads(void)
+{
+	struct stat st;
+
+	cr_assert_eq(stat("/proc/self/task", &st), 0);
+	return (uint32_t)st.st_nlink;
+}
+
+/* Whoever waits for the end of the process would wait for its threads. */
+Test(run, a_process_that_ends_with_it_does_not_wait_for_the_worker, .timeout = 20)
+{
+	uint32_t before = threads();
+
+	core.script = stop_with_a_flush;
+	core_sample(1, 0, (void *)core_logged, NULL);
+	cr_assert_eq(core_run(), 0);
+	cr_expect_eq(threads(), before);
+
+	core_reset();
+	core.config.output_dir = scratch;
+	core.script = stop_with_a_flush;
+	ends_process = true;
+	core_sample(1, 0, (void *)core_logged, NULL);
+	cr_assert_eq(core_run(), 0);
+	cr_expect_eq(threads(), before + 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1);
 }
 
 static unsigned stop_after_it_was_answered(void *self)
