@@ -93,58 +93,6 @@ Test(ring, drains_nothing_before_init)
 	cr_assert_eq(put_sample(&none, &s), -ENOSPC);
 }
 
-Test(ring, hands_out_samples_in_order_whole)
-{
-	unsigned seen = 0;
-
-	for (uint32_t tid = 1; tid <= 3; tid++) {
-		cr_assert_eq(put(tid, depth_of(tid)), 0);
-		remember(tid);
-	}
-
-	cr_assert_eq(sp_ring_drain(&ring, check, &seen, 100), 3);
-	cr_assert_eq(seen, 3);
-	cr_assert_eq(sp_ring_drain(&ring, check, &seen, 100), 0);
-}
-
-Test(ring, hands_out_at_most_max)
-{
-	for (uint32_t tid = 1; tid <= 5; tid++) {
-		cr_assert_eq(put(tid, 0), 0);
-		remember(tid);
-	}
-
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 0), 0);
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 2), 2);
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 3);
-}
-
-Test(ring, keeps_the_smallest_and_the_largest_sample)
-{
-	cr_assert_eq(put(1, 0), 0);
-	remember(1);
-	cr_assert_eq(put(2, SP_FRAMES_MAX), 0);
-	remember(2);
-
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 100), 2);
-}
-
-Test(ring, full_refuses_the_new_sample_and_keeps_the_old)
-{
-	const uint16_t depth = 11; /* 8 + 40 + 88 = 136 bytes do not divide the ring's size */
-	uint32_t tid = 1;
-
-	while (put(tid, depth) == 0)
-		remember(tid++);
-
-	cr_assert_eq(waiting, RING_BYTES / bytes_of(depth));
-	cr_assert_eq(put(tid, depth), -ENOSPC);
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 1000), RING_BYTES / bytes_of(depth));
-	cr_assert_eq(put(tid, depth), 0);
-	remember(tid);
-	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 1000), 1);
-}
-
 Test(ring, can_be_filled_to_the_last_byte)
 {
 	uint16_t depth = 1;
@@ -409,30 +357,6 @@ static void put_before_a_sample(uint32_t kind, uint64_t bytes)
 	cr_assert_leq(bytes, sizeof(s));
 	cr_assert_eq(sp_ring_put(&ring, (enum sp_record_kind)kind, &s, bytes), 0);
 	cr_assert_eq(put(2, 3), 0);
-}
-
-static void keep(const struct sp_record *record, void *arg)
-{
-	struct sp_record *last = arg;
-
-	if (last->kind == 0)
-		*last = *record;
-}
-
-Test(ring, hands_out_records_of_each_kind)
-{
-	for (size_t i = 0; i < SP_ARRAY_LEN(kinds); i++) {
-		struct sp_record first_one = {0};
-
-		put_before_a_sample(kinds[i].kind, kinds[i].bytes);
-
-		cr_assert_eq(sp_ring_drain(&ring, keep, &first_one, 100), 2);
-		cr_expect_eq(first_one.kind, kinds[i].kind);
-		cr_expect_eq(first_one.cpu_time.span_id, UINT64_C(0x9e3779b97f4a7c15));
-		if (kinds[i].kind == SP_RECORD_CPU_TIME)
-			cr_expect_eq(first_one.cpu_time.thread_name[SP_THREAD_NAME_BYTES - 1], 0);
-	}
-	cr_expect_eq(ring.damaged, 0);
 }
 
 /* It alone is lost, since what its header says of its length may be right. */

@@ -158,44 +158,6 @@ Test(span_table, init_again_keeps_what_is_there)
 	cr_assert(sp_span_table_by_id(1, &r));
 }
 
-Test(span_table, zero_is_no_key)
-{
-	struct sp_span_record r;
-
-	cr_assert_not(sp_span_table_by_id(0, &r));
-	cr_assert_not(sp_span_table_by_handle(0, &r));
-	cr_assert_not(sp_test_span_remove(0, &r));
-}
-
-Test(span_table, removes_once_and_tells_what_it_was)
-{
-	struct sp_span_record r;
-
-	add(1, 100);
-	add(2, 200);
-
-	cr_assert(sp_test_span_remove(1, &r));
-	cr_assert(is(&r, 1, 100));
-	cr_assert_not(sp_test_span_remove(1, &r));
-	cr_assert_not(sp_span_table_by_id(1, &r));
-	cr_assert_not(sp_span_table_by_handle(100, &r));
-	cr_assert(sp_span_table_by_handle(200, &r));
-	cr_assert_eq(sp_span_table_count(), 1);
-}
-
-Test(span_table, an_sdk_may_reuse_a_handle_at_once)
-{
-	struct sp_span_record r;
-
-	for (uint64_t i = 0; i < 100000; i++) {
-		cr_assert_eq(add(random_id(i), HANDLES), 0);
-		cr_assert(sp_span_table_by_handle(HANDLES, &r));
-		cr_assert(is(&r, random_id(i), HANDLES));
-		cr_assert(sp_test_span_remove(random_id(i), &r));
-	}
-	cr_assert_eq(sp_span_table_count(), 0);
-}
-
 static void fill_up(uint64_t stride)
 {
 	for (uint64_t i = 0; i < SP_SPANS_MAX - 1; i++)
@@ -261,21 +223,6 @@ static uint64_t handle_hashing_to(uint64_t place, uint64_t n)
 	return key;
 }
 
-Test(span_table, refuses_when_the_window_of_an_id_is_full)
-{
-	struct sp_span_record r;
-
-	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
-
-	cr_assert_eq(add(key_hashing_to(9, SP_SPAN_WINDOW), 1), -ENOSPC);
-	cr_assert_not(sp_span_table_by_handle(1, &r));
-	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
-	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
-	cr_assert_eq(add(key_hashing_to(9, SP_SPAN_WINDOW), 1), 0);
-}
-
 Test(span_table, refuses_whole_when_the_window_of_a_handle_is_full)
 {
 	struct sp_span_record r;
@@ -288,46 +235,8 @@ Test(span_table, refuses_whole_when_the_window_of_a_handle_is_full)
 	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
 }
 
-Test(span_table, finds_and_frees_what_had_to_go_beyond_its_line)
-{
-	const uint64_t last = SP_SPAN_WINDOW - 1;
-	struct sp_span_record r;
-
-	for (uint64_t n = 0; n <= last; n++)
-		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
-	/* the places before it are empty again, and it has not moved */
-	for (uint64_t n = 0; n < last; n++)
-		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
-
-	cr_assert(sp_span_table_by_id(key_hashing_to(9, last), &r));
-	cr_assert(sp_test_span_remove(key_hashing_to(9, last), &r));
-	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, last), &r));
-	cr_assert_eq(sp_span_table_count(), 0);
-}
-
 /* Cells of a line: what is more than that has to go further. */
 #define LINE 7U
-
-Test(span_table, finds_and_frees_ids_whose_line_in_front_was_full_once)
-{
-	struct sp_span_record r;
-
-	for (uint64_t n = 0; n <= LINE; n++)
-		cr_assert_eq(add(key_hashing_to(9, n), HANDLES + n * 64), 0);
-	for (uint64_t n = 0; n <= LINE; n++) {
-		cr_assert(sp_span_table_by_id(key_hashing_to(9, n), &r));
-		cr_assert(is(&r, key_hashing_to(9, n), HANDLES + n * 64));
-		cr_assert(sp_test_span_remove(key_hashing_to(9, n), &r));
-	}
-	cr_assert_eq(sp_span_table_count(), 0);
-
-	cr_assert_eq(add(key_hashing_to(9, 100), HANDLES), 0);
-	cr_assert(sp_span_table_by_id(key_hashing_to(9, 100), &r));
-	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 0), &r));
-	cr_assert(sp_test_span_remove(key_hashing_to(9, 100), &r));
-	cr_assert_not(sp_span_table_by_id(key_hashing_to(9, 100), &r));
-	cr_assert_eq(sp_span_table_count(), 0);
-}
 
 /* With different tags: what is in the line itself tells nothing of the key that went further. */
 Test(span_table, may_have_what_had_to_go_beyond_its_line)
@@ -399,20 +308,6 @@ Test(span_table, closes_by_a_copy_once)
 	cr_assert_not(sp_span_table_close(&r));
 	cr_assert_eq(add(random_id(1), HANDLES), 0);
 	cr_assert_not(sp_span_table_close(&r), "the copy is of an earlier span");
-}
-
-Test(span_table, a_refused_span_costs_no_place)
-{
-	struct sp_span_record r;
-
-	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		add(random_id(n), handle_hashing_to(9, n));
-	for (uint64_t n = 0; n < SP_SPANS_MAX; n++)
-		cr_assert_eq(add(random_id(99), handle_hashing_to(9, SP_SPAN_WINDOW)), -ENOSPC);
-	for (uint64_t n = 0; n < SP_SPAN_WINDOW; n++)
-		cr_assert(sp_test_span_remove(random_id(n), &r));
-
-	fill_up(64);
 }
 
 Test(span_table, a_window_goes_on_at_the_start_of_the_table)
@@ -529,30 +424,6 @@ Test(span_table, a_root_whose_id_comes_again_is_another_one)
 	cr_assert_eq(sp_span_table_root_name(&nephew), 22);
 }
 
-Test(span_table, a_rename_is_of_one_span_while_it_is_open)
-{
-	struct sp_span_record r;
-	struct sp_span_record next;
-
-	add(1, 100);
-	cr_assert(sp_span_table_by_id(1, &r));
-	cr_assert_not(sp_span_table_holds(r.ref, 2));
-	cr_assert_not(sp_span_table_holds(0, 1));
-	cr_assert_not(sp_span_table_holds(r.ref, 0));
-
-	sp_span_table_rename(&r, 4711);
-	cr_assert(sp_span_table_by_id(1, &r));
-	cr_assert_eq(r.name_id, 4711);
-	cr_assert_eq(r.root_name_id, 13, "it is not a root");
-
-	cr_assert(sp_test_span_remove(1, &next));
-	cr_assert_not(sp_span_table_holds(r.ref, 1));
-	add(2, 200);
-	sp_span_table_rename(&r, 4712);
-	cr_assert(sp_span_table_by_id(2, &next));
-	cr_assert(is(&next, 2, 200), "a late rename does not reach the next span of the entry");
-}
-
 Test(span_table, a_late_note_is_not_the_next_spans)
 {
 	struct sp_span_record first;
@@ -573,20 +444,4 @@ Test(span_table, a_late_note_is_not_the_next_spans)
 	cr_assert_not(sp_span_table_has_sample(&next));
 	sp_span_table_note_sample(next.ref, 2);
 	cr_assert(sp_span_table_has_sample(&next));
-}
-
-/* Whose record the table had no room for, or has no longer. */
-Test(span_table, without_a_reference_there_are_no_names_and_no_note)
-{
-	struct sp_span_record r;
-
-	add(1, 100);
-	sp_span_table_note_sample(0, 1);
-	cr_assert(sp_span_table_by_id(1, &r));
-	cr_assert_not(sp_span_table_has_sample(&r));
-	r.ref = 0;
-	r.root_ref = 0;
-	cr_assert_eq(sp_span_table_root_name(&r), r.root_name_id);
-	sp_span_table_rename(&r, 4711);
-	cr_assert_not(sp_span_table_has_sample(&r));
 }
