@@ -1,32 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that start, nest, hand over and end spans; enders that race for the same span; and forks
- * in the middle of it. At the end the table is empty, started = ended, and each span was ended by
- * exactly one caller.
+ * Threads that race to remove the same entry of the table of open spans, and forks while threads add and remove.
+ * Each entry is removed by exactly one caller, and at the end the table is empty. span_storm.c has whole spans.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sampler/base/counters.h"
 #include "sampler/open_spans/span_table.h"
-#include "sampler/region/names.h"
-#include "sampler/span/span.h"
-#include "sampler/thread/thread.h"
 #include "test/unit/core/span_remove.h"
 
 #ifdef __SANITIZE_THREAD__
-#define SPANS_PER_THREAD 1600U
 #define RACES 20000U
 #else
-#define SPANS_PER_THREAD 15625U /* a million in all */
 #define RACES 1000000U
 #endif
-#define THREADS 64U
-#define NESTED 4U
 #define FORKS 20U
 
 static _Atomic unsigned failures;
@@ -37,108 +27,11 @@ static _Atomic unsigned failures;
 			printf("line %d: not %s\n", __LINE__, #cond);                              \
 	} while (0)
 
-/* Objects of the spans that wait for another thread to end them; 0 = a free place. */
-static _Atomic uint64_t handed_over[16];
-
 static uint64_t mix(uint64_t n)
 {
 	n *= UINT64_C(0x9e3779b97f4a7c15);
 	n = (n ^ (n >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	return n ^ (n >> 27);
-}
-
-static const void *object(uint64_t handle)
-{
-	return (const void *)(uintptr_t)handle;
-}
-
-static void begin(uint64_t handle, uint64_t id)
-{
-	struct sp_span_start s;
-
-	memset(&s, 0, sizeof(s));
-	s.handle = object(handle);
-	memcpy(s.span_id, &id, sizeof(id));
-	s.trace_id[0] = 1;
-	s.name = "span";
-	s.name_len = 4;
-	EXPECT(sp_span_started(&s));
-}
-
-/* Leaves the span to whoever comes to the same place next, and ends what lay there. */
-static void hand_over(uint64_t handle, uint64_t n)
-{
-	uint64_t other = atomic_exchange(&handed_over[n % SP_ARRAY_LEN(handed_over)], handle);
-
-	if (other != 0)
-		EXPECT(sp_span_ended(object(other)));
-}
-
-static void *work(void *arg)
-{
-	uint64_t number = (uint64_t)(uintptr_t)arg;
-	struct sp_span_record r;
-	struct sp_span_record e;
-	enum sp_span_active is;
-
-	for (uint64_t n = 0; n + NESTED < SPANS_PER_THREAD + 1; n += NESTED) {
-		uint64_t first = (number * SPANS_PER_THREAD + n + 1) * 64;
-
-		for (uint64_t i = 0; i < NESTED; i++)
-			begin(first + i * 64, mix(first + i * 64));
-		for (uint64_t i = 0; i < NESTED; i++) {
-			uint64_t handle = first + i * 64;
-
-			EXPECT(sp_span_of(object(handle), &r) && r.span_id == mix(handle) &&
-			       r.handle == handle);
-			EXPECT(r.thread == sp_thread_own->index);
-			EXPECT(sp_span_table_by_id(mix(handle), &r) && r.handle == handle);
-		}
-		/* spans that others have yet to end may have used up the stack */
-		is = sp_span_stack_peek(&sp_thread_own->spans, &e);
-		if (r.beyond != 0)
-			EXPECT(is == SP_SPAN_NONE || is == SP_SPAN_ROOT_ALONE);
-		else
-			EXPECT(is == SP_SPAN_KNOWN && e.span_id == mix(first + (NESTED - 1) * 64));
-		EXPECT(sp_span_ended(object(first + 1 * 64)));
-		hand_over(first + 2 * 64, mix(n) + number);
-		EXPECT(sp_span_ended(object(first + 3 * 64)));
-		EXPECT(sp_span_ended(object(first)));
-		EXPECT(!sp_span_ended(object(first)));
-	}
-	sp_thread_ended();
-	return NULL;
-}
-
-static void run_all(void *(*fn)(void *), unsigned n)
-{
-	pthread_t thread[THREADS];
-
-	for (unsigned i = 0; i < n; i++) {
-		if (pthread_create(&thread[i], NULL, fn, (void *)(uintptr_t)i) != 0)
-			abort();
-	}
-	for (unsigned i = 0; i < n; i++)
-		(void)pthread_join(thread[i], NULL);
-}
-
-static void million_spans(void)
-{
-	uint64_t started;
-
-	run_all(work, THREADS);
-	for (size_t i = 0; i < SP_ARRAY_LEN(handed_over); i++) {
-		uint64_t last = atomic_exchange(&handed_over[i], 0);
-
-		if (last != 0)
-			EXPECT(sp_span_ended(object(last)));
-	}
-	started = sp_count_read(SP_COUNT_SPANS_STARTED);
-	printf("%lu spans started, %lu ended, %u open\n", (unsigned long)started,
-	       (unsigned long)sp_count_read(SP_COUNT_SPANS_ENDED), sp_span_table_count());
-	EXPECT(started == THREADS * (SPANS_PER_THREAD / NESTED * NESTED));
-	EXPECT(started == sp_count_read(SP_COUNT_SPANS_ENDED));
-	EXPECT(sp_span_table_count() == 0);
 }
 
 /*
@@ -208,6 +101,7 @@ static uint64_t bystander(uint64_t n)
 static void races_for_one_span(unsigned bystanders)
 {
 	struct sp_span_record r = {.span_id = crowded_key(1), .handle = 1};
+	pthread_t thread[RACERS];
 
 	for (unsigned i = 0; i < bystanders; i++) {
 		struct sp_span_record other = {.span_id = bystander(i),
@@ -220,7 +114,12 @@ static void races_for_one_span(unsigned bystanders)
 	atomic_store(&contested, 1);
 	atomic_store(&added_total, 1);
 	atomic_store(&removed_total, 0);
-	run_all(race, RACERS);
+	for (unsigned i = 0; i < RACERS; i++) {
+		if (pthread_create(&thread[i], NULL, race, (void *)(uintptr_t)i) != 0)
+			abort();
+	}
+	for (unsigned i = 0; i < RACERS; i++)
+		(void)pthread_join(thread[i], NULL);
 	printf("%lu spans contested by %u threads beside %u, %lu removed\n",
 	       (unsigned long)atomic_load(&added_total), RACERS, bystanders,
 	       (unsigned long)atomic_load(&removed_total));
@@ -299,9 +198,8 @@ static void forks_in_the_middle(void)
 
 int main(void)
 {
-	if (sp_names_init(100) != 0 || sp_thread_init() != 0 || sp_span_table_init() != 0)
+	if (sp_span_table_init() != 0)
 		return 1;
-	million_spans();
 	races_for_one_span(0);
 	races_for_one_span(4);
 	races_for_one_span(11);
