@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016
 # A process that records no span makes no system call for us: all that strace sees more of is the
-# loader mapping our one object, once per program.
+# loader mapping our one object, once per program. That it cannot allocate is scripts/check-imports.sh.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
