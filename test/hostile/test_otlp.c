@@ -243,39 +243,7 @@ static pb_request *message;
 static pb_dictionary *tables;
 static pb_profile *profile;
 
-static void lose_resources(void)
-{
-	message->n_resource_profiles = 0;
-}
-
-static void lose_scopes(void)
-{
-	message->resource_profiles[0]->n_scope_profiles = 0;
-}
-
-static void lose_profiles(void)
-{
-	message->resource_profiles[0]->scope_profiles[0]->n_profiles = 0;
-}
-
-static void lose_dictionary(void)
-{
-	message->dictionary = NULL;
-}
-
-static void lose_service(void)
-{
-	message->resource_profiles[0]->resource->n_attributes--;
-	message->resource_profiles[0]->resource->attributes++;
-}
-
-static void repeat_resource_key(void)
-{
-	message->resource_profiles[0]->resource->attributes[1]->key =
-		message->resource_profiles[0]->resource->attributes[0]->key;
-}
-
-static void refer_to_resource_text(void)
+static void seed_refer_to_resource_text(void)
 {
 	Spanprof__Otlp__AnyValue *value =
 		message->resource_profiles[0]->resource->attributes[1]->value;
@@ -284,86 +252,11 @@ static void refer_to_resource_text(void)
 	value->string_value_strindex = 1;
 }
 
-static void lose_tables(void)
-{
-	tables->n_stack_table = 0;
-}
-
-static void fill_zero_mapping(void)
-{
-	tables->mapping_table[0]->file_offset = 1;
-}
-
-static void fill_zero_location(void)
-{
-	tables->location_table[0]->address = 1;
-}
-
-static void fill_zero_function(void)
-{
-	tables->function_table[0]->name_strindex = 1;
-}
-
 static uint8_t zeros[16];
-
-static void fill_zero_link(void)
-{
-	tables->link_table[0]->trace_id = (ProtobufCBinaryData){16, zeros};
-}
-
-static void fill_zero_text(void)
-{
-	tables->string_table[0] = tables->string_table[1];
-}
-
-static void fill_zero_attribute(void)
-{
-	tables->attribute_table[0]->key_strindex = 1;
-}
-
-static void fill_zero_stack(void)
-{
-	tables->stack_table[0] = tables->stack_table[1];
-}
-
-static void lose_type(void)
-{
-	profile->sample_type = NULL;
-}
-
-static void lose_period_type(void)
-{
-	profile->period_type = NULL;
-}
-
-static void break_type(void)
-{
-	profile->sample_type->unit_strindex = 100000;
-}
-
-static void lose_time(void)
-{
-	profile->time_unix_nano = 0;
-}
-
-static void break_stack_index(void)
-{
-	profile->samples[0]->stack_index = (int32_t)tables->n_stack_table;
-}
-
-static void break_link_index(void)
-{
-	profile->samples[0]->link_index = -1;
-}
-
-static void break_attribute_index(void)
-{
-	profile->attribute_indices[0] = 100000;
-}
 
 static int32_t twice[2];
 
-static void repeat_attribute(void)
+static void seed_repeat_attribute(void)
 {
 	Spanprof__Otlp__Sample *s = profile->samples[0];
 
@@ -374,30 +267,7 @@ static void repeat_attribute(void)
 
 static int64_t values[2] = {1, 1};
 
-static void add_value(void)
-{
-	profile->samples[0]->n_values = 2;
-	profile->samples[0]->values = values;
-}
-
-static void lose_value(void)
-{
-	profile->samples[0]->n_values = 0;
-}
-
 static uint64_t times[1];
-
-static void add_time(void)
-{
-	times[0] = profile->time_unix_nano + profile->duration_nano;
-	profile->samples[0]->n_timestamps_unix_nano = 1;
-	profile->samples[0]->timestamps_unix_nano = times;
-}
-
-static void repeat_sample(void)
-{
-	profile->samples[1] = profile->samples[0];
-}
 
 static Spanprof__Otlp__Mapping *a_mapping(void)
 {
@@ -408,34 +278,7 @@ static Spanprof__Otlp__Mapping *a_mapping(void)
 	return NULL;
 }
 
-static void turn_mapping(void)
-{
-	a_mapping()->memory_limit = a_mapping()->memory_start;
-}
-
-static void break_mapping_text(void)
-{
-	a_mapping()->filename_strindex = (int32_t)tables->n_string_table;
-}
-
-static void break_mapping_attribute(void)
-{
-	a_mapping()->n_attribute_indices = 1;
-	twice[0] = -7;
-	a_mapping()->attribute_indices = twice;
-}
-
-static void repeat_mapping(void)
-{
-	tables->mapping_table[2] = tables->mapping_table[1];
-}
-
-static void break_location_mapping(void)
-{
-	tables->location_table[1]->mapping_index = 10000;
-}
-
-static void break_location_attribute(void)
+static void seed_break_location_attribute(void)
 {
 	static int32_t index[1] = {10000};
 
@@ -443,104 +286,9 @@ static void break_location_attribute(void)
 	tables->location_table[1]->attribute_indices = index;
 }
 
-static void break_line_function(void)
-{
-	tables->location_table[1]->lines[0]->function_index = 10000;
-}
-
-static void turn_line(void)
-{
-	tables->location_table[1]->lines[0]->line = -1;
-}
-
-static void repeat_location(void)
-{
-	tables->location_table[2] = tables->location_table[1];
-}
-
-static void break_function_name(void)
-{
-	tables->function_table[1]->name_strindex = 10000;
-}
-
-static void break_function_system_name(void)
-{
-	tables->function_table[1]->system_name_strindex = 10000;
-}
-
-static void break_function_file(void)
-{
-	tables->function_table[1]->filename_strindex = 10000;
-}
-
-static void repeat_function(void)
-{
-	tables->function_table[2] = tables->function_table[1];
-}
-
-static void cut_trace(void)
-{
-	tables->link_table[1]->trace_id.len = 15;
-}
-
-static void cut_span(void)
-{
-	tables->link_table[1]->span_id.len = 7;
-}
-
-static void clear_trace(void)
-{
-	tables->link_table[1]->trace_id.data = zeros;
-}
-
-static void repeat_link(void)
-{
-	tables->link_table[2] = tables->link_table[1];
-}
-
-static void repeat_text(void)
-{
-	tables->string_table[2] = tables->string_table[1];
-}
-
-static void break_text(void)
-{
-	tables->string_table[1][0] = '\xff';
-}
-
-static void break_attribute_key(void)
-{
-	tables->attribute_table[1]->key_strindex = 10000;
-}
-
-static void break_attribute_unit(void)
-{
-	tables->attribute_table[1]->unit_strindex = 10000;
-}
-
-static void lose_attribute_value(void)
-{
-	tables->attribute_table[1]->value = NULL;
-}
-
-static void repeat_attribute_row(void)
-{
-	tables->attribute_table[3] = tables->attribute_table[2];
-}
-
-static void break_stack(void)
-{
-	tables->stack_table[1]->location_indices[0] = 10000;
-}
-
-static void repeat_stack(void)
-{
-	tables->stack_table[2] = tables->stack_table[1];
-}
-
 /* Elements that nothing refers to, behind those that something does. */
 #define ADD(table, type, make)                                                                     \
-	static void add_##table(void)                                                              \
+	static void seed_add_##table(void)                                                         \
 	{                                                                                          \
 		static type row;                                                                   \
 		size_t n = tables->n_##table;                                                      \
@@ -620,81 +368,149 @@ ADD(attribute_table, Spanprof__Otlp__KeyValueAndUnit, make_attribute)
 ADD(stack_table, Spanprof__Otlp__Stack, make_stack)
 ADD(string_table, struct text, make_text)
 
-/* Of those that are ours OpenTelemetry's checker knows nothing. */
+/*
+ * Each fault: who has the rule (of those that are ours OpenTelemetry's checker knows nothing), what is said of it, and
+ * what is done to a good message.
+ */
+// clang-format off
+#define FOR_EACH_FAULT(X) \
+	X(THEIRS, lose_resources, "resource_profiles: there are none", \
+	  message->n_resource_profiles = 0) \
+	X(THEIRS, lose_scopes, "scope_profiles: there are none", \
+	  message->resource_profiles[0]->n_scope_profiles = 0) \
+	X(THEIRS, lose_profiles, "profiles: there are none", \
+	  message->resource_profiles[0]->scope_profiles[0]->n_profiles = 0) \
+	X(OURS, lose_dictionary, "dictionary: there is none", message->dictionary = NULL) \
+	X(OURS, lose_service, "no service.name", \
+	  message->resource_profiles[0]->resource->n_attributes--; \
+	  message->resource_profiles[0]->resource->attributes++) \
+	X(OURS, repeat_resource_key, "resource: two attributes have the same key", \
+	  message->resource_profiles[0]->resource->attributes[1]->key = \
+		  message->resource_profiles[0]->resource->attributes[0]->key) \
+	X(OURS, refer_to_resource_text, "resource: an attribute is no plain text", \
+	  seed_refer_to_resource_text()) \
+	X(THEIRS, lose_tables, "stack_table: it is empty", tables->n_stack_table = 0) \
+	X(THEIRS, fill_zero_mapping, "mapping_table: the first element", \
+	  tables->mapping_table[0]->file_offset = 1) \
+	X(THEIRS, fill_zero_location, "location_table: the first element", \
+	  tables->location_table[0]->address = 1) \
+	X(THEIRS, fill_zero_function, "function_table: the first element", \
+	  tables->function_table[0]->name_strindex = 1) \
+	X(THEIRS, fill_zero_link, "link_table: the first element", \
+	  tables->link_table[0]->trace_id = (ProtobufCBinaryData){16, zeros}) \
+	X(THEIRS, fill_zero_text, "string_table: the first element", \
+	  tables->string_table[0] = tables->string_table[1]) \
+	X(THEIRS, fill_zero_attribute, "attribute_table: the first element", \
+	  tables->attribute_table[0]->key_strindex = 1) \
+	X(THEIRS, fill_zero_stack, "stack_table: the first element", \
+	  tables->stack_table[0] = tables->stack_table[1]) \
+	X(THEIRS, lose_type, "profile: it has no sample type", profile->sample_type = NULL) \
+	X(OURS, lose_period_type, "profile: period and its type", profile->period_type = NULL) \
+	X(THEIRS, break_type, "profile: an index is out of range", \
+	  profile->sample_type->unit_strindex = 100000) \
+	X(OURS, lose_time, "profile: it has no time", profile->time_unix_nano = 0) \
+	X(THEIRS, break_stack_index, "sample: an index is out of range", \
+	  profile->samples[0]->stack_index = (int32_t)tables->n_stack_table) \
+	X(THEIRS, break_link_index, "sample: an index is out of range", \
+	  profile->samples[0]->link_index = -1) \
+	X(THEIRS, break_attribute_index, "profile: an index is out of range", \
+	  profile->attribute_indices[0] = 100000) \
+	X(THEIRS, repeat_attribute, "sample: two attributes have the same key", \
+	  seed_repeat_attribute()) \
+	X(THEIRS, add_value, "sample: it has not exactly one value", \
+	  profile->samples[0]->n_values = 2; profile->samples[0]->values = values) \
+	X(THEIRS, lose_value, "sample: it has not exactly one value", \
+	  profile->samples[0]->n_values = 0) \
+	X(THEIRS, add_time, "sample: it has a time of its own", \
+	  times[0] = profile->time_unix_nano + profile->duration_nano; \
+	  profile->samples[0]->n_timestamps_unix_nano = 1; \
+	  profile->samples[0]->timestamps_unix_nano = times) \
+	X(OURS, repeat_sample, "sample: two have the same stack and labels", \
+	  profile->samples[1] = profile->samples[0]) \
+	X(THEIRS, turn_mapping, "mapping_table: it ends before it begins", \
+	  a_mapping()->memory_limit = a_mapping()->memory_start) \
+	X(THEIRS, break_mapping_text, "mapping_table: an index is out of range", \
+	  a_mapping()->filename_strindex = (int32_t)tables->n_string_table) \
+	X(THEIRS, break_mapping_attribute, "mapping_table: an index is out of range", \
+	  a_mapping()->n_attribute_indices = 1; \
+	  twice[0] = -7; \
+	  a_mapping()->attribute_indices = twice) \
+	X(THEIRS, repeat_mapping, "mapping_table: an element is there twice", \
+	  tables->mapping_table[2] = tables->mapping_table[1]) \
+	X(THEIRS, break_location_mapping, "location_table: an index is out of range", \
+	  tables->location_table[1]->mapping_index = 10000) \
+	X(THEIRS, break_location_attribute, "location_table: an index is out of range", \
+	  seed_break_location_attribute()) \
+	X(THEIRS, break_line_function, "location_table: an index is out of range", \
+	  tables->location_table[1]->lines[0]->function_index = 10000) \
+	X(THEIRS, turn_line, "location_table: a line is below 0", \
+	  tables->location_table[1]->lines[0]->line = -1) \
+	X(OURS, repeat_location, "location_table: an element is there twice", \
+	  tables->location_table[2] = tables->location_table[1]) \
+	X(THEIRS, break_function_name, "function_table: an index is out of range", \
+	  tables->function_table[1]->name_strindex = 10000) \
+	X(THEIRS, break_function_system_name, "function_table: an index is out of range", \
+	  tables->function_table[1]->system_name_strindex = 10000) \
+	X(THEIRS, break_function_file, "function_table: an index is out of range", \
+	  tables->function_table[1]->filename_strindex = 10000) \
+	X(OURS, repeat_function, "function_table: an element is there twice", \
+	  tables->function_table[2] = tables->function_table[1]) \
+	X(THEIRS, cut_trace, "link_table: an id has a wrong length", \
+	  tables->link_table[1]->trace_id.len = 15) \
+	X(THEIRS, cut_span, "link_table: an id has a wrong length", \
+	  tables->link_table[1]->span_id.len = 7) \
+	X(OURS, clear_trace, "link_table: an id is zero", \
+	  tables->link_table[1]->trace_id.data = zeros) \
+	X(OURS, repeat_link, "link_table: an element is there twice", \
+	  tables->link_table[2] = tables->link_table[1]) \
+	X(THEIRS, repeat_text, "string_table: an element is there twice", \
+	  tables->string_table[2] = tables->string_table[1]) \
+	X(THEIRS, break_text, "string_table: it is not UTF-8", \
+	  tables->string_table[1][0] = '\xff') \
+	X(THEIRS, break_attribute_key, "attribute_table: an index is out of range", \
+	  tables->attribute_table[1]->key_strindex = 10000) \
+	X(THEIRS, break_attribute_unit, "attribute_table: an index is out of range", \
+	  tables->attribute_table[1]->unit_strindex = 10000) \
+	X(OURS, lose_attribute_value, "attribute_table: it has no key or no value", \
+	  tables->attribute_table[1]->value = NULL) \
+	X(OURS, repeat_attribute_row, "attribute_table: an element is there twice", \
+	  tables->attribute_table[3] = tables->attribute_table[2]) \
+	X(THEIRS, break_stack, "stack_table: an index is out of range", \
+	  tables->stack_table[1]->location_indices[0] = 10000) \
+	X(OURS, repeat_stack, "stack_table: an element is there twice", \
+	  tables->stack_table[2] = tables->stack_table[1]) \
+	X(THEIRS, add_mapping_table, "mapping_table: nothing refers to an element", \
+	  seed_add_mapping_table()) \
+	X(THEIRS, add_location_table, "location_table: nothing refers to an element", \
+	  seed_add_location_table()) \
+	X(THEIRS, add_function_table, "function_table: nothing refers to an element", \
+	  seed_add_function_table()) \
+	X(THEIRS, add_link_table, "link_table: nothing refers to an element", \
+	  seed_add_link_table()) \
+	X(THEIRS, add_attribute_table, "attribute_table: nothing refers to an element", \
+	  seed_add_attribute_table()) \
+	X(THEIRS, add_stack_table, "stack_table: nothing refers to an element", \
+	  seed_add_stack_table()) \
+	X(THEIRS, add_string_table, "string_table: nothing refers to an element", \
+	  seed_add_string_table())
+// clang-format on
+
+#define FAULT_FUNCTION(whose, name, words, ...)                                                    \
+	static void name(void)                                                                     \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+	}
+FOR_EACH_FAULT(FAULT_FUNCTION)
+
+enum whose { THEIRS, OURS };
+
+#define FAULT_ROW(whose, name, words, ...) {whose, #name, name, words},
 static const struct {
+	enum whose whose;
 	const char *name;
 	void (*seed)(void);
 	const char *words;
-	bool is_ours;
-} faults[] = {
-#define FAULT(seed, words)                                                                         \
-	{                                                                                          \
-#seed, seed, words, false                                                          \
-	}
-#define OUR_FAULT(seed, words)                                                                     \
-	{                                                                                          \
-#seed, seed, words, true                                                           \
-	}
-	FAULT(lose_resources, "resource_profiles: there are none"),
-	FAULT(lose_scopes, "scope_profiles: there are none"),
-	FAULT(lose_profiles, "profiles: there are none"),
-	OUR_FAULT(lose_dictionary, "dictionary: there is none"),
-	OUR_FAULT(lose_service, "no service.name"),
-	OUR_FAULT(repeat_resource_key, "resource: two attributes have the same key"),
-	OUR_FAULT(refer_to_resource_text, "resource: an attribute is no plain text"),
-	FAULT(lose_tables, "stack_table: it is empty"),
-	FAULT(fill_zero_mapping, "mapping_table: the first element"),
-	FAULT(fill_zero_location, "location_table: the first element"),
-	FAULT(fill_zero_function, "function_table: the first element"),
-	FAULT(fill_zero_link, "link_table: the first element"),
-	FAULT(fill_zero_text, "string_table: the first element"),
-	FAULT(fill_zero_attribute, "attribute_table: the first element"),
-	FAULT(fill_zero_stack, "stack_table: the first element"),
-	FAULT(lose_type, "profile: it has no sample type"),
-	OUR_FAULT(lose_period_type, "profile: period and its type"),
-	FAULT(break_type, "profile: an index is out of range"),
-	OUR_FAULT(lose_time, "profile: it has no time"),
-	FAULT(break_stack_index, "sample: an index is out of range"),
-	FAULT(break_link_index, "sample: an index is out of range"),
-	FAULT(break_attribute_index, "profile: an index is out of range"),
-	FAULT(repeat_attribute, "sample: two attributes have the same key"),
-	FAULT(add_value, "sample: it has not exactly one value"),
-	FAULT(lose_value, "sample: it has not exactly one value"),
-	FAULT(add_time, "sample: it has a time of its own"),
-	OUR_FAULT(repeat_sample, "sample: two have the same stack and labels"),
-	FAULT(turn_mapping, "mapping_table: it ends before it begins"),
-	FAULT(break_mapping_text, "mapping_table: an index is out of range"),
-	FAULT(break_mapping_attribute, "mapping_table: an index is out of range"),
-	FAULT(repeat_mapping, "mapping_table: an element is there twice"),
-	FAULT(break_location_mapping, "location_table: an index is out of range"),
-	FAULT(break_location_attribute, "location_table: an index is out of range"),
-	FAULT(break_line_function, "location_table: an index is out of range"),
-	FAULT(turn_line, "location_table: a line is below 0"),
-	OUR_FAULT(repeat_location, "location_table: an element is there twice"),
-	FAULT(break_function_name, "function_table: an index is out of range"),
-	FAULT(break_function_system_name, "function_table: an index is out of range"),
-	FAULT(break_function_file, "function_table: an index is out of range"),
-	OUR_FAULT(repeat_function, "function_table: an element is there twice"),
-	FAULT(cut_trace, "link_table: an id has a wrong length"),
-	FAULT(cut_span, "link_table: an id has a wrong length"),
-	OUR_FAULT(clear_trace, "link_table: an id is zero"),
-	OUR_FAULT(repeat_link, "link_table: an element is there twice"),
-	FAULT(repeat_text, "string_table: an element is there twice"),
-	FAULT(break_text, "string_table: it is not UTF-8"),
-	FAULT(break_attribute_key, "attribute_table: an index is out of range"),
-	FAULT(break_attribute_unit, "attribute_table: an index is out of range"),
-	OUR_FAULT(lose_attribute_value, "attribute_table: it has no key or no value"),
-	OUR_FAULT(repeat_attribute_row, "attribute_table: an element is there twice"),
-	FAULT(break_stack, "stack_table: an index is out of range"),
-	OUR_FAULT(repeat_stack, "stack_table: an element is there twice"),
-	FAULT(add_mapping_table, "mapping_table: nothing refers to an element"),
-	FAULT(add_location_table, "location_table: nothing refers to an element"),
-	FAULT(add_function_table, "function_table: nothing refers to an element"),
-	FAULT(add_link_table, "link_table: nothing refers to an element"),
-	FAULT(add_attribute_table, "attribute_table: nothing refers to an element"),
-	FAULT(add_stack_table, "stack_table: nothing refers to an element"),
-	FAULT(add_string_table, "string_table: nothing refers to an element"),
-};
+} faults[] = {FOR_EACH_FAULT(FAULT_ROW)};
 
 static bool is_good(const void *data, size_t len, struct pd_error *e)
 {
@@ -730,7 +546,8 @@ Test(otlp, each_rule_is_judged, .timeout = 60)
 		cr_expect_not(is_good(bytes, len, &e), "%s is not noticed", faults[i].name);
 		cr_expect(e.message.at != NULL && strstr(e.message.at, faults[i].words) != NULL,
 			  "%s: %s", faults[i].name, e.message.at);
-		write_file(faults[i].is_ours ? "ours" : "fault", faults[i].name, i, bytes, len);
+		write_file(faults[i].whose == OURS ? "ours" : "fault", faults[i].name, i, bytes,
+			   len);
 		free(bytes);
 		pd_error_fini(&e);
 		sp_pool_fini(&pool);
