@@ -125,16 +125,6 @@ Test(config, falls_to_the_default_and_not_to_the_next_name, .timeout = 20)
 	cr_expect_eq(cfg.upload_interval_ms, 20000);
 }
 
-Test(config, treats_empty_as_unset, .timeout = 20)
-{
-	cr_expect_eq(PARSE("SPANPROF_SAMPLE_RATE=", "PYROSCOPE_PROFILING_INTERVAL=20ms",
-			   "SPANPROF_DISABLED=", "SPANPROF_SERVER_ADDRESS=", "SPANPROF_SIGNAL="),
-		     0);
-	cr_expect_eq(cfg.sample_rate_hz, 50);
-	cr_expect_eq(cfg.signal_number, 0);
-	cr_expect_str_eq(cfg.server_address, "http://localhost:4040");
-}
-
 Test(config, takes_the_first_of_two_entries_as_getenv_does, .timeout = 20)
 {
 	PARSE("SPANPROF_TENANT_ID=first", "SPANPROF_TENANT_ID=second");
@@ -185,26 +175,6 @@ Test(config, warns_of_a_kill_switch_that_is_no_bool, .timeout = 20)
 	cr_expect(stderr_has("PYROSCOPE_AGENT_ENABLED: \"maybe\" is neither true nor false"));
 	cr_expect_eq(PARSE("SPANPROF_DISABLED=1"), 1);
 	cr_expect(stderr_has("profiling is off"));
-}
-
-Test(config, starts_at_once_only_when_told_to, .timeout = 20)
-{
-	PARSE("SPANPROF_PROFILE=Always");
-	cr_expect_eq(sp_config_wants_start(), true);
-	cr_expect_eq(cfg.profile, SP_PROFILE_ALWAYS);
-	PARSE("SPANPROF_PROFILE=on-span");
-	cr_expect_eq(sp_config_wants_start(), false);
-	PARSE("SPANPROF_PROFILE=alwayss");
-	cr_expect_eq(sp_config_wants_start(), false);
-}
-
-Test(config, pushes_nowhere_when_only_a_directory_is_given, .timeout = 20)
-{
-	cr_expect_eq(PARSE("SPANPROF_OUTPUT_DIR=/var/tmp/p"), 0);
-	cr_expect_null(cfg.server_address);
-	cr_expect_str_eq(cfg.output_dir, "/var/tmp/p");
-	PARSE("SPANPROF_OUTPUT_DIR=/var/tmp/p", "PYROSCOPE_SERVER_ADDRESS=https://p.example");
-	cr_expect_str_eq(cfg.server_address, "https://p.example");
 }
 
 /* Asked before anything is parsed: each name of the address counts, and the folder. */

@@ -24,16 +24,6 @@ static unsigned parse_with(const char *variable, const char *attributes, const c
 
 #define OWN "service.name=shop,service.namespace=town,service.version=1%2C2"
 
-Test(config_resource, is_used_where_no_variable_says_otherwise, .timeout = 20)
-{
-	cr_assert_eq(parse_with("A=1", OWN, "shop"), 0);
-
-	cr_expect_str_eq(cfg.service_name, "shop");
-	cr_expect_str_eq(cfg.service_namespace, "town");
-	cr_expect_str_eq(cfg.resource_label[0].key, "service.version");
-	cr_expect_str_eq(cfg.resource_label[0].value, "1,2");
-}
-
 Test(config_resource, yields_to_each_variable_with_one_warning, .timeout = 20)
 {
 	static const char *const variables[] = {

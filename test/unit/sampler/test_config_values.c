@@ -386,17 +386,6 @@ Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 	}
 }
 
-Test(config_values, reads_bools, .timeout = 20)
-{
-	PARSE("SPANPROF_TRACE_ID=FALSE", "OTEL_PYROSCOPE_ADD_PROFILE_URL=false");
-	cr_expect_eq(cfg.trace_id, false);
-	cr_expect_eq(cfg.add_profile_url, false);
-	PARSE("SPANPROF_TLS_INSECURE_SKIP_VERIFY=true");
-	cr_expect_eq(cfg.tls_insecure, true);
-	PARSE("SPANPROF_TRACE_ID= True ");
-	cr_expect_eq(cfg.trace_id, true);
-}
-
 Test(config_values, labels_are_those_attributes_of_the_resource_that_are_wanted, .timeout = 20)
 {
 	char entry[2000] = "SPANPROF_RESOURCE_LABELS=";
