@@ -105,19 +105,25 @@ static bool is_open(void *self)
 static uint64_t begun_ns;
 static bool ends_process;
 
-/* For a family of this process alone. */
-static int core_run(void)
+static int run_family(void (*wait)(void *self, uint32_t timeout_ms),
+		      const struct sp_core_ops *(*first)(void *self))
 {
 	const struct sp_export_family family = {.ends_process = ends_process,
-						.wait = wait_for_family,
+						.wait = wait,
 						.wake = wake,
-						.next = next,
+						.next = first,
 						.left = left,
 						.open = is_open};
 
+	return sp_export_run(&family);
+}
+
+/* For a family of this process alone. */
+static int core_run(void)
+{
 	begun_ns = sp_clock_mono_ns();
 	comes = true;
-	return sp_export_run(&family);
+	return run_family(wait_for_family, next);
 }
 
 static void set_up(void)
@@ -157,15 +163,23 @@ static profile *read_profile(const char *path)
 	return p;
 }
 
+/* What was written, in the order of its names. */
+static glob_t written(const char *names)
+{
+	char pattern[128];
+	glob_t g;
+
+	(void)snprintf(pattern, sizeof(pattern), "%s/%s", scratch, names);
+	cr_assert_eq(glob(pattern, 0, NULL, &g), 0, "no profile");
+	return g;
+}
+
 /* The only profile that was written. */
 static profile *read_only_profile(void)
 {
-	char pattern[128];
+	glob_t g = written("*.pb.gz");
 	profile *p;
-	glob_t g;
 
-	(void)snprintf(pattern, sizeof(pattern), "%s/*.pb.gz", scratch);
-	cr_assert_eq(glob(pattern, 0, NULL, &g), 0, "no profile");
 	cr_assert_eq(g.gl_pathc, 1);
 	p = read_profile(g.gl_pathv[0]);
 	globfree(&g);
@@ -309,7 +323,6 @@ Test(run, shows_at_the_end_of_each_interval_what_is_there_of_what_was_allocated,
 		int64_t blocks;
 		bool is_open;
 	} expected[] = {{1, 2, true}, {1, 1, true}, {1, 1, false}, {0, 0, false}};
-	char pattern[128];
 	glob_t g;
 
 	core.script = allocate_and_free;
@@ -319,8 +332,7 @@ Test(run, shows_at_the_end_of_each_interval_what_is_there_of_what_was_allocated,
 
 	cr_assert_eq(core_run(), 0);
 
-	(void)snprintf(pattern, sizeof(pattern), "%s/*-inuse.pb.gz", scratch);
-	cr_assert_eq(glob(pattern, 0, NULL, &g), 0, "no profile");
+	g = written("*-inuse.pb.gz");
 	cr_assert_eq(g.gl_pathc, 4, "%zu", g.gl_pathc);
 	for (size_t i = 0; i < 4; i++) {
 		profile *p = read_profile(g.gl_pathv[i]);
@@ -511,17 +523,11 @@ static unsigned stop_in_the_end(unsigned call)
 /* Each has upload intervals of its own, which end at other moments, and a status. */
 Test(run, many_that_do_nothing_wake_the_exporter_as_seldom_as_one, .timeout = 60)
 {
-	const struct sp_export_family family = {.wait = wait_by_clock,
-						.wake = wake,
-						.next = next_of_many,
-						.left = left,
-						.open = is_open};
-
 	many_begun_ns = mono_still_at_ns = 1000 * SP_NS_PER_S;
 	core.script = stop_in_the_end;
 	core.due_ns = UINT64_MAX;
 
-	cr_assert_eq(sp_export_run(&family), 0);
+	cr_assert_eq(run_family(wait_by_clock, next_of_many), 0);
 
 	cr_expect_eq(done_with, MANY);
 	cr_expect_geq(waits, MANY_S);
@@ -545,19 +551,13 @@ static unsigned flush_after_two_seconds(unsigned call)
 /* Though the rings were empty when they were looked into first, and nothing wakes the exporter for a sample. */
 Test(run, an_interval_of_less_than_a_second_is_kept, .timeout = 20)
 {
-	const struct sp_export_family family = {.wait = wait_and_sample_by_clock,
-						.wake = wake,
-						.next = next,
-						.left = left,
-						.open = is_open};
-
 	many_begun_ns = mono_still_at_ns = 1000 * SP_NS_PER_S;
 	comes = true;
 	core.config.upload_interval_ms = 200;
 	core.script = flush_after_two_seconds;
 	core.due_ns = UINT64_MAX;
 
-	cr_assert_eq(sp_export_run(&family), 0);
+	cr_assert_eq(run_family(wait_and_sample_by_clock, next), 0);
 
 	cr_expect_geq(core.counter[SP_COUNT_FILES_WRITTEN], 8, "%" PRIu64,
 		      core.counter[SP_COUNT_FILES_WRITTEN]);
@@ -655,7 +655,6 @@ Test(run, a_busy_interval_keeps_its_stacks_and_labels, .timeout = 120)
 {
 	uint64_t samples = 0, labelled = 0;
 	int64_t end_ns = 0;
-	char pattern[128];
 	glob_t g;
 
 	core.config.upload_interval_ms = 60000;
@@ -664,8 +663,7 @@ Test(run, a_busy_interval_keeps_its_stacks_and_labels, .timeout = 120)
 
 	cr_assert_eq(core_run(), 0);
 
-	(void)snprintf(pattern, sizeof(pattern), "%s/*.pb.gz", scratch);
-	cr_assert_eq(glob(pattern, 0, NULL, &g), 0);
+	g = written("*.pb.gz");
 	cr_expect_geq(g.gl_pathc, BUSY_SAMPLES / 16000);
 	for (size_t i = 0; i < g.gl_pathc; i++) {
 		profile *p = read_profile(g.gl_pathv[i]);
@@ -872,12 +870,6 @@ static unsigned nothing(unsigned call)
 /* It is put while the last profiles are sent, and the transfer that hangs would not take it. */
 Test(run, what_others_put_while_it_ends_is_taken_once_more, .timeout = 20)
 {
-	const struct sp_export_family family = {.wait = wait_and_sample,
-						.wake = wake,
-						.next = next_of_two,
-						.left = left,
-						.open = is_open};
-
 	listen_in_silence();
 	core.config.upload_interval_ms = 60000;
 	core.script = nothing;
@@ -887,7 +879,7 @@ Test(run, what_others_put_while_it_ends_is_taken_once_more, .timeout = 20)
 	leader.news = end_with_another;
 	leader.flush_left_ms = until_it_has_put;
 
-	cr_assert_eq(sp_export_run(&family), 0);
+	cr_assert_eq(run_family(wait_and_sample, next_of_two), 0);
 
 	cr_expect_eq(done_with, 2);
 	cr_expect_eq(core.drained, 2);
@@ -1045,12 +1037,6 @@ static unsigned flush_during_many_uploads(unsigned call)
 
 Test(run, whoever_is_outlived_is_drained_and_answered_at_once, .timeout = 20)
 {
-	const struct sp_export_family family = {.wait = wait_for_family,
-						.wake = wake,
-						.next = next_of_two,
-						.left = left,
-						.open = is_open};
-
 	listen_in_silence();
 	core.script = flush_during_many_uploads;
 	core.flush_step = 1;
@@ -1058,7 +1044,7 @@ Test(run, whoever_is_outlived_is_drained_and_answered_at_once, .timeout = 20)
 	leader.drain = drain_nothing;
 	leader.news = stop_after_it_was_answered;
 
-	cr_assert_eq(sp_export_run(&family), 0);
+	cr_assert_eq(run_family(wait_for_family, next_of_two), 0);
 
 	cr_expect_eq(core.drained, 10);
 	cr_expect_eq(core.flushed, 1);
@@ -1107,12 +1093,6 @@ static uint32_t left_when_ordered(void *self)
 
 Test(run, a_flush_does_not_wait_for_the_lines_of_another_process, .timeout = 20)
 {
-	const struct sp_export_family family = {.wait = wait_for_family,
-						.wake = wake,
-						.next = next_of_two,
-						.left = left,
-						.open = is_open};
-
 	collector = pthread_self();
 	look_takes_ns = 25 * SP_NS_PER_MS; /* more than a step of the worker's */
 	core.config.upload_interval_ms = 600000;
@@ -1124,7 +1104,7 @@ Test(run, a_flush_does_not_wait_for_the_lines_of_another_process, .timeout = 20)
 	leader.news = end_while_another_is_named;
 	leader.flush_left_ms = left_when_ordered;
 
-	cr_assert_eq(sp_export_run(&family), 0);
+	cr_assert_eq(run_family(wait_for_family, next_of_two), 0);
 
 	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 1);
 	cr_expect_gt(core.counter[SP_COUNT_LINES_LATE], 0);
