@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The volume alone is enough: an application's image without libcurl or any other library of ours is
-# profiled with what the init container of scripts/deploy copied, over the very settings of its
-# manifest. The exporter runs on the loader and the C library of the volume, so that the image may have
-# older ones. And where the program has these libraries itself it gets its own, and no other.
+# The way of a Kubernetes pod: its volume alone is enough. An application's image without libcurl or any other
+# library of ours is profiled with what the init container of scripts/deploy copied, over the very settings of
+# its manifest. The exporter runs on the loader and the C library of the volume, so that the image may have older
+# ones. And where the program has these libraries itself it gets its own, and no other.
 # shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -41,6 +41,11 @@ mapfile -t command < <(manifest init-command)
 inside init "$(manifest init-user)" "$CARRIER" --bind "$VOLUME" /spanprof -- "${command[@]}"
 expect_rc init 0
 [[ ! -s $WORK/init.err ]] || fail "init: $(<"$WORK/init.err")"
+((EUID != 0)) || [[ $(stat -c %u "$VOLUME/lib/spanprof/libspanprof.so") == "$(manifest init-user)" ]] ||
+	fail "not copied by the user of the init container"
+# A container that is started again copies once more.
+inside again "$(manifest init-user)" "$CARRIER" --bind "$VOLUME" /spanprof -- "${command[@]}"
+expect_rc again 0
 [[ -x $VOLUME/lib/spanprof/spanprof-exporter ]] || fail "the copy of the exporter is not executable"
 mebibytes=$(du -sm "$VOLUME" | cut -f 1)
 ((mebibytes <= 48)) || fail "$mebibytes MiB in a volume of 64"
@@ -54,7 +59,7 @@ expect_rc bare 7
 [[ ! -s $WORK/bare.err ]] || fail "bare: $(<"$WORK/bare.err")"
 expect_clean_double
 double_get /double/spans "$WORK/spans.json"
-expect "$WORK/spans.json" 'set(d["span_names"]) == {"checkout"}'
+expect "$WORK/spans.json" 'set(d["span_names"]) == {"checkout"} and "bare" in d["services"]'
 expect "$WORK/spans.json" 'min(s["ns"] for s in d["span_names"].values()) >= 100e6'
 
 # Without the bundle: one line, and no profile.
