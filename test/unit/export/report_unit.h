@@ -64,6 +64,26 @@ static inline bool printed(const char *part)
 	return strstr(output, part) != NULL;
 }
 
+#define must_report(...) cr_assert_eq(run_scratch(__VA_ARGS__), 0, "%s", output)
+#define expect_printed(part) cr_expect(printed(part), "%s", output)
+#define expect_not_printed(part) cr_expect_not(printed(part), "%s", output)
+
+/* Of an object of JSON. */
+static inline json_int_t number_of(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+static inline double real_of(const json_t *object, const char *key)
+{
+	return json_real_value(json_object_get(object, key));
+}
+
+static inline const char *text_of(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
 static inline json_t *json(void)
 {
 	json_t *j = json_loads(output, 0, NULL);

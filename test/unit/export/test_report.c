@@ -39,7 +39,7 @@ static int run(const char *a, const char *b, const char *c)
 
 static json_int_t number(json_t *j, const char *a, const char *b)
 {
-	return json_integer_value(json_object_get(json_object_get(j, a), b));
+	return number_of(json_object_get(j, a), b);
 }
 
 Test(report, prints_a_row_per_span_name, .timeout = 20)
@@ -48,16 +48,15 @@ Test(report, prints_a_row_per_span_name, .timeout = 20)
 
 	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
 
-	cr_expect(printed("1 profile, 20 samples, 0.20 s CPU; in spans: 16 samples, 0.16 s CPU "
-			  "(80.0 %), 3 spans\n"),
-		  "%s", output);
-	cr_expect(printed("        1        10       0.10       62.5%  POST /\n"), "%s", output);
-	cr_expect(printed("        2         6       0.06       37.5%  GET /\n"), "%s", output);
+	expect_printed("1 profile, 20 samples, 0.20 s CPU; in spans: 16 samples, 0.16 s CPU "
+		       "(80.0 %), 3 spans\n");
+	expect_printed("        1        10       0.10       62.5%  POST /\n");
+	expect_printed("        2         6       0.06       37.5%  GET /\n");
 	/* Shares of different wholes are told apart. */
-	cr_expect(printed("    spans   samples      CPU s  % of spans  span_name\n"), "%s", output);
-	cr_expect(printed("    self s  % of all    total s  % of all  function\n"), "%s", output);
+	expect_printed("    spans   samples      CPU s  % of spans  span_name\n");
+	expect_printed("    self s  % of all    total s  % of all  function\n");
 	cr_expect(strstr(output, "POST /") < strstr(output, "GET /"), "largest first");
-	cr_expect(printed("      0.14     70.0%       0.14     70.0%  parse\n"), "%s", output);
+	expect_printed("      0.14     70.0%       0.14     70.0%  parse\n");
 	cr_expect(printed("      0.04     20.0%       0.20    100.0%  main\n"),
 		  "recursion counts once");
 }
@@ -71,7 +70,7 @@ Test(report, adds_files_of_a_folder_up_and_leaves_others_alone, .timeout = 20)
 
 	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
 
-	cr_expect(printed("2 profiles, 40 samples"), "%s", output);
+	expect_printed("2 profiles, 40 samples");
 }
 
 Test(report, json_has_the_promised_keys, .timeout = 20)
@@ -82,30 +81,29 @@ Test(report, json_has_the_promised_keys, .timeout = 20)
 	cr_assert_eq(run("--json", scratch, NULL), 0, "%s", output);
 	j = json();
 
-	cr_expect_eq(json_integer_value(json_object_get(j, "profiles")), 1);
+	cr_expect_eq(number_of(j, "profiles"), 1);
 	cr_expect_eq(number(j, "total", "samples"), 20);
 	cr_expect_eq(number(j, "total", "ns"), 200000000);
 	cr_expect_eq(number(j, "labelled", "samples"), 16);
 	cr_expect_eq(number(j, "labelled", "ns"), 160000000);
 	cr_expect_eq(number(j, "labelled", "spans"), 3);
 	row = json_array_get(json_object_get(j, "span_names"), 1);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET /");
-	cr_expect_eq(json_integer_value(json_object_get(row, "spans")), 2);
-	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 60000000);
-	cr_expect_float_eq(json_real_value(json_object_get(row, "share")), 0.375, 1e-9);
+	cr_expect_str_eq(text_of(row, "span_name"), "GET /");
+	cr_expect_eq(number_of(row, "spans"), 2);
+	cr_expect_eq(number_of(row, "ns"), 60000000);
+	cr_expect_float_eq(real_of(row, "share"), 0.375, 1e-9);
 	cr_expect_eq(json_array_size(json_object_get(j, "spans")), 3);
 	row = json_array_get(json_object_get(j, "spans"), 1);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "span_id")), "00000000000000aa");
-	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET /");
-	cr_expect_str_eq(json_string_value(json_object_get(row, "trace_id")),
-			 "0102030405060708090a0b0c0d0e0f10");
-	cr_expect_eq(json_integer_value(json_object_get(row, "samples")), 5);
-	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 50000000);
+	cr_expect_str_eq(text_of(row, "span_id"), "00000000000000aa");
+	cr_expect_str_eq(text_of(row, "span_name"), "GET /");
+	cr_expect_str_eq(text_of(row, "trace_id"), "0102030405060708090a0b0c0d0e0f10");
+	cr_expect_eq(number_of(row, "samples"), 5);
+	cr_expect_eq(number_of(row, "ns"), 50000000);
 	cr_expect_eq(json_array_size(json_object_get(j, "functions")), 4);
 	row = json_array_get(json_object_get(j, "functions"), 0);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "function")), "parse");
-	cr_expect_eq(json_integer_value(json_object_get(row, "self_ns")), 140000000);
-	cr_expect_eq(json_integer_value(json_object_get(row, "total_ns")), 140000000);
+	cr_expect_str_eq(text_of(row, "function"), "parse");
+	cr_expect_eq(number_of(row, "self_ns"), 140000000);
+	cr_expect_eq(number_of(row, "total_ns"), 140000000);
 	json_decref(j);
 }
 
@@ -122,10 +120,10 @@ Test(report, names_a_span_without_any_time, .timeout = 20)
 	j = json();
 
 	row = json_array_get(json_object_get(j, "spans"), 1);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "span_id")), "00000000000000aa");
-	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET /");
+	cr_expect_str_eq(text_of(row, "span_id"), "00000000000000aa");
+	cr_expect_str_eq(text_of(row, "span_name"), "GET /");
 	row = json_array_get(json_object_get(j, "span_names"), 1);
-	cr_expect_eq(json_integer_value(json_object_get(row, "spans")), 1);
+	cr_expect_eq(number_of(row, "spans"), 1);
 	json_decref(j);
 }
 
@@ -164,7 +162,7 @@ Test(report, puts_callers_before_what_they_call, .timeout = 20)
 	j = json();
 	for (size_t i = 0; i < 3; i++) {
 		row = json_array_get(json_object_get(j, "functions"), i);
-		cr_expect_str_eq(json_string_value(json_object_get(row, "function")), order[i]);
+		cr_expect_str_eq(text_of(row, "function"), order[i]);
 	}
 	json_decref(j);
 }
@@ -175,8 +173,8 @@ Test(report, limits_the_functions, .timeout = 20)
 
 	cr_assert_eq(run("--top=1", scratch, NULL), 0);
 
-	cr_expect(printed("parse"));
-	cr_expect_not(printed("render"));
+	expect_printed("parse");
+	expect_not_printed("render");
 	cr_expect_eq(run("--top=x", scratch, NULL), 1);
 	cr_expect_eq(run("--top=0", scratch, NULL), 1);
 	cr_expect_eq(run("--top=-1", scratch, NULL), 1);
@@ -185,17 +183,17 @@ Test(report, limits_the_functions, .timeout = 20)
 Test(report, explains_itself, .timeout = 20)
 {
 	cr_expect_eq(run("--help", NULL, NULL), 0);
-	cr_expect(printed("--span-name NAME"));
+	expect_printed("--span-name NAME");
 	cr_expect_eq(run("--version", NULL, NULL), 0);
-	cr_expect(printed("spanprof-report 0."));
+	expect_printed("spanprof-report 0.");
 	cr_expect_eq(run(NULL, NULL, NULL), 1);
 	cr_expect_eq(run("--nonsense", NULL, NULL), 1);
 	cr_expect_eq(run("--serve=x", scratch, NULL), 1);
 	cr_expect_eq(run("--serve=65536", scratch, NULL), 1);
-	cr_expect(printed("--serve needs a port"));
+	expect_printed("--serve needs a port");
 	cr_expect_eq(run("--serve=0", "--json", scratch), 1);
 	cr_expect_eq(run(scratch, NULL, NULL), 1);
-	cr_expect(printed("no profiles found"));
+	expect_printed("no profiles found");
 }
 
 Test(report, reads_profiles_of_other_writers, .timeout = 20)
@@ -270,10 +268,9 @@ Test(report, reads_profiles_of_other_writers, .timeout = 20)
 
 	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
 
-	cr_expect(printed("1 profile, 3 samples, 0.03 s CPU"), "%s", output);
-	cr_expect(printed("(no span_name)"), "%s", output);
-	cr_expect(printed("      0.03    100.0%       0.03    100.0%  inlined\n"), "%s", output);
-	cr_expect(printed("      0.00      0.0%       0.03    100.0%  outer\n"), "%s", output);
-	cr_expect(printed("      0.00      0.0%       0.03    100.0%  libx.so!0xabc\n"), "%s",
-		  output);
+	expect_printed("1 profile, 3 samples, 0.03 s CPU");
+	expect_printed("(no span_name)");
+	expect_printed("      0.03    100.0%       0.03    100.0%  inlined\n");
+	expect_printed("      0.00      0.0%       0.03    100.0%  outer\n");
+	expect_printed("      0.00      0.0%       0.03    100.0%  libx.so!0xabc\n");
 }

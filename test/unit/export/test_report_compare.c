@@ -47,18 +47,17 @@ Test(report_compare, profiles_with_those_of_another_folder, .timeout = 20)
 	(void)snprintf(file, sizeof(file), "../%s/b.pb", strrchr(other, '/') + 1);
 	write_two("a.pb", file);
 
-	cr_expect_eq(run_scratch("--baseline", other), 0);
-	cr_expect(printed("1 profile, 10 samples"), "%s", output);
-	cr_expect(printed("baseline: 5 samples, 0.05 s CPU in 1 profile\n"), "%s", output);
-	cr_expect(printed("  80.0%    20.0%   +60.0    80.0%    20.0%   +60.0  parse\n"), "%s",
-		  output);
-	cr_expect_eq(run_scratch("--baseline", other, "--span-name=GET"), 0);
-	cr_expect(printed(" 100.0%    20.0%   +80.0"), "%s", output);
+	must_report("--baseline", other);
+	expect_printed("1 profile, 10 samples");
+	expect_printed("baseline: 5 samples, 0.05 s CPU in 1 profile\n");
+	expect_printed("  80.0%    20.0%   +60.0    80.0%    20.0%   +60.0  parse\n");
+	must_report("--baseline", other, "--span-name=GET");
+	expect_printed(" 100.0%    20.0%   +80.0");
 	cr_expect_eq(run_scratch("--baseline", other, "--span-name=PUT"), 1);
-	cr_expect(printed("have no such samples"), "%s", output);
+	expect_printed("have no such samples");
 	cr_expect_eq(run_scratch("--baseline=/nonexistent"), 2);
 	cr_expect_eq(run_scratch("--baseline", other, "--diff", "--span=00000000000000aa"), 1);
-	cr_expect(printed("choose one"), "%s", output);
+	expect_printed("choose one");
 	(void)snprintf(file, sizeof(file), "%s/b.pb", other);
 	(void)remove(file);
 	(void)remove(other);
@@ -95,20 +94,14 @@ Test(report_compare, puts_the_largest_changes_first, .timeout = 20)
 
 	report_write_stacks("a.pb", before, 4, THEN);
 	report_write_stacks("b.pb", now, 3, THEN + 60);
-	cr_expect_eq(run_scratch("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47"), 0);
+	must_report("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47");
 
-	cr_expect(printed("  50.0%    25.0%   +25.0    50.0%    25.0%   +25.0  parse\n"), "%s",
-		  output);
-	cr_expect(printed("  25.0%    37.5%   -12.5    25.0%    37.5%   -12.5  render\n"), "%s",
-		  output);
-	cr_expect(printed("   0.0%    12.5%   -12.5     0.0%    12.5%   -12.5  gone\n"), "%s",
-		  output);
-	cr_expect(printed("   0.0%     0.0%    +0.0    50.0%    25.0%   +25.0  wrap\n"), "%s",
-		  output);
-	cr_expect(printed("  25.0%    25.0%    +0.0    25.0%    25.0%    +0.0  idle\n"), "%s",
-		  output);
-	cr_expect(printed("   0.0%     0.0%    +0.0    75.0%    75.0%    +0.0  main\n"), "%s",
-		  output);
+	expect_printed("  50.0%    25.0%   +25.0    50.0%    25.0%   +25.0  parse\n");
+	expect_printed("  25.0%    37.5%   -12.5    25.0%    37.5%   -12.5  render\n");
+	expect_printed("   0.0%    12.5%   -12.5     0.0%    12.5%   -12.5  gone\n");
+	expect_printed("   0.0%     0.0%    +0.0    50.0%    25.0%   +25.0  wrap\n");
+	expect_printed("  25.0%    25.0%    +0.0    25.0%    25.0%    +0.0  idle\n");
+	expect_printed("   0.0%     0.0%    +0.0    75.0%    75.0%    +0.0  main\n");
 	last = output;
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		const char *at = row_of(order[i]);
@@ -117,9 +110,7 @@ Test(report_compare, puts_the_largest_changes_first, .timeout = 20)
 		cr_expect_gt(at, last, "%s in %s", order[i], output);
 		last = at;
 	}
-	cr_expect_eq(
-		run_scratch("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47", "--top=2"),
-		0);
+	must_report("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47", "--top=2");
 	cr_expect_not_null(row_of("render"));
 	cr_expect_null(row_of("gone"));
 }
@@ -140,9 +131,7 @@ Test(report_compare, says_when_there_are_too_few_samples_to_compare, .timeout = 
 
 		report_write_stacks("a.pb", &before, 1, THEN);
 		report_write_stacks("b.pb", &now, 1, THEN + 60);
-		cr_expect_eq(
-			run_scratch("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47"),
-			0);
+		must_report("--from=2001-09-09T01:47", "--baseline-to=2001-09-09T01:47");
 		cr_expect_eq(printed("too few samples to compare"), i != 0, "%s", output);
 	}
 }
@@ -151,19 +140,18 @@ Test(report_compare, profiles_of_two_times, .timeout = 20)
 {
 	write_two("a.pb", "b.pb");
 
-	cr_expect_eq(run_scratch("--to=2001-09-09T01:47:00Z"), 0);
-	cr_expect(printed("1 profile, 10 samples"), "%s", output);
-	cr_expect_eq(run_scratch("--from=2001-09-09T01:47"), 0);
-	cr_expect(printed("1 profile, 5 samples"), "%s", output);
-	cr_expect_eq(run_scratch("--from=2001-09-09T01:47Z", "--baseline-to=2001-09-09 01:47:00"),
-		     0);
-	cr_expect(printed("  20.0%    80.0%   -60.0"), "%s", output);
+	must_report("--to=2001-09-09T01:47:00Z");
+	expect_printed("1 profile, 10 samples");
+	must_report("--from=2001-09-09T01:47");
+	expect_printed("1 profile, 5 samples");
+	must_report("--from=2001-09-09T01:47Z", "--baseline-to=2001-09-09 01:47:00");
+	expect_printed("  20.0%    80.0%   -60.0");
 	cr_expect_eq(run_scratch("--from=2001-09-10T00:00Z"), 1);
-	cr_expect(printed("no profiles of that time found"), "%s", output);
+	expect_printed("no profiles of that time found");
 	cr_expect_eq(run_scratch("--baseline-from=2001-09-10T00:00Z"), 1);
-	cr_expect(printed("there are no profiles to compare with"), "%s", output);
+	expect_printed("there are no profiles to compare with");
 	cr_expect_eq(run_scratch("--from=yesterday"), 1);
-	cr_expect(printed("not a time"), "%s", output);
+	expect_printed("not a time");
 }
 
 Test(report_compare, reads_points_in_time, .timeout = 20)
@@ -230,12 +218,11 @@ Test(report_compare, suggests_what_exists_for_what_does_not, .timeout = 20)
 	cr_expect_str_eq(output, "spanprof-report: there is no trace \"0102\"; the nearest: " TRACE
 				 " (GET)\n");
 	cr_expect_eq(run_scratch("--flamegraph=/dev/null", "--span=\x1b[2J"), 1);
-	cr_expect_not(printed("\x1b"));
+	expect_not_printed("\x1b");
 	cr_expect_eq(run_scratch("--span=00000000000000aa", "--span-name=PUT"), 1);
-	cr_expect(printed("not of this type, in this time, or under all of these conditions"), "%s",
-		  output);
+	expect_printed("not of this type, in this time, or under all of these conditions");
 	cr_expect_eq(run_scratch("--span=00000000000000aa", "--from=2001-09-09T01:47Z"), 1);
-	cr_expect(printed("not of this type, in this time"), "%s", output);
+	expect_printed("not of this type, in this time");
 }
 
 Test(report_compare, says_that_there_are_no_spans_at_all, .timeout = 20)

@@ -51,23 +51,22 @@ Test(report_status, is_explained, .timeout = 20)
 
 	cr_expect(printed("shop, process 7, spanprof 1, written 0 s ago") ||
 		  printed("shop, process 7, spanprof 1, written 1 s ago"));
-	cr_expect(printed("active: samples are taken"));
-	cr_expect(
-		printed("an-sdk, release 1.2: 3 spans, seen by its functions, in /a/b and 2 more\n"
-			"          not understood: a thing; another way\n"));
-	cr_expect(printed("threads   4 sampled by RTMIN+27, 9 not: 5 over half of "
-			  "RLIMIT_SIGPENDING\n"));
-	cr_expect(printed("active: samples are taken\n"
-			  "WRONG     a thing   is wrong\n"
-			  "          change: do this\n"
-			  "WRONG     another\n"));
-	cr_expect(printed("0 in spans, 10 outside\n"));
-	cr_expect(printed("context   published: "));
-	cr_expect(printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR"));
-	cr_expect(printed("lost      1 new_reason"));
-	cr_expect_not(printed("ring full"));
-	cr_expect(printed("to http://p, 5 tries, last success never"));
-	cr_expect(printed("the last try failed: status 401:  [31mwho?"));
+	expect_printed("active: samples are taken");
+	expect_printed("an-sdk, release 1.2: 3 spans, seen by its functions, in /a/b and 2 more\n"
+		       "          not understood: a thing; another way\n");
+	expect_printed("threads   4 sampled by RTMIN+27, 9 not: 5 over half of "
+		       "RLIMIT_SIGPENDING\n");
+	expect_printed("active: samples are taken\n"
+		       "WRONG     a thing   is wrong\n"
+		       "          change: do this\n"
+		       "WRONG     another\n");
+	expect_printed("0 in spans, 10 outside\n");
+	expect_printed("context   published: ");
+	expect_printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR");
+	expect_printed("lost      1 new_reason");
+	expect_not_printed("ring full");
+	expect_printed("to http://p, 5 tries, last success never");
+	expect_printed("the last try failed: status 401:  [31mwho?");
 }
 
 /* Its exporter has it in a memory file; the test stands for both. */
@@ -78,7 +77,7 @@ Test(report_status, of_a_process_is_in_the_memory_of_its_exporter, .timeout = 20
 
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	cr_expect_eq(status_of(pid), 2);
-	cr_expect(printed("the process has no exporter"), "%s", output);
+	expect_printed("the process has no exporter");
 	for (size_t i = 0; i < 2; i++) {
 		int ready[2], done[2];
 		pid_t child;
@@ -102,13 +101,12 @@ Test(report_status, of_a_process_is_in_the_memory_of_its_exporter, .timeout = 20
 		close(done[0]);
 		cr_assert_eq(read(ready[0], &byte, 1), 1);
 		cr_expect_eq(status_of(pid), i == 0 ? 0 : 2);
-		cr_expect(printed(i == 0 ? "spanprof 1, written" : "the process has no exporter"),
-			  "%s", output);
+		expect_printed(i == 0 ? "spanprof 1, written" : "the process has no exporter");
 		close(done[1]);
 		cr_assert_eq(waitpid(child, NULL, 0), child);
 	}
 	cr_expect_eq(status_of("4000000000"), 2);
-	cr_expect(printed("there is no such process"));
+	expect_printed("there is no such process");
 }
 
 Test(report_status, of_this_moment_is_not_of_the_future, .timeout = 20)
@@ -124,7 +122,7 @@ Test(report_status, of_this_moment_is_not_of_the_future, .timeout = 20)
 
 	cr_expect_eq(status_of(path), 0);
 
-	cr_expect_not(printed("in the future"));
+	expect_not_printed("in the future");
 }
 
 static void expect_state(unsigned interval_ms, int64_t age_s, const char *words)
@@ -143,7 +141,7 @@ static void expect_state(unsigned interval_ms, int64_t age_s, const char *words)
 	then.tv_sec -= age_s;
 	cr_assert_eq(utimensat(AT_FDCWD, path, (const struct timespec[]){then, then}, 0), 0);
 	cr_expect_eq(status_of(path), 0);
-	cr_expect(printed(words), "%s", output);
+	expect_printed(words);
 }
 
 /* A killed exporter cannot write that it is not there any more. */
@@ -171,7 +169,7 @@ Test(report_status, that_is_strange_is_one_line, .timeout = 20)
 	cr_expect_eq(status_of("/does/not/exist"), 2);
 	/* What is quoted of it cannot speak to the terminal, nor can texts of Latin-1. */
 	cr_expect_eq(status_of(status_file("{\"samples\":\x1b[2J")), 2);
-	cr_expect_not(printed("\x1b"));
+	expect_not_printed("\x1b");
 	cr_expect_eq(status_of(status_file("{\"samples\":1,\"state\":\"\\u009b2J\"}")), 0);
-	cr_expect_not(printed("\xc2\x9b"));
+	expect_not_printed("\xc2\x9b");
 }

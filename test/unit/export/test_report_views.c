@@ -48,19 +48,16 @@ Test(report_views, prints_a_row_per_span, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run_scratch("--top=2"), 0, "%s", output);
+	must_report("--top=2");
 
-	cr_expect(printed(" 4 spans\n"), "%s", output);
-	cr_assert_eq(run_scratch("--span", SPAN), 0, "%s", output);
-	cr_expect(printed(", 1 span\n"), "%s", output);
-	cr_assert_eq(run_scratch("--top=2"), 0, "%s", output);
-	cr_expect_not_null(strstr(output, "0.00 s of it between samples, under [unsampled cpu]\n"));
-	cr_expect_not_null(
-		strstr(output,
-		       "                 50      0.500       76.9%  00000000000000dd  POST\n"
+	expect_printed(" 4 spans\n");
+	must_report("--span", SPAN);
+	expect_printed(", 1 span\n");
+	must_report("--top=2");
+	expect_printed("0.00 s of it between samples, under [unsampled cpu]\n");
+	expect_printed("                 50      0.500       76.9%  00000000000000dd  POST\n"
 		       "                 10      0.100       15.4%  " SPAN "  GET\n"
-		       "                    2 spans more\n"),
-		"%s", output);
+		       "                    2 spans more\n");
 }
 
 /* Two threads, one of them outside of spans, and a sample that says nothing of its thread. */
@@ -80,18 +77,16 @@ Test(report_views, prints_a_row_per_name_of_threads_on_request, .timeout = 20)
 {
 	write_threads();
 
-	cr_assert_eq(run_scratch("--threads"), 0, "%s", output);
-	cr_expect_not_null(strstr(output, "            samples      CPU s  % of all  thread_name\n"
-					  "                  8      0.080     80.0%  worker\n"
-					  "                  0      0.010     10.0%  logger\n"),
-			   "%s", output);
-	cr_assert_eq(run_scratch("--threads", "--top=1"), 0, "%s", output);
-	cr_expect_not_null(strstr(output, "worker\n                    1 names more\n"), "%s",
-			   output);
-	cr_assert_eq(run_scratch("--top=1"), 0, "%s", output);
-	cr_expect_null(strstr(output, "worker"), "%s", output);
-	cr_assert_eq(run_scratch("--threads", "--span=" SPAN), 0, "%s", output);
-	cr_expect_null(strstr(output, "logger"), "%s", output);
+	must_report("--threads");
+	expect_printed("            samples      CPU s  % of all  thread_name\n"
+		       "                  8      0.080     80.0%  worker\n"
+		       "                  0      0.010     10.0%  logger\n");
+	must_report("--threads", "--top=1");
+	expect_printed("worker\n                    1 names more\n");
+	must_report("--top=1");
+	expect_not_printed("worker");
+	must_report("--threads", "--span=" SPAN);
+	expect_not_printed("logger");
 }
 
 Test(report_views, json_has_the_names_of_threads, .timeout = 20)
@@ -99,15 +94,15 @@ Test(report_views, json_has_the_names_of_threads, .timeout = 20)
 	json_t *j, *row;
 
 	write_threads();
-	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
+	must_report("--json");
 	j = json();
 
 	cr_expect_eq(json_array_size(json_object_get(j, "threads")), 2);
 	row = json_array_get(json_object_get(j, "threads"), 0);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "thread_name")), "worker");
-	cr_expect_eq(json_integer_value(json_object_get(row, "samples")), 8);
-	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 80000000);
-	cr_expect_float_eq(json_real_value(json_object_get(row, "share")), 0.8, 1e-9);
+	cr_expect_str_eq(text_of(row, "thread_name"), "worker");
+	cr_expect_eq(number_of(row, "samples"), 8);
+	cr_expect_eq(number_of(row, "ns"), 80000000);
+	cr_expect_float_eq(real_of(row, "share"), 0.8, 1e-9);
 	json_decref(j);
 }
 
@@ -115,8 +110,8 @@ Test(report_views, says_when_no_sample_names_its_thread, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run_scratch("--threads"), 0, "%s", output);
-	cr_expect_not_null(strstr(output, "no sample has the name of its thread"), "%s", output);
+	must_report("--threads");
+	expect_printed("no sample has the name of its thread");
 }
 
 Test(report_views, compares_a_span_with_others_of_its_name, .timeout = 20)
@@ -124,28 +119,20 @@ Test(report_views, compares_a_span_with_others_of_its_name, .timeout = 20)
 	json_t *j, *row;
 
 	write_spans();
-	cr_assert_eq(run_scratch("--diff", "--span=" SPAN), 0, "%s", output);
-	cr_expect_not_null(strstr(output,
-				  "baseline: 5 samples, 0.05 s CPU of 2 other spans of that "
-				  "name\n"),
-			   "%s", output);
-	cr_expect_not_null(
-		strstr(output, "  80.0%    20.0%   +60.0    80.0%    20.0%   +60.0  parse\n"), "%s",
-		output);
-	cr_expect_not_null(
-		strstr(output, "  20.0%    80.0%   -60.0    20.0%    80.0%   -60.0  render\n"),
-		"%s", output);
-	cr_assert_eq(run_scratch("--diff", "--json", "--span=" SPAN), 0, "%s", output);
+	must_report("--diff", "--span=" SPAN);
+	expect_printed("baseline: 5 samples, 0.05 s CPU of 2 other spans of that "
+		       "name\n");
+	expect_printed("  80.0%    20.0%   +60.0    80.0%    20.0%   +60.0  parse\n");
+	expect_printed("  20.0%    80.0%   -60.0    20.0%    80.0%   -60.0  render\n");
+	must_report("--diff", "--json", "--span=" SPAN);
 	j = json();
-	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "total"), "samples")),
-		     10);
-	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "baseline"), "spans")),
-		     2);
+	cr_expect_eq(number_of(json_object_get(j, "total"), "samples"), 10);
+	cr_expect_eq(number_of(json_object_get(j, "baseline"), "spans"), 2);
 	row = json_array_get(json_object_get(j, "functions"), 0);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "function")), "parse");
+	cr_expect_str_eq(text_of(row, "function"), "parse");
 	row = json_object_get(row, "baseline");
-	cr_expect_eq(json_integer_value(json_object_get(row, "self_ns")), 10000000);
-	cr_expect_float_eq(json_real_value(json_object_get(row, "self_change")), 0.6, 1e-9);
+	cr_expect_eq(number_of(row, "self_ns"), 10000000);
+	cr_expect_float_eq(real_of(row, "self_change"), 0.6, 1e-9);
 	json_decref(j);
 }
 
@@ -154,13 +141,12 @@ Test(report_views, says_why_there_is_nothing_to_compare, .timeout = 20)
 	write_spans();
 
 	cr_expect_eq(run_scratch("--diff"), 1);
-	cr_expect_not_null(strstr(output, "--diff needs --span or --trace"), "%s", output);
+	expect_printed("--diff needs --span or --trace");
 	cr_expect_eq(run_scratch("--diff", "--span-name=GET"), 1);
 	cr_expect_eq(run_scratch("--diff", "--span=00000000000000dd"), 1);
-	cr_expect_not_null(strstr(output, "there is no other span of that name"), "%s", output);
+	expect_printed("there is no other span of that name");
 	cr_expect_eq(run_scratch("--diff", "--span=ffffffffffffffff"), 1);
-	cr_expect_not_null(strstr(output, "there is no span \"ffffffffffffffff\"; the nearest: "),
-			   "%s", output);
+	expect_printed("there is no span \"ffffffffffffffff\"; the nearest: ");
 	cr_expect_eq(run_scratch("--json", "--folded"), 1);
 	cr_expect_eq(run_scratch("--flamegraph=a.html", "--json"), 1);
 }
@@ -170,15 +156,15 @@ Test(report_views, tells_lines_apart_when_asked_to, .timeout = 20)
 	json_t *j, *row;
 
 	write_spans();
-	cr_assert_eq(run_scratch("--span=" SPAN, "--lines"), 0, "%s", output);
-	cr_expect_not_null(strstr(output, "0.05     50.0%  parse (p.c:9)\n"), "%s", output);
-	cr_expect_not_null(strstr(output, "0.03     30.0%  parse (p.c:7)\n"), "%s", output);
-	cr_assert_eq(run_scratch("--span=" SPAN, "--lines", "--json"), 0, "%s", output);
+	must_report("--span=" SPAN, "--lines");
+	expect_printed("0.05     50.0%  parse (p.c:9)\n");
+	expect_printed("0.03     30.0%  parse (p.c:7)\n");
+	must_report("--span=" SPAN, "--lines", "--json");
 	j = json();
 	row = json_array_get(json_object_get(j, "functions"), 0);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "function")), "parse");
-	cr_expect_str_eq(json_string_value(json_object_get(row, "file")), "p.c");
-	cr_expect_eq(json_integer_value(json_object_get(row, "line")), 9);
+	cr_expect_str_eq(text_of(row, "function"), "parse");
+	cr_expect_str_eq(text_of(row, "file"), "p.c");
+	cr_expect_eq(number_of(row, "line"), 9);
 	json_decref(j);
 }
 
@@ -187,13 +173,11 @@ Test(report_views, sums_up_what_lies_between_samples, .timeout = 20)
 	json_t *j;
 
 	write_spans();
-	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
+	must_report("--json");
 	j = json();
 
-	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "residual"), "ns")),
-		     4000000);
-	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "residual"), "samples")),
-		     0);
+	cr_expect_eq(number_of(json_object_get(j, "residual"), "ns"), 4000000);
+	cr_expect_eq(number_of(json_object_get(j, "residual"), "samples"), 0);
 	json_decref(j);
 }
 
@@ -201,9 +185,9 @@ Test(report_views, folds_stacks, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run_scratch("--span=" SPAN, "--folded"), 0, "%s", output);
+	must_report("--span=" SPAN, "--folded");
 	cr_expect_str_eq(output, "main;handle;parse 80000000\nmain;handle;render 20000000\n");
-	cr_assert_eq(run_scratch("--span=" SPAN, "--folded", "--diff"), 0, "%s", output);
+	must_report("--span=" SPAN, "--folded", "--diff");
 	cr_expect_str_eq(output, "main;handle;parse 10000000 80000000\n"
 				 "main;handle;render 40000000 20000000\n");
 }
@@ -212,12 +196,11 @@ Test(report_views, folds_stacks_per_span_when_asked_to, .timeout = 20)
 {
 	write_spans();
 
-	cr_assert_eq(run_scratch("--span=" SPAN, "--folded", "--by=span"), 0, "%s", output);
+	must_report("--span=" SPAN, "--folded", "--by=span");
 	cr_expect_str_eq(output,
 			 "GET;main;handle;parse 80000000\nGET;main;handle;render 20000000\n");
-	cr_assert_eq(run_scratch("--folded", "--by=span"), 0, "%s", output);
-	cr_expect_not_null(strstr(output, "(no span);main;[unsampled cpu] 4000000\n"), "%s",
-			   output);
+	must_report("--folded", "--by=span");
+	expect_printed("(no span);main;[unsampled cpu] 4000000\n");
 	cr_expect_eq(run_scratch("--folded", "--by="), 1);
 	cr_expect_eq(run_scratch("--by=span"), 1);
 }
@@ -229,7 +212,7 @@ Test(report_views, folds_names_that_hold_separators_or_nothing, .timeout = 20)
 
 	report_write_stacks("a.pb", stack, 1, 0);
 
-	cr_assert_eq(run_scratch("--folded"), 0, "%s", output);
+	must_report("--folded");
 	cr_expect_str_eq(output, "main;;a:b c 10000000\n");
 }
 
@@ -243,10 +226,10 @@ Test(report_views, terminals_get_no_control_characters, .timeout = 20)
 
 	report_write_stacks("a.pb", stack, 1, 0);
 
-	cr_assert_eq(run_scratch("--top=9"), 0, "%s", output);
+	must_report("--top=9");
 	for (const char *s = output; *s != '\0'; s++)
 		cr_expect((unsigned char)*s >= ' ' || *s == '\n', "%02x", *s);
-	cr_expect_null(strstr(output, "\xc2\x9b"));
+	expect_not_printed("\xc2\x9b");
 }
 
 Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
@@ -259,14 +242,14 @@ Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
 	json_t *root, *span;
 
 	report_write_stacks("a.pb", stack, 3, 0);
-	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
+	must_report("--json");
 	root = json_loads(output, 0, NULL);
 	cr_assert_not_null(root, "%s", output);
 
 	cr_expect_eq(json_array_size(json_object_get(root, "spans")), 1);
 	span = json_array_get(json_object_get(root, "spans"), 0);
-	cr_expect_str_eq(json_string_value(json_object_get(span, "span_name")), "GET /orders");
-	cr_expect_eq(json_integer_value(json_object_get(span, "samples")), 23);
+	cr_expect_str_eq(text_of(span, "span_name"), "GET /orders");
+	cr_expect_eq(number_of(span, "samples"), 23);
 	json_decref(root);
 }
 
@@ -288,25 +271,24 @@ Test(report_views, says_once_how_to_get_names_instead_of_addresses, .timeout = 2
 	char *page;
 
 	report_write_stacks("a.pb", of_libc, 3, 0);
-	cr_assert_eq(run_scratch("--top", "2"), 0, "%s", output);
-	cr_expect(printed("\nlibm.so.6+0x702c0 is a function without a name: install the symbols "
-			  "of the "
-			  "C library (libc6-dbg), or run the program with DEBUGINFOD_URLS\n"),
-		  "%s", output);
+	must_report("--top", "2");
+	expect_printed("\nlibm.so.6+0x702c0 is a function without a name: install the symbols "
+		       "of the "
+		       "C library (libc6-dbg), or run the program with DEBUGINFOD_URLS\n");
 	cr_expect_eq(report_count(output, "DEBUGINFOD_URLS"), 1);
-	cr_assert_eq(run_scratch("--flamegraph", in_scratch("a.html")), 0, "%s", output);
+	must_report("--flamegraph", in_scratch("a.html"));
 	page = report_file(in_scratch("a.html"));
 	cr_expect_eq(report_count(page, "libc6-dbg"), 1);
 	free(page);
-	cr_assert_eq(run_scratch("--json"), 0);
-	cr_expect_not(printed("DEBUGINFOD_URLS"));
+	must_report("--json");
+	expect_not_printed("DEBUGINFOD_URLS");
 
 	report_write_stacks("a.pb", of_others, 2, 0);
-	cr_assert_eq(run_scratch("--lines"), 0);
-	cr_expect(printed("install the debug symbols of libfast.so.3, or"), "%s", output);
+	must_report("--lines");
+	expect_printed("install the debug symbols of libfast.so.3, or");
 	report_write_stacks("a.pb", rare, 2, 0);
-	cr_assert_eq(run_scratch("--lines"), 0);
-	cr_expect_not(printed("DEBUGINFOD_URLS"), "%s", output);
+	must_report("--lines");
+	expect_not_printed("DEBUGINFOD_URLS");
 }
 
 Test(report_views, knows_the_spellings_of_off_cpu, .timeout = 20)
@@ -324,10 +306,10 @@ Test(report_views, knows_the_spellings_of_off_cpu, .timeout = 20)
 		cr_expect(printed("futex (lock)"), "%s: %s", type[i], output);
 	}
 	cr_expect_eq(run_scratch("--type", "wal\n"), 1);
-	cr_expect(printed(": no profiles of type \"wal \" found\n"), "%s", output);
+	expect_printed(": no profiles of type \"wal \" found\n");
 	cr_expect_eq(report_count(output, scratch), 1, "which folder: %s", output);
 	cr_expect_eq(run_scratch("--type", "wall"), 1);
-	cr_expect(printed("found; the program needs SPANPROF_WALL=true\n"), "%s", output);
+	expect_printed("found; the program needs SPANPROF_WALL=true\n");
 }
 
 static const char *route_of(const struct report_stack *stack)
@@ -344,30 +326,27 @@ Test(report_views, prints_a_row_per_value_of_an_attribute, .timeout = 20)
 
 	report_route = route_of;
 	write_spans();
-	cr_assert_eq(run_scratch("--by=http.route"), 0, "%s", output);
-	cr_expect(printed("            samples      CPU s  % of all  http.route\n"
-			  "                 54      0.540     82.6%  /cart\n"
-			  "                 10      0.100     15.3%  /orders/{id}\n"),
-		  "%s", output);
-	cr_assert_eq(run_scratch("--by", "http_route", "--json"), 0, "%s", output);
+	must_report("--by=http.route");
+	expect_printed("            samples      CPU s  % of all  http.route\n"
+		       "                 54      0.540     82.6%  /cart\n"
+		       "                 10      0.100     15.3%  /orders/{id}\n");
+	must_report("--by", "http_route", "--json");
 	d = json_loads(output, 0, NULL);
 	cr_assert_eq(json_array_size(json_object_get(d, "values")), 2);
-	cr_expect_str_eq(json_string_value(json_object_get(
-				 json_array_get(json_object_get(d, "values"), 0), "value")),
+	cr_expect_str_eq(text_of(json_array_get(json_object_get(d, "values"), 0), "value"),
 			 "/cart");
 	json_decref(d);
-	cr_assert_eq(run_scratch("--by", "http.route", "--folded"), 0, "%s", output);
+	must_report("--by", "http.route", "--folded");
 	cr_expect(printed("\n/cart;") || strncmp(output, "/cart;", 6) == 0, "%s", output);
-	cr_expect(printed("(no value);"), "%s", output);
+	expect_printed("(no value);");
 }
 
 Test(report_views, says_when_no_sample_has_the_attribute, .timeout = 20)
 {
 	write_spans();
 	cr_expect_eq(run_scratch("--by", "db.statement"), 1);
-	cr_expect(printed("no sample has the label \"db.statement\"; the program needs "
-			  "SPANPROF_SPAN_LABELS=db.statement"),
-		  "%s", output);
+	expect_printed("no sample has the label \"db.statement\"; the program needs "
+		       "SPANPROF_SPAN_LABELS=db.statement");
 }
 
 static void check_labels(void *arg, const struct sp_report_sample *s)

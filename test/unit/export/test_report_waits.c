@@ -62,16 +62,14 @@ Test(report_waits, are_told_beside_cpu_time)
 	write_type("o.pb", SP_PROFILE_OFF_CPU, waiting, N(waiting));
 	write_type("w.pb", SP_PROFILE_WALL, waiting, N(waiting));
 
-	cr_assert_eq(run_scratch("--span=" GET_A), 0, "%s", output);
-	cr_expect(printed("0.10 s CPU"), "%s", output);
-	cr_expect(printed("\n0.55 s of waiting are in another profile: use --type off_cpu\n"), "%s",
-		  output);
-	cr_expect_not(printed("futex"));
+	must_report("--span=" GET_A);
+	expect_printed("0.10 s CPU");
+	expect_printed("\n0.55 s of waiting are in another profile: use --type off_cpu\n");
+	expect_not_printed("futex");
 	/* The numbers are those of CPU time alone. */
-	cr_assert_eq(run_scratch("--json"), 0, "%s", output);
+	must_report("--json");
 	j = json();
-	cr_expect_eq(json_integer_value(json_object_get(json_object_get(j, "total"), "ns")),
-		     5150 * (json_int_t)MS);
+	cr_expect_eq(number_of(json_object_get(j, "total"), "ns"), 5150 * (json_int_t)MS);
 	json_decref(j);
 }
 
@@ -80,15 +78,13 @@ Test(report_waits, have_a_table_with_spans_and_calls)
 	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
 	write_type("o.pb", SP_PROFILE_OFF_CPU, waiting, N(waiting));
 
-	cr_assert_eq(run_scratch("--type", "off_cpu", "--span-name", "GET"), 0, "%s", output);
-	cr_expect(printed("1 profile, 4 samples, 0.90 s off-CPU"), "%s", output);
-	cr_expect(printed("      0.70     77.8%       0.70     77.8%  futex (lock)\n"), "%s",
-		  output);
-	cr_expect(
-		printed("      0.15     16.7%       0.15     16.7%  recvfrom tcp 10.0.0.5:5432\n"));
-	cr_expect(printed("      0.05      5.6%       0.05      5.6%  [waiting for a CPU]\n"));
-	cr_expect_not(printed("POST"));
-	cr_expect_not(printed("use --type"));
+	must_report("--type", "off_cpu", "--span-name", "GET");
+	expect_printed("1 profile, 4 samples, 0.90 s off-CPU");
+	expect_printed("      0.70     77.8%       0.70     77.8%  futex (lock)\n");
+	expect_printed("      0.15     16.7%       0.15     16.7%  recvfrom tcp 10.0.0.5:5432\n");
+	expect_printed("      0.05      5.6%       0.05      5.6%  [waiting for a CPU]\n");
+	expect_not_printed("POST");
+	expect_not_printed("use --type");
 }
 
 /* Short spans are often without a sample of CPU time. */
@@ -126,22 +122,18 @@ Test(report_waits, have_a_table_of_who_held_the_locks)
 	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
 	write_type("o.pb", SP_PROFILE_OFF_CPU, locked, N(locked));
 
-	cr_assert_eq(run_scratch("--type", "off_cpu"), 0, "%s", output);
-	cr_expect(printed("\n0.44 s of it waiting for locks, most for one held by POST in "
-			  "bank_charge "
-			  "(span " POST ")\n"),
-		  "%s", output);
-	cr_expect(printed("samples  off-CPU s  % of spans  span_name: who holds the lock that it "
-			  "waited for\n"),
-		  "%s", output);
-	cr_expect(printed("         2      0.350       62.5%  GET: POST in bank_charge\n"), "%s",
-		  output);
-	cr_expect(printed("         1      0.070       12.5%  GET: POST\n"), "%s", output);
-	cr_expect(printed("         1      0.020        3.6%  POST: POST in bank_charge\n"), "%s",
-		  output);
-	cr_expect_not(printed("others waited"));
-	cr_assert_eq(run_scratch("--type", "off_cpu", "--top", "1"), 0);
-	cr_expect(printed(" 2 names more\n"), "%s", output);
+	must_report("--type", "off_cpu");
+	expect_printed("\n0.44 s of it waiting for locks, most for one held by POST in "
+		       "bank_charge "
+		       "(span " POST ")\n");
+	expect_printed("samples  off-CPU s  % of spans  span_name: who holds the lock that it "
+		       "waited for\n");
+	expect_printed("         2      0.350       62.5%  GET: POST in bank_charge\n");
+	expect_printed("         1      0.070       12.5%  GET: POST\n");
+	expect_printed("         1      0.020        3.6%  POST: POST in bank_charge\n");
+	expect_not_printed("others waited");
+	must_report("--type", "off_cpu", "--top", "1");
+	expect_printed(" 2 names more\n");
 }
 
 /* 283 % by the root of the number of looks. */
@@ -154,12 +146,12 @@ Test(report_waits, say_how_far_chance_goes)
 
 	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
 	write_type("o.pb", SP_PROFILE_OFF_CPU, many, N(many));
-	cr_assert_eq(run_scratch("--type", "off_cpu"), 0, "%s", output);
-	cr_expect(printed("  off-CPU s  % of spans    +/-  span_name\n"), "%s", output);
-	cr_expect(printed("       0.50       83.3%    28%  GET\n"), "%s", output);
-	cr_expect(printed("       0.10       16.7%     3%  POST\n"), "%s", output);
-	cr_assert_eq(run_scratch("--type", "cpu"), 0, "%s", output);
-	cr_expect_not(printed("+/-"));
+	must_report("--type", "off_cpu");
+	expect_printed("  off-CPU s  % of spans    +/-  span_name\n");
+	expect_printed("       0.50       83.3%    28%  GET\n");
+	expect_printed("       0.10       16.7%     3%  POST\n");
+	must_report("--type", "cpu");
+	expect_not_printed("+/-");
 }
 
 Test(report_waits, have_a_sentence_about_who_held_up_a_span)
@@ -170,23 +162,22 @@ Test(report_waits, have_a_sentence_about_who_held_up_a_span)
 	write_type("c.pb", SP_PROFILE_CPU, on_cpu, N(on_cpu));
 	write_type("o.pb", SP_PROFILE_OFF_CPU, locked, N(locked));
 
-	cr_assert_eq(run_scratch("--type", "off_cpu", "--span", GET_B), 0, "%s", output);
-	cr_expect(printed("\n0.12 s of it waiting for locks, most for one held by POST (span " POST
-			  ")\n"),
-		  "%s", output);
+	must_report("--type", "off_cpu", "--span", GET_B);
+	expect_printed("\n0.12 s of it waiting for locks, most for one held by POST (span " POST
+		       ")\n");
 	/* And about whom it held up, also beside its CPU time. */
-	cr_assert_eq(run_scratch("--span=00000000000000CC"), 0, "%s", output);
-	cr_expect(printed("\nothers waited 0.37 s for locks that it held\n"), "%s", output);
-	cr_assert_eq(run_scratch("--type", "off_cpu", "--span=00000000000000CC"), 0, "%s", output);
-	cr_expect(printed("\nothers waited 0.37 s for locks that it held\n"), "%s", output);
+	must_report("--span=00000000000000CC");
+	expect_printed("\nothers waited 0.37 s for locks that it held\n");
+	must_report("--type", "off_cpu", "--span=00000000000000CC");
+	expect_printed("\nothers waited 0.37 s for locks that it held\n");
 
-	cr_assert_eq(run_scratch("--type", "off_cpu", "--json"), 0, "%s", output);
+	must_report("--type", "off_cpu", "--json");
 	j = json();
 	cr_assert_eq(json_array_size(json_object_get(j, "waited_for")), 3);
 	row = json_array_get(json_object_get(j, "waited_for"), 0);
-	cr_expect_str_eq(json_string_value(json_object_get(row, "span_name")), "GET");
-	cr_expect_str_eq(json_string_value(json_object_get(row, "held_by")), "POST in bank_charge");
-	cr_expect_eq(json_integer_value(json_object_get(row, "samples")), 2);
-	cr_expect_eq(json_integer_value(json_object_get(row, "ns")), 350 * (json_int_t)MS);
+	cr_expect_str_eq(text_of(row, "span_name"), "GET");
+	cr_expect_str_eq(text_of(row, "held_by"), "POST in bank_charge");
+	cr_expect_eq(number_of(row, "samples"), 2);
+	cr_expect_eq(number_of(row, "ns"), 350 * (json_int_t)MS);
 	json_decref(j);
 }
