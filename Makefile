@@ -295,6 +295,16 @@ unit: $(UNIT_TESTS) ## unit tests (Criterion)
 gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, imports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
 	@$(RUN) $(call as,gate,$(GATE_TESTS))
 
+.PHONY: lines
+lines: ## lines of the product, of the tests, and of their data; pages apart
+	@all=$$(git ls-files sampler preload export scripts test | grep -v '\.md$$'); \
+	data='^test/fuzz/corpus/|\.(png|json|dict)$$'; \
+	count() { grep -E "$$1" <<<"$$all" | grep -vE "$$2" | xargs -r cat | wc -l; }; \
+	echo "product $$(count '^(sampler|preload|export|scripts)/' '^$$')"; \
+	echo "tests $$(count '^test/' "$$data")"; \
+	echo "data of tests $$(count "$$data" '^(sampler|preload|export|scripts)/')"; \
+	for folder in test/*/; do echo "  $$folder $$(count "^$$folder" "$$data")"; done | sort -rnk 2
+
 .PHONY: messages
 messages: ## every sentence that the programs can print, with its place
 	@python3 test/gates/messages.py --list
