@@ -53,21 +53,6 @@ Test(names, gives_nothing_before_init, .timeout = 20)
 	cr_expect_eq(len, 0);
 }
 
-Test(names, returns_the_same_id_for_the_same_name, .timeout = 20)
-{
-	cr_assert_eq(sp_names_init(10), 0);
-	uint32_t a = intern("GET /users");
-	uint32_t b = intern("GET /orders");
-
-	cr_expect_neq(a, 0);
-	cr_expect_neq(a, b);
-	cr_expect_eq(intern("GET /users"), a);
-	cr_expect_eq(intern("GET /orders"), b);
-	cr_expect_str_eq(text(a), "GET /users");
-	cr_expect_str_eq(text(b), "GET /orders");
-	cr_expect_neq(intern("GET /user"), a, "a prefix is another name");
-}
-
 Test(names, tells_names_apart_at_every_length, .timeout = 20)
 {
 	uint32_t ids[70];
@@ -86,18 +71,6 @@ Test(names, tells_names_apart_at_every_length, .timeout = 20)
 		cr_expect_eq(got, len);
 	}
 	cr_expect_eq(over_limit(), 0);
-}
-
-Test(names, keeps_the_copy_when_the_caller_reuses_its_buffer, .timeout = 20)
-{
-	char name[] = "first";
-
-	cr_assert_eq(sp_names_init(10), 0);
-	uint32_t id = intern(name);
-	memcpy(name, "other", 5);
-
-	cr_expect_str_eq(text(id), "first");
-	cr_expect_neq(intern(name), id);
 }
 
 Test(names, names_the_nameless, .timeout = 20)
