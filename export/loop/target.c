@@ -261,8 +261,7 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	struct sp_target_data *d = t->data;
 	struct sp_interval_parts parts = {
 		.ops = t->ops,
-		.map = d->map,
-		.allocations = d->allocations,
+		.map = {[SP_MAP_SAMPLES] = d->map, [SP_MAP_ALLOCATIONS] = d->allocations},
 		.threads = d->threads,
 		.values = d->values,
 		.begun_ns = d->begun.mono_ns,
@@ -276,18 +275,18 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	bool in_use = sp_live_blocks_count(d->blocks) != 0 || sp_live_blocks_changed(d->blocks);
 
 	if (in_use)
-		parts.in_use = sp_stack_map_new(&sp_stack_limits_default);
+		parts.map[SP_MAP_IN_USE] = sp_stack_map_new(&sp_stack_limits_default);
 	if (map == NULL || (d->allocations != NULL && allocations == NULL) ||
-	    (in_use && parts.in_use == NULL) || !sp_waits_take(d->waits, &parts)) {
+	    (in_use && parts.map[SP_MAP_IN_USE] == NULL) || !sp_waits_take(d->waits, &parts)) {
 		sp_stack_map_free(map);
 		sp_stack_map_free(allocations);
-		sp_stack_map_free(parts.in_use);
+		sp_stack_map_free(parts.map[SP_MAP_IN_USE]);
 		return NULL;
 	}
 	d->map = map;
 	d->allocations = allocations;
 	if (in_use)
-		sp_live_blocks_collect(d->blocks, parts.in_use);
+		sp_live_blocks_collect(d->blocks, parts.map[SP_MAP_IN_USE]);
 	return sp_interval_new(&parts);
 }
 

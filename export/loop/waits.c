@@ -212,7 +212,7 @@ bool sp_waits_take(struct sp_waits *w, struct sp_interval_parts *parts)
 
 	if (empty == NULL)
 		return w == NULL;
-	parts->waits = w->map;
+	parts->map[SP_MAP_WAITS] = w->map;
 	parts->wait_names = w->names;
 	parts->deadlock = w->deadlock;
 	parts->deadlocked = w->deadlocked;

@@ -86,7 +86,8 @@ static void wake(const struct sp_worker *w)
 /* Of CPU time and of allocations. */
 static uint64_t samples_of(const struct sp_interval *i)
 {
-	return sp_stack_map_count(i->map) + sp_stack_map_count(i->allocations);
+	return sp_stack_map_count(i->map[SP_MAP_SAMPLES]) +
+	       sp_stack_map_count(i->map[SP_MAP_ALLOCATIONS]);
 }
 
 static void count_unsent(const struct work *k)
@@ -94,7 +95,8 @@ static void count_unsent(const struct work *k)
 	const struct sp_core_ops *ops = k->origin->ops;
 
 	ops->counter_add(ops->arg, SP_COUNT_SAMPLES_UNSENT, samples_of(k->interval));
-	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT, sp_stack_map_count(k->interval->waits));
+	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT,
+			 sp_stack_map_count(k->interval->map[SP_MAP_WAITS]));
 }
 
 static struct work *take(struct sp_worker *w)
@@ -120,7 +122,7 @@ static void lose_oldest(struct sp_worker *w)
 	const struct sp_loss loss = {.cause = SP_LOSS_QUEUE_FULL,
 				     .profiles = 1,
 				     .samples = samples_of(k->interval),
-				     .waits = sp_stack_map_count(k->interval->waits)};
+				     .waits = sp_stack_map_count(k->interval->map[SP_MAP_WAITS])};
 
 	sp_losses_add(&k->origin->losses, k->origin->ops, &loss);
 	drop(k);
@@ -142,10 +144,7 @@ void sp_worker_put(struct sp_worker *w, struct sp_origin *origin, struct sp_inte
 	*k = (struct work){.origin = origin,
 			   .interval = interval,
 			   .modules = modules,
-			   .bytes = sp_stack_map_seal(interval->map) +
-				    sp_stack_map_seal(interval->waits) +
-				    sp_stack_map_seal(interval->allocations) +
-				    sp_stack_map_seal(interval->in_use)};
+			   .bytes = sp_interval_seal(interval)};
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = k;

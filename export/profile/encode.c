@@ -301,7 +301,7 @@ static int add_other(struct run *r, uint32_t n)
 /* Whether the profile stands for the samples of that record. */
 static bool counts(const struct sp_encode_range *range, uint32_t record)
 {
-	bool is_wait = record >= range->interval->samples;
+	bool is_wait = record >= range->interval->end[SP_MAP_SAMPLES];
 
 	switch (range->type) {
 	case SP_PROFILE_WALL:
@@ -350,21 +350,21 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 
 struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp_profile_type type)
 {
-	const struct {
-		uint32_t from, end;
-	} range[SP_PROFILE_TYPES] = {
-		[SP_PROFILE_CPU] = {0, interval->samples},
-		[SP_PROFILE_OFF_CPU] = {interval->samples, interval->waits_end},
-		[SP_PROFILE_WALL] = {0, interval->waits_end},
-		[SP_PROFILE_MEMORY] = {interval->waits_end, interval->allocations_end},
-		[SP_PROFILE_IN_USE] = {interval->allocations_end, interval->records},
+	static const struct {
+		enum sp_interval_map first, last;
+	} of[SP_PROFILE_TYPES] = {
+		[SP_PROFILE_CPU] = {SP_MAP_SAMPLES, SP_MAP_SAMPLES},
+		[SP_PROFILE_OFF_CPU] = {SP_MAP_WAITS, SP_MAP_WAITS},
+		[SP_PROFILE_WALL] = {SP_MAP_SAMPLES, SP_MAP_WAITS},
+		[SP_PROFILE_MEMORY] = {SP_MAP_ALLOCATIONS, SP_MAP_ALLOCATIONS},
+		[SP_PROFILE_IN_USE] = {SP_MAP_IN_USE, SP_MAP_IN_USE},
 	};
 
 	return (struct sp_encode_range){
 		.interval = interval,
 		.type = type,
-		.from = range[type].from,
-		.end = range[type].end,
+		.from = of[type].first != 0 ? interval->end[of[type].first - 1] : 0,
+		.end = interval->end[of[type].last],
 	};
 }
 

@@ -12,10 +12,10 @@
 
 static void free_tables(struct sp_interval *i)
 {
-	sp_stack_map_free(i->map);
-	sp_stack_map_free(i->waits);
-	sp_stack_map_free(i->allocations);
-	sp_stack_map_free(i->in_use);
+	for (unsigned k = 0; k < SP_MAPS; k++) {
+		sp_stack_map_free(i->map[k]);
+		i->map[k] = NULL;
+	}
 	sp_hash_index_fini(&i->by_number);
 	sp_strtab_fini(&i->text);
 	free(i->named);
@@ -23,10 +23,6 @@ static void free_tables(struct sp_interval *i)
 	free(i->place);
 	free(i->value);
 	free(i->deadlock);
-	i->map = NULL;
-	i->waits = NULL;
-	i->allocations = NULL;
-	i->in_use = NULL;
 }
 
 static void leave_store(struct sp_interval *i)
@@ -42,15 +38,22 @@ static void leave_store(struct sp_interval *i)
 	i->store = NULL;
 }
 
+size_t sp_interval_seal(struct sp_interval *i)
+{
+	size_t bytes = 0;
+
+	for (unsigned k = 0; k < SP_MAPS; k++)
+		bytes += sp_stack_map_seal(i->map[k]);
+	return bytes;
+}
+
 void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store)
 {
 	struct sp_interval **at = &store->oldest;
 
-	i->bytes = sp_stack_map_seal(i->map) + sp_stack_map_seal(i->waits) +
-		   sp_stack_map_seal(i->allocations) + sp_stack_map_seal(i->in_use) +
-		   sp_hash_index_bytes(&i->by_number) + sp_strtab_bytes(&i->text) +
-		   i->named_cap * sizeof(*i->named) + i->line_cap * sizeof(*i->line) +
-		   i->place_cap * sizeof(*i->place) +
+	i->bytes = sp_interval_seal(i) + sp_hash_index_bytes(&i->by_number) +
+		   sp_strtab_bytes(&i->text) + i->named_cap * sizeof(*i->named) +
+		   i->line_cap * sizeof(*i->line) + i->place_cap * sizeof(*i->place) +
 		   (i->value != NULL ? (size_t)i->records * i->attributes * sizeof(*i->value) : 0);
 	i->store = store;
 	i->next = NULL;
@@ -163,20 +166,10 @@ void sp_interval_labels(const struct sp_interval *i, uint32_t n, struct sp_recor
 const struct sp_stack_entry *sp_interval_record(const struct sp_interval *i, uint32_t n,
 						const struct sp_stack_map **map)
 {
-	uint32_t first = 0;
+	unsigned k = 0;
 
-	*map = i->map;
-	if (n >= i->samples) {
-		*map = i->waits;
-		first = i->samples;
-	}
-	if (n >= i->waits_end) {
-		*map = i->allocations;
-		first = i->waits_end;
-	}
-	if (n >= i->allocations_end) {
-		*map = i->in_use;
-		first = i->allocations_end;
-	}
-	return sp_stack_map_entry(*map, n - first);
+	while (n >= i->end[k])
+		k++;
+	*map = i->map[k];
+	return sp_stack_map_entry(*map, k != 0 ? n - i->end[k - 1] : n);
 }

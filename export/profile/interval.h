@@ -73,16 +73,20 @@ struct sp_interval_thread {
 
 struct sp_interval_store;
 
+/* What was collected, each in a map of its own. */
+enum sp_interval_map {
+	SP_MAP_SAMPLES,
+	SP_MAP_WAITS,
+	SP_MAP_ALLOCATIONS,
+	SP_MAP_IN_USE,
+	SP_MAPS,
+};
+
 struct sp_interval {
 	const struct sp_core_ops *ops;
-	struct sp_stack_map *map;   /* NULL = there are no samples */
-	struct sp_stack_map *waits; /* NULL = there are none */
-	struct sp_stack_map *allocations;
-	struct sp_stack_map *in_use;
-	uint32_t
-		samples; /* the first record that is not of these, of waits, of allocations, and of any */
-	uint32_t waits_end;
-	uint32_t allocations_end;
+	struct sp_stack_map *map[SP_MAPS]; /* NULL = there is none */
+	/* Records are the entries of all maps, one after the other: the first one behind those of each. */
+	uint32_t end[SP_MAPS];
 	uint32_t records;
 	uint64_t begun_ns; /* by the monotonic clock */
 	int64_t time_ns;   /* the same, since the epoch */
@@ -123,10 +127,7 @@ struct sp_interval_store {
  */
 struct sp_interval_parts {
 	const struct sp_core_ops *ops;
-	struct sp_stack_map *map;
-	struct sp_stack_map *waits;
-	struct sp_stack_map *allocations;
-	struct sp_stack_map *in_use;            /* NULL = there was none, and is none */
+	struct sp_stack_map *map[SP_MAPS];      /* NULL = there is none */
 	const struct sp_bounded_names *threads; /* NULL = no thread_name labels */
 	const struct sp_bounded_names *wait_names;
 	const struct sp_root_values *values;       /* NULL = no attributes are labels */
@@ -154,6 +155,9 @@ bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer);
 
 /* Once it is named, for people: who waits for whom, in which function. One printable line; text may be cut. */
 void sp_interval_deadlock(const struct sp_interval *i, char *text, size_t cap);
+
+/* Bytes of its maps, which nothing is added to from now on. */
+size_t sp_interval_seal(struct sp_interval *i);
 
 /* From now on it counts, and others may be given up for it. */
 void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store);

@@ -32,10 +32,8 @@ static void want(struct sp_symbolizer *symbolizer, const struct sp_stack_map *ma
 
 void sp_interval_want(const struct sp_interval *i, struct sp_symbolizer *symbolizer)
 {
-	want(symbolizer, i->map);
-	want(symbolizer, i->waits);
-	want(symbolizer, i->allocations);
-	want(symbolizer, i->in_use);
+	for (unsigned k = 0; k < SP_MAPS; k++)
+		want(symbolizer, i->map[k]);
 	for (unsigned k = 0; k < i->deadlocked; k++)
 		if (i->deadlock[k].pc != 0)
 			sp_symbolizer_want(symbolizer, i->deadlock[k].pc, i->deadlock[k].epoch);
@@ -248,34 +246,30 @@ static int take_deadlock(struct sp_interval *i, const struct sp_interval_parts *
 struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 {
 	struct sp_interval *i = calloc(1, sizeof(*i));
+	int err = 0;
 
 	if (i == NULL) {
-		sp_stack_map_free(parts->map);
-		sp_stack_map_free(parts->waits);
-		sp_stack_map_free(parts->allocations);
-		sp_stack_map_free(parts->in_use);
+		for (unsigned k = 0; k < SP_MAPS; k++)
+			sp_stack_map_free(parts->map[k]);
 		return NULL;
 	}
 	*i = (struct sp_interval){
 		.ops = parts->ops,
-		.map = parts->map,
-		.waits = parts->waits,
-		.allocations = parts->allocations,
-		.in_use = parts->in_use,
-		.samples = parts->map != NULL ? sp_stack_map_entries(parts->map) : 0,
 		.begun_ns = parts->begun_ns,
 		.time_ns = parts->time_ns,
 		.duration_ns = parts->duration_ns,
 		.names_threads = parts->threads != NULL,
 		.holds = 1,
 	};
-	i->waits_end = i->samples + (i->waits != NULL ? sp_stack_map_entries(i->waits) : 0);
-	i->allocations_end =
-		i->waits_end + (i->allocations != NULL ? sp_stack_map_entries(i->allocations) : 0);
-	i->records = i->allocations_end + (i->in_use != NULL ? sp_stack_map_entries(i->in_use) : 0);
-	if (sp_strtab_init(&i->text) == 0 && name_tables(i, parts, i->map) == 0 &&
-	    name_tables(i, parts, i->waits) == 0 && name_tables(i, parts, i->allocations) == 0 &&
-	    name_tables(i, parts, i->in_use) == 0 && take_deadlock(i, parts) == 0 &&
+	for (unsigned k = 0; k < SP_MAPS; k++) {
+		i->map[k] = parts->map[k];
+		i->records += i->map[k] != NULL ? sp_stack_map_entries(i->map[k]) : 0;
+		i->end[k] = i->records;
+	}
+	err = sp_strtab_init(&i->text);
+	for (unsigned k = 0; err == 0 && k < SP_MAPS; k++)
+		err = name_tables(i, parts, i->map[k]);
+	if (err == 0 && take_deadlock(i, parts) == 0 &&
 	    (parts->values == NULL || name_values(i, parts->values) == 0))
 		return i;
 	sp_interval_release(i);
@@ -351,12 +345,13 @@ static int name_owner(struct sp_interval *i, const struct sp_stack *s)
 
 static int name_owners(struct sp_interval *i)
 {
+	const struct sp_stack_map *waits = i->map[SP_MAP_WAITS];
 	struct sp_stack s;
 	int err = 0;
 
 	for (uint32_t n = SP_STACK_OTHER + 1;
-	     err == 0 && i->waits != NULL && n < sp_stack_map_stacks(i->waits); n++) {
-		sp_stack_map_stack(i->waits, n, &s);
+	     err == 0 && waits != NULL && n < sp_stack_map_stacks(waits); n++) {
+		sp_stack_map_stack(waits, n, &s);
 		if (s.owner != 0 &&
 		    sp_interval_find(i, sp_interval_owner(&s), SP_NAMED_OWNER) == NULL)
 			err = name_owner(i, &s);
@@ -417,14 +412,8 @@ bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 	i->has_program = sp_symbolize_main(symbolizer, &program);
 	if (i->has_program)
 		err = put_place(i, &program, &i->program);
-	if (err == 0)
-		err = name_frames(i, i->map, symbolizer);
-	if (err == 0)
-		err = name_frames(i, i->waits, symbolizer);
-	if (err == 0)
-		err = name_frames(i, i->allocations, symbolizer);
-	if (err == 0)
-		err = name_frames(i, i->in_use, symbolizer);
+	for (unsigned k = 0; err == 0 && k < SP_MAPS; k++)
+		err = name_frames(i, i->map[k], symbolizer);
 	if (err == 0)
 		err = name_deadlock(i, symbolizer);
 	return err == 0 && name_owners(i) == 0;

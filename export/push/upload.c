@@ -404,9 +404,9 @@ void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_inte
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_WALL);
 	if (c->off_cpu)
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_OFF_CPU);
-	if (interval->allocations != NULL)
+	if (interval->map[SP_MAP_ALLOCATIONS] != NULL)
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_MEMORY);
-	if (interval->in_use != NULL)
+	if (interval->map[SP_MAP_IN_USE] != NULL)
 		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_IN_USE);
 	for (unsigned i = 0; i < u->lefts; i++)
 		put_range(u, origin, interval, &u->left[i]);

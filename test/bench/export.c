@@ -184,11 +184,11 @@ static struct sp_interval *interval_of(struct sp_modules *modules)
 
 	if (symbolizer == NULL)
 		symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
-	parts.map = sp_stack_map_new(&sp_stack_limits_default);
-	if (parts.map == NULL || symbolizer == NULL)
+	parts.map[SP_MAP_SAMPLES] = sp_stack_map_new(&sp_stack_limits_default);
+	if (parts.map[SP_MAP_SAMPLES] == NULL || symbolizer == NULL)
 		exit(2);
 	state = 88172645463325252U;
-	fill(parts.map);
+	fill(parts.map[SP_MAP_SAMPLES]);
 	parts.time_ns += parts.duration_ns;
 	before_interval = memory("VmRSS:");
 	forget_peak();

@@ -212,8 +212,7 @@ void way_send(struct way *w, const char *what)
 	struct sp_series series;
 	struct sp_interval *interval = sp_interval_new(
 		&(struct sp_interval_parts){.ops = &w->ops,
-					    .map = w->map,
-					    .waits = w->waits,
+					    .map = {w->map, w->waits},
 					    .threads = w->config.thread_name ? names : NULL,
 					    .time_ns = WAY_NOW - INT64_C(15000000000),
 					    .duration_ns = INT64_C(15000000000)});

@@ -61,7 +61,7 @@ static void collect(void)
 {
 	sp_interval_release(interval);
 	interval = sp_interval_new(&(struct sp_interval_parts){.ops = &core.ops,
-							       .map = map,
+							       .map = {map},
 							       .threads = threads,
 							       .values = values,
 							       .time_ns = 1700000000000000000,

@@ -98,7 +98,9 @@ Test(memory_profile, has_the_types_that_go_and_pyroscope_know)
 	put(0, 8 * MEAN);
 	cr_expect_eq(sp_stack_map_put(map, &cpu, 0, 0), SP_STACK_KEPT);
 	interval = sp_interval_new(&(struct sp_interval_parts){
-		.ops = &core.ops, .map = map, .allocations = allocations, .duration_ns = 1});
+		.ops = &core.ops,
+		.map = {[SP_MAP_SAMPLES] = map, [SP_MAP_ALLOCATIONS] = allocations},
+		.duration_ns = 1});
 	cr_assert(sp_interval_name(interval, symbolizer));
 
 	p = encode(SP_PROFILE_MEMORY, &encoded);

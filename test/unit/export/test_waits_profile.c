@@ -75,8 +75,7 @@ static void encode(enum sp_profile_type type)
 	if (is_new)
 		interval =
 			sp_interval_new(&(struct sp_interval_parts){.ops = &core.ops,
-								    .map = map,
-								    .waits = waits,
+								    .map = {map, waits},
 								    .wait_names = names,
 								    .time_ns = 1700000000000000000,
 								    .duration_ns = 1});
