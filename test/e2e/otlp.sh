@@ -64,7 +64,7 @@ grep -qF '"cloud.region":"north"' "$WORK"/store/*.json || fail 'the resource is 
 double_start --ack-delay 0
 host folder SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_OUTPUT_FORMAT=otlp
 expect_equal folder
-find "$WORK/folder" -name '*.otlp.gz' | grep -q . || fail 'no file in OTLP'
+[[ -n $(find "$WORK/folder" -name '*.otlp.gz') ]] || fail 'no file in OTLP'
 
 # The variables of OpenTelemetry, and no packing.
 double_start --ack-delay 0 --token secret --log "$WORK/log"
