@@ -70,18 +70,6 @@ Test(thread_before_init, has_no_block)
 	sp_thread_ended();
 }
 
-Test(thread, enrols_itself_at_first_need)
-{
-	struct sp_thread *t = sp_thread_self();
-
-	cr_assert_not_null(t);
-	cr_assert_eq(sp_thread_self(), t);
-	cr_assert_eq(atomic_load(&t->tid), 100);
-	cr_assert_eq(block_of(100), t);
-	cr_assert_eq(kernel_timers_of(100), 1);
-	cr_assert_eq(sp_thread_armed(), 1);
-}
-
 Test(thread, its_timer_carries_cookie_and_index)
 {
 	(void)sp_thread_claim();
@@ -92,15 +80,6 @@ Test(thread, its_timer_carries_cookie_and_index)
 	cr_assert_eq((uintptr_t)timer->event.sigev_value.sival_ptr, UINT64_C(0x80000001) << 32 | 1);
 	cr_assert_eq(timer->event.sigev_notify, SIGEV_THREAD_ID);
 	cr_assert_eq(timer->event.sigev_signo, SIGURG);
-}
-
-Test(thread, enrolled_by_the_scan_gets_the_same_block)
-{
-	sp_thread_enrol(100);
-	sp_thread_enrol(100);
-
-	cr_assert_eq(sp_thread_self(), block_of(100));
-	cr_assert_eq(kernel_timers(), 1);
 }
 
 Test(thread, ids_that_no_thread_has_are_ignored)
