@@ -315,13 +315,6 @@ Test(sdk_typeinfo, classes_of_a_program_at_one_place_may_lie_in_both)
 	cr_assert_eq(found[1].n, 1);
 }
 
-Test(sdk_typeinfo, names_may_lie_beside_the_code_where_nothing_is_apart_from_it)
-{
-	vtable(info(NAME, info(BASE, 0)), SLOTS);
-	image.segment[NAMES].executable = true;
-	cr_assert_eq(find(&tool).n, 1);
-}
-
 Test(sdk_typeinfo, pages_that_are_gone_are_left_out)
 {
 	vtable(info(NAME, info(BASE, 0)), SLOTS);
