@@ -5,6 +5,7 @@
  *	brief threads N MS	N threads of MS milliseconds of CPU time, one after another
  *	brief exits N MS	the same, but each ends by pthread_exit
  *	brief cancel N MS	the same, but each is cancelled when it has done its work
+ *	brief c11 N MS		threads of C11
  *	brief bursts N		N bursts of half a millisecond in step with the kernel's tick
  *	brief fork N MS		a child that makes a child, N deep, each with MS milliseconds
  *
@@ -16,6 +17,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "test/hosts/host.h"
@@ -59,6 +61,23 @@ static void run_threads(int n, void *(*start)(void *))
 			HOST_CHECK(pthread_cancel(thread) == 0);
 		}
 		HOST_CHECK(pthread_join(thread, NULL) == 0);
+	}
+}
+
+static int ends_in_c11(void *arg)
+{
+	host_burn_ms(work_ms);
+	return arg == NULL;
+}
+
+static void run_c11(int n)
+{
+	for (int i = 0; i < n; i++) {
+		thrd_t thread;
+		int result = 0;
+
+		HOST_CHECK(thrd_create(&thread, ends_in_c11, NULL) == thrd_success);
+		HOST_CHECK(thrd_join(thread, &result) == thrd_success && result == 1);
 	}
 }
 
@@ -149,6 +168,8 @@ int main(int argc, char **argv)
 		run_threads(n, exits);
 	else if (strcmp(what, "cancel") == 0)
 		run_threads(n, cancelled);
+	else if (strcmp(what, "c11") == 0)
+		run_c11(n);
 	else if (strcmp(what, "bursts") == 0)
 		run_bursts(n);
 	else if (strcmp(what, "fork") == 0)

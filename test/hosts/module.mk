@@ -10,7 +10,7 @@ HOST_RPATH := -L$(B)/test -Wl,-rpath,'$$ORIGIN/..' -lpthread
 
 HOSTS_WITH_FIXTURE := alternate blocked busy close_fds context ending family forgetful fork_list forks handlers inheritor itimer labels leaks leaves names outside pending \
 	pointers race_free requests sandbox setxid small_stack spawn spend \
-	taker tasks threads vfork_mask waits
+	taker tasks vfork_mask waits
 HOSTS_WITH_SDK := prefork spans
 
 $(foreach h,$(HOSTS_WITH_FIXTURE),$(eval HOST_LIBS_$(h) = -lfixture-otelc $$(HOST_RPATH)))
