@@ -45,7 +45,8 @@ expect "$WORK/spans.json" 'd["with_span"]["ns"] > 1.1e9'
 
 # Uploads that fail are worth a message, but not in a file that is no longer stderr.
 run_under trouble SPANPROF_UPLOAD_INTERVAL=200ms \
-	SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" \
+	SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" SPANPROF_STATUS_FILE="$WORK/trouble.status" \
 	"$HOSTS/close_fds" "$WORK/trouble"
 expect_same plain trouble out rc
 own_files "$WORK/trouble"
+expect "$WORK/trouble.status" 'd["push"]["last_error"] != ""'

@@ -141,7 +141,7 @@ spend loader "$WORK/other" /app/test/spend 50
 grep -q 'cannot be preloaded' "$WORK/loader.err" || fail "loader: $(<"$WORK/loader.err")"
 OPTIONS=()
 
-((EUID == 0)) || skip "passed as far as it goes without root: noexec, set-user-id"
+((EUID == 0)) || skip "passed as far as it goes without root: noexec"
 # A volume that nothing may be executed from.
 cp -a "$IMAGE" "$WORK/noexec"
 cat >"$WORK/noexec.sh" <<-END
@@ -155,24 +155,3 @@ END
 run noexec unshare --mount bash "$WORK/noexec.sh"
 expect_rc noexec 7
 grep -q 'cannot be preloaded.*failed to map' "$WORK/noexec.err" || fail "noexec: $(<"$WORK/noexec.err")"
-
-# In ld.so.preload, which only this root has: an ordinary program is profiled, one with more rights
-# than its caller has us mapped and does nothing.
-cp -a "$IMAGE" "$WORK/forced"
-echo "$LIB/libspanprof.so" >"$WORK/forced/etc/ld.so.preload"
-chmod 644 "$WORK/forced/etc/ld.so.preload"
-cp "$WORK/forced/app/test/spend" "$WORK/forced/app/test/raised"
-chown 65533:65533 "$WORK/forced/app/test/raised"
-chmod 4755 "$WORK/forced/app/test/raised"
-chmod 777 "$WORK/forced/out"
-forced()
-{
-	run "$1" SPANPROF_OUTPUT_DIR=/out chroot --userspec="$NOBODY:$NOBODY" "$WORK/forced" "/app/test/$1" 50
-	expect_rc "$1" 7
-}
-forced spend
-[[ -n $(profiles_in "$WORK/forced/out") ]] || fail "ld.so.preload: not profiled"
-rm "$WORK"/forced/out/*
-forced raised
-[[ -z $(profiles_in "$WORK/forced/out") ]] || fail "a set-user-id program was profiled"
-[[ ! -s $WORK/raised.err ]] || fail "$(<"$WORK/raised.err")"

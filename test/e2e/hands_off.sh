@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the program does to itself never waits for the exporter and is never answered in its files: a
-# change of its user while a server hangs, and another file in the place of its stderr.
+# What the program does to itself never waits for the exporter: a change of its user while a server hangs.
+# close_fds.sh has files in the place of its stderr.
 # Runs alone: it judges how long things take.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -28,27 +28,3 @@ expect_rc identity 6
 read -r _ slowest <"$WORK/identity.out"
 echo "seteuid() took at most $slowest ms"
 ((slowest <= 100)) || fail "seteuid() took $slowest ms"
-
-# complained FILE
-complained()
-{
-	grep -q 'spanprof\[' "$1" 2>/dev/null
-}
-
-# A server that refuses is worth a message: to who has a stderr, in the first run, and in the second not to
-# the file that a program has put there.
-address=SPANPROF_SERVER_ADDRESS=http://127.0.0.1:$(refused_port)
-run_under told SPANPROF_UPLOAD_INTERVAL=200ms "$address" "$HOST" identity /
-expect_rc told 6
-complained "$WORK/told.err" || fail "there was nothing to say"
-# It goes on until a push has failed.
-failed()
-{
-	grep -q '"last_error": *"' "$WORK/status" 2>/dev/null
-}
-(poll_until 20 failed && : >"$WORK/later") &
-run_under data SPANPROF_STATUS_FILE="$WORK/status" SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=1s "$address" \
-	"$HOST" stderr "$WORK/data" "$WORK/later"
-expect_rc data 6
-[[ -e $WORK/later ]] || fail "no push has failed"
-[[ $(<"$WORK/data") == data ]] || fail "in the program's file: $(<"$WORK/data")"

@@ -17,7 +17,6 @@
  *	outside space             prints by how many KiB the span made the address space grow
  *	outside limited           RLIMIT_AS 100 MiB: prints how many of 80 MiB can still be had
  *	outside identity FILE     seteuid() to itself as soon as FILE is there; prints the slowest, in ms
- *	outside stderr DATA FILE  has DATA as descriptor 2 after the span, and stays until FILE is there
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -327,22 +326,6 @@ static int identity(char **argv)
 	return 6;
 }
 
-static int replaced_stderr(char **argv)
-{
-	int64_t end = host_wall_ms() + 20000;
-	int data;
-
-	begin();
-	data = open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0600);
-	HOST_CHECK(data >= 0 && dup2(data, 2) == 2 && close(data) == 0);
-	HOST_CHECK(write(2, "data\n", 5) == 5);
-	while (!is_there(argv[3]) && host_wall_ms() < end)
-		span(5);
-	/* For what is still on its way. */
-	span(300);
-	return 6;
-}
-
 static _Atomic int notifications;
 
 static void notified_of(union sigval value)
@@ -384,7 +367,6 @@ static const struct {
 	{"notified", 1, notified},
 	{"small_default", 1, small_default},
 	{"space", 0, space},
-	{"stderr", 2, replaced_stderr},
 	{"threads", 1, threads},
 };
 
