@@ -407,15 +407,6 @@ Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
 	sp_bounded_names_free(threads);
 }
 
-Test(encode, names_no_thread_where_nobody_asked_for_it, .timeout = 20)
-{
-	core_sample(1, 0, (void *)core_reset, NULL);
-	encode();
-
-	cr_assert_eq(outs, 1);
-	cr_expect_eq(count_label(out[0], out[0]->sample[0], "thread_name"), 0);
-}
-
 Test(encode, sends_losses_as_comments, .timeout = 20)
 {
 	bool found = false;
