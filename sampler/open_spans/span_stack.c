@@ -55,7 +55,8 @@ void sp_span_stack_reap(struct sp_span_stack *s)
 		const struct sp_span_frame *f = &s->frame[d - 1];
 		struct sp_span_record r;
 
-		if (id_of(f) != 0 && !sp_span_token_ignored(token_of(f)) &&
+		if (id_of(f) != 0 &&
+		    (!sp_span_token_ignored(token_of(f)) || sp_span_token_doubted(token_of(f))) &&
 		    (struck == s->reaped || sp_span_token_attached(token_of(f)) ||
 		     sp_span_table_by_id(id_of(f), &r)))
 			break;

@@ -105,19 +105,31 @@ SP_HIDDEN _Atomic bool sp_span_stack_scoped;
 
 /*
  * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/span.h):
- * their frames label nothing and hide nothing, on any thread. Bits are only added.
+ * their frames label nothing and hide nothing, on any thread. Bits stay, but those that are also in the other word:
+ * of these storages nobody knows yet, so their frames are kept.
  */
 SP_HIDDEN _Atomic uint32_t sp_span_stack_silent;
+SP_HIDDEN _Atomic uint32_t sp_span_stack_doubted;
+
+static inline SP_SIGSAFE bool sp_span_token_is_of(uint64_t token, uint32_t storages)
+{
+	return storages != 0 && token < SP_SPAN_NO_SCOPE &&
+	       (storages >> token % SP_SPAN_STORAGES & 1) != 0;
+}
 
 static inline SP_SIGSAFE bool sp_span_token_silent(uint64_t token)
 {
-	uint32_t silent = atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed);
-
-	return silent != 0 && token < SP_SPAN_NO_SCOPE &&
-	       (silent >> token % SP_SPAN_STORAGES & 1) != 0;
+	return sp_span_token_is_of(
+		token, atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed));
 }
 
-/* A frame with that token counts for nothing, as things are now, and never will again. */
+static inline bool sp_span_token_doubted(uint64_t token)
+{
+	return sp_span_token_is_of(
+		token, atomic_load_explicit(&sp_span_stack_doubted, memory_order_relaxed));
+}
+
+/* A frame with that token counts for nothing, as things are now, and never will again unless it is in doubt. */
 static inline SP_SIGSAFE bool sp_span_token_ignored(uint64_t token)
 {
 	return sp_span_token_silent(token) ||

@@ -10,6 +10,7 @@
 
 _Atomic bool sp_span_stack_scoped;
 _Atomic uint32_t sp_span_stack_silent;
+_Atomic uint32_t sp_span_stack_doubted;
 
 /* A place on the stack. The frames below it are those with lower numbers. */
 struct at {

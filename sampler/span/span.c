@@ -403,7 +403,7 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 		sp_thread_count_missing();
 		return true;
 	}
-	if (sp_span_token_silent(token)) {
+	if (sp_span_token_silent(token) && !sp_span_token_doubted(token)) {
 		/* what is left of the time before takes room only */
 		if (!sp_span_stack_empty(&t->spans))
 			sp_span_stack_pop_scopes(&t->spans, true);
@@ -460,9 +460,28 @@ void sp_active_span_silence(uint32_t storage)
 
 	atomic_fetch_or_explicit(&sp_span_stack_silent, UINT32_C(1) << storage,
 				 memory_order_relaxed);
+	atomic_fetch_and_explicit(&sp_span_stack_doubted, ~(UINT32_C(1) << storage),
+				  memory_order_relaxed);
 	/* What other threads have shown to the exporter is no longer so. */
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_labels_strike(i);
+	sp_shown_label_update(sp_thread_own);
+}
+
+void sp_active_span_doubt(uint32_t storage)
+{
+	uint32_t bit = UINT32_C(1) << storage;
+
+	atomic_fetch_or_explicit(&sp_span_stack_doubted, bit, memory_order_relaxed);
+	atomic_fetch_or_explicit(&sp_span_stack_silent, bit, memory_order_relaxed);
+}
+
+void sp_active_span_trust(uint32_t storage)
+{
+	uint32_t bit = UINT32_C(1) << storage;
+
+	atomic_fetch_and_explicit(&sp_span_stack_silent, ~bit, memory_order_relaxed);
+	atomic_fetch_and_explicit(&sp_span_stack_doubted, ~bit, memory_order_relaxed);
 	sp_shown_label_update(sp_thread_own);
 }
 

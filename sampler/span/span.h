@@ -147,6 +147,10 @@ sp_active_span_tells_parent(const uint8_t *trace_id)
 /* Scopes of that storage label nothing any more, on any thread. */
 void sp_active_span_silence(uint32_t storage);
 
+/* The same, as long as they are not trusted. */
+void sp_active_span_doubt(uint32_t storage);
+void sp_active_span_trust(uint32_t storage);
+
 /* APP, at activation. What decides: scopes, starts or a foreign context; SP_ACTIVE_AUTO until then. */
 void sp_active_span_set_source(enum sp_active_span source);
 

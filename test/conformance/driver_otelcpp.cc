@@ -245,6 +245,13 @@ class OwnStorage : public context::ThreadLocalContextStorage
 		attached++;
 		return ThreadLocalContextStorage::Attach(c);
 	}
+#ifndef DRIVER_ATTACH_ALONE
+	bool Detach(context::Token &token) noexcept override
+	{
+		detached++;
+		return ThreadLocalContextStorage::Detach(token);
+	}
+#endif
 	/* If it is deaf, there is nothing in what is current but a mark. */
 	context::Context GetCurrent() noexcept override
 	{
@@ -252,12 +259,13 @@ class OwnStorage : public context::ThreadLocalContextStorage
 	}
 	virtual int count()
 	{
-		return attached;
+		return attached + detached;
 	}
 
       private:
 	const bool deaf;
 	int attached = 0;
+	int detached = 0;
 	context::Context marked{"mark", true};
 };
 

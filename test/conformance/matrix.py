@@ -63,7 +63,7 @@ class Conf:
     def __init__(self, path=CONF, programs=BUILD):
         self.path, self.programs = path, programs
         self.sdks, self.modes, self.second = {}, {}, {}
-        self.exception, self.reasons, self.lacks = {}, {}, {}
+        self.exception, self.reasons, self.lacks, self.mute = {}, {}, {}, {}
         with open(path, encoding="utf-8") as file:
             for line in file:
                 words = line.split("#")[0].split()
@@ -89,6 +89,9 @@ class Conf:
 
     def take_lacks(self, mode, sdk, reason, *story):
         self.lacks[" ".join(story), sdk, mode] = reason
+
+    def take_mute(self, mode, sdk, reason, *story):
+        self.mute[" ".join(story), sdk, mode] = reason
 
     def take_reason(self, key, *text):
         self.reasons[key] = " ".join(text)
@@ -406,6 +409,7 @@ def told(folder, stderr, kind):
     return wrong_times(wanted, report, kind) + wrong_values(values, report, kind) + wrong_marks(exported, report)
 
 
+NO_LABEL = re.compile(r'( *line \d+: (name "", not "[^"]*"|not the (id|trace) of "[^"]*");)*')
 SYMBOL = {"ok": "+", "unseen": "0", "na": ".", "absent": " ", "fail": "F"}
 
 
@@ -428,6 +432,8 @@ def run(so, conf):
                     verdict, detail = "absent", why
                 elif (story, sdk, mode) in conf.lacks:
                     verdict, detail = "na", conf.lacks[story, sdk, mode]
+                elif (story, sdk, mode) in conf.mute and NO_LABEL.fullmatch(detail):
+                    verdict, detail = "unseen", conf.mute[story, sdk, mode]
                 elif kind == "unseen" and verdict == "ok":
                     verdict, detail = "unseen", why
                 result["%s|%s|%s" % (story, sdk, mode)] = [verdict, detail]

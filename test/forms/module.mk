@@ -20,26 +20,33 @@ FORMS_OBJECTS_archive_v2 := $(CONFORMANCE_DIR)/v2_24/nopie-driver.o $(B)/test/ot
 
 # Kinds that are compiled for this: by whom, with what, and of which SDK, as compiling is most of the work.
 FORMS_CLANGXX ?= clang++
-FORMS_KINDS := cet libcxx lto clang clang_lto clang_vtables relative
+FORMS_KINDS := attach cet libcxx lto clang clang_lto clang_vtables clang_attach relative
 FORMS_CXXFLAGS_pie :=
+# A class of storages overrides attach alone.
+FORMS_CXXFLAGS_attach := -DDRIVER_ATTACH_ALONE
 FORMS_CXXFLAGS_cet := -fcf-protection=full
 FORMS_CXXFLAGS_lto := -flto
 FORMS_CXXFLAGS_libcxx := -DMINI_LIBCXX
 FORMS_CXXFLAGS_clang := -faddrsig
 FORMS_CXXFLAGS_clang_lto := -flto
 FORMS_CXXFLAGS_clang_vtables := -flto -fwhole-program-vtables -DDRIVER_ONE_STORAGE
+# Here attach is called through the vtable and detach is not.
+FORMS_CXXFLAGS_clang_attach := -flto -fwhole-program-vtables -DDRIVER_ATTACH_ALONE
 # The library's classes have the usual vtables, so the program does not use them.
 FORMS_CXXFLAGS_relative := -fexperimental-relative-c++-abi-vtables -DDRIVER_OWN_CLASSES
+FORMS_ONLY_attach := v1
 FORMS_ONLY_cet := v1
 FORMS_ONLY_lto := v2
 FORMS_ONLY_libcxx := v1
 FORMS_ONLY_clang := v1
 FORMS_ONLY_clang_lto := v2
 FORMS_ONLY_clang_vtables := v1
+FORMS_ONLY_clang_attach := v1
 FORMS_ONLY_relative := v1
 FORMS_CXX_clang = $(FORMS_CLANGXX)
 FORMS_CXX_clang_lto = $(FORMS_CLANGXX)
 FORMS_CXX_clang_vtables = $(FORMS_CLANGXX)
+FORMS_CXX_clang_attach = $(FORMS_CLANGXX)
 FORMS_CXX_relative = $(FORMS_CLANGXX)
 
 # $(call forms_compile,sdk,kind,suffix,source)
@@ -63,7 +70,7 @@ forms_sdks = $(or $(FORMS_ONLY_$(FORMS_KIND_$(1))),$(FORMS_SDKS))
 
 # What a form is linked from, with what, and by whom if not by the C++ compiler.
 FORMS_STATIC := -static-libstdc++ -static-libgcc -Wl,--gc-sections
-FORMS_RUN := static plain relr norelro cet libcxx lto nopie nopie_code nopie_archive
+FORMS_RUN := static plain relr norelro attach cet libcxx lto nopie nopie_code nopie_archive
 FORMS_KIND_static := pie
 FORMS_FLAGS_static := -pie $(FORMS_STATIC) -Wl,-z,now
 FORMS_KIND_plain := pie
@@ -72,6 +79,8 @@ FORMS_KIND_relr := pie
 FORMS_FLAGS_relr := -pie -Wl,-z,pack-relative-relocs
 FORMS_KIND_norelro := pie
 FORMS_FLAGS_norelro := -pie -Wl,-z,norelro -Wl,-z,noseparate-code
+FORMS_KIND_attach := attach
+FORMS_FLAGS_attach := -pie
 FORMS_KIND_cet := cet
 FORMS_FLAGS_cet := -pie -fcf-protection=full -Wl,-z,ibtplt,-z,shstk
 FORMS_KIND_libcxx := libcxx
@@ -100,16 +109,18 @@ FORMS_FLAGS_lld_nopie := -no-pie -fuse-ld=lld
 FORMS_FLAGS_lld_nopie_code := -no-pie -fuse-ld=lld -Wl,--no-rosegment
 
 FORMS_RUN += $(if $(shell command -v $(FORMS_CLANGXX)),clang relative)
-FORMS_RUN += $(if $(and $(shell command -v ld.lld),$(shell command -v $(FORMS_CLANGXX))),clang_safe clang_lto clang_vtables)
+FORMS_RUN += $(if $(and $(shell command -v ld.lld),$(shell command -v $(FORMS_CLANGXX))),clang_safe clang_lto clang_vtables clang_attach)
 $(foreach form,clang clang_safe,$(eval FORMS_KIND_$(form) := clang))
-$(foreach form,clang clang_safe clang_lto clang_vtables relative,$(eval FORMS_LD_$(form) = $(FORMS_CLANGXX)))
+$(foreach form,clang clang_safe clang_lto clang_vtables clang_attach relative,$(eval FORMS_LD_$(form) = $(FORMS_CLANGXX)))
 FORMS_KIND_relative := relative
 FORMS_KIND_clang_lto := clang_lto
 FORMS_KIND_clang_vtables := clang_vtables
+FORMS_KIND_clang_attach := clang_attach
 FORMS_FLAGS_clang := -pie
 FORMS_FLAGS_clang_safe := -pie -fuse-ld=lld -Wl,--icf=safe,--gc-sections
 FORMS_FLAGS_clang_lto := -pie -fuse-ld=lld -O2 -flto
 FORMS_FLAGS_clang_vtables := -pie -fuse-ld=lld -O2 -flto -fwhole-program-vtables
+FORMS_FLAGS_clang_attach := $(FORMS_FLAGS_clang_vtables)
 FORMS_FLAGS_relative := -pie
 
 FORMS_PLUGINS := plugin_static $(if $(shell command -v ld.gold),plugin_gold) \

@@ -157,6 +157,7 @@ struct sp_otelcpp {
 	const char *_Atomic storage;
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
 	_Atomic bool expects;                             /* its storage's first attach */
+	_Atomic bool doubted;                             /* its scopes may be detached past us */
 	_Atomic bool attached;   /* a context may be current on some thread */
 	_Atomic unsigned doubts; /* enum sp_otelcpp_doubt */
 	_Atomic int attributes;  /* enum sp_span_attr_when, once a span was recorded */

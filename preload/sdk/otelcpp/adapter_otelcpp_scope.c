@@ -139,20 +139,20 @@ static void get_current(void *storage, struct sp_otelcpp_object *context)
 	SP_OTELCPP_CALL(get, context, storage);
 }
 
-/* That context is the current one of the calling thread, by what the storage says. */
-static bool is_current(struct sp_otelcpp *sdk, void *storage, const void *context)
+/* The key of the context that is current on the calling thread by what the storage says; 0 if nobody knows. */
+static uint64_t current_key(const struct sp_otelcpp *sdk, void *storage)
 {
 	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
 	struct sp_otelcpp_object current;
+	uint64_t key;
 
 	memset(&current, 0, sizeof(current));
 	get_current(storage, &current);
 	if (!sp_otelcpp_is_pointer(f, &current))
-		return false; /* unknown layout: it cannot be released */
-	bool same = sp_otelcpp_pointee(sdk, &current) == sp_otelcpp_pointee(sdk, context);
-
+		return 0; /* unknown layout: it cannot be released */
+	key = context_key(sdk, &current);
 	sp_otelcpp_release(f, &current);
-	return same;
+	return key;
 }
 
 /*
@@ -195,9 +195,10 @@ struct storage_class {
 	const void *_Atomic vptr; /* NULL = free; written last */
 	struct sp_otelcpp *_Atomic sdk;
 	uint32_t number;
-	bool is_own;         /* not the SDK's class, so it may keep contexts by fibers */
-	_Atomic bool silent; /* and does: its scopes label nothing */
-	_Atomic int token;   /* where the tokens that it makes keep their context */
+	bool is_own;          /* not the SDK's class, so it may keep contexts by fibers */
+	_Atomic bool silent;  /* and does: its scopes label nothing */
+	_Atomic bool doubted; /* its scopes label nothing until a detach is seen (lends_detach()) */
+	_Atomic int token;    /* where the tokens that it makes keep their context */
 	_Atomic unsigned empty;
 	attach_fn *attach; /* what its slots held */
 	detach_fn *detach;
@@ -278,6 +279,77 @@ static __attribute__((noinline, cold)) void silence(struct storage_class *c)
 	atomic_store_explicit(&c->silent, true, memory_order_relaxed);
 	sp_active_span_silence(c->number);
 	sp_sdk_disproved(sdk_of(c)->names->sdk, SP_SDK_FACT_OWN_STORAGE);
+}
+
+/*
+ * A compiler that sees the whole program (clang's -fwhole-program-vtables) calls those of the storages' functions
+ * directly that have one implementation. If a class of the program takes Attach alone over from the SDK's class,
+ * Attach is called through the slots that we watch and Detach may not be: a label would stay after its scope. So
+ * the scopes of such a program label nothing until some detach comes through a slot. If a storage does not have any
+ * more what a thread attached to it last, a detach went past us.
+ */
+static bool is_doubted(const struct storage_class *c)
+{
+	return atomic_load_explicit(&c->doubted, memory_order_relaxed);
+}
+
+/* Before the class is hooked: whether another one beside it has its Detach and not its Attach. */
+static bool lends_detach(const void *vptr)
+{
+	const size_t word = sizeof(void *);
+	const void *attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
+	const void *detach = slot(vptr, SP_OTELCPP_SLOT_DETACH);
+	const struct sp_elf_segment *g;
+	struct sp_elf_image image;
+
+	g = sp_elf_image_at(vptr, &image) ? sp_elf_image_segment(&image, (uintptr_t)vptr, word)
+					  : NULL;
+	if (g == NULL || g->from_file > SP_ELF_IMAGE_SEARCH_MAX ||
+	    !sp_elf_image_readable(g->start, g->from_file))
+		return false;
+	for (uintptr_t at = (g->start + word) & ~(word - 1);
+	     at + 2 * word <= g->start + g->from_file; at += word) {
+		const void *const *slots = (const void *const *)at;
+
+		if (slots[1] == detach && slots[0] != attach &&
+		    sp_elf_object_at(slots[0]).size != 0)
+			return true;
+	}
+	return false;
+}
+
+/* A detach of the SDK's was seen, or proved to have gone unseen. */
+static __attribute__((noinline, cold)) void end_doubt(struct sp_otelcpp *sdk, bool seen)
+{
+	atomic_store_explicit(&sdk->doubted, false, memory_order_relaxed);
+	for (unsigned i = 0; i < CLASSES_MAX; i++) {
+		struct storage_class *c = &classes[i];
+
+		if (sdk_of(c) != sdk ||
+		    !atomic_exchange_explicit(&c->doubted, false, memory_order_relaxed))
+			continue;
+		if (seen)
+			sp_active_span_trust(c->number);
+		else
+			silence(c);
+	}
+}
+
+/* The token of what was attached last on the thread while there was doubt; 0 = nobody knows. */
+static SP_TLS uint64_t last_doubted;
+
+/* Before something is attached. */
+static void look_for_detach(const struct storage_class *c, void *self)
+{
+	struct sp_otelcpp *sdk = sdk_of(c);
+	uint64_t key;
+
+	if (last_doubted % SP_SPAN_STORAGES != c->number || sp_otelcpp_flavour_of(sdk) == NULL ||
+	    !sp_otelcpp_scopes_tell(sdk))
+		return;
+	key = current_key(sdk, self);
+	if (key != 0 && sp_span_token_of(c->number, key) != last_doubted)
+		end_doubt(sdk, false);
 }
 
 /*
@@ -368,7 +440,8 @@ static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *
 	 */
 	if (sdk->by_type && sp_otelcpp_storage(sdk) != self)
 		find_storage(sdk, self);
-	if (sp_otelcpp_get_storage(sdk) == NULL || !is_current(sdk, self, context)) {
+	if (sp_otelcpp_get_storage(sdk) == NULL ||
+	    current_key(sdk, self) != context_key(sdk, context)) {
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 		return TOKEN_FOREIGN;
 	}
@@ -426,7 +499,9 @@ static __attribute__((noinline)) void attached(struct storage_class *c, void *se
 		else
 			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_NESTING);
 	}
-	if (sp_thread_own == NULL)
+	if (is_doubted(c))
+		last_doubted = token_of(c, sdk, context);
+	if (sp_thread_own == NULL || is_doubted(c))
 		note_unseen(sdk);
 }
 
@@ -446,6 +521,7 @@ static __attribute__((noinline)) void attached_anyhow(struct storage_class *c, v
 		attached(c, self, result, context);
 		errno = saved;
 	} else {
+		last_doubted = 0;
 		note_unseen(sdk);
 	}
 	sp_reentrancy_guard_leave(g);
@@ -458,6 +534,8 @@ static __attribute__((noinline)) void ask_before(struct storage_class *c, void *
 	if (g.outermost && sp_lifecycle_active()) {
 		int saved = errno;
 
+		if (is_doubted(c))
+			look_for_detach(c, self);
 		ask(c, self);
 		errno = saved;
 	}
@@ -470,13 +548,15 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 {
 	struct storage_class *c = class_of(self);
 	struct sp_otelcpp *sdk = sdk_of(c);
+	bool is_asked;
 
 	/*
 	 * also inside of the reentrancy guard: what a wrapper attaches becomes current just the
 	 * same
 	 */
 	raise_flag(&sdk->attached);
-	if (c->is_own)
+	is_asked = c->is_own || is_doubted(c);
+	if (is_asked)
 		ask_before(c, self);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
 	/*
@@ -484,7 +564,7 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	 * so neither the reentrancy guard nor errno has to be kept.
 	 */
 	if (!sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)) &&
-	    sp_lifecycle_active() && sp_thread_own != NULL && !c->is_own &&
+	    sp_lifecycle_active() && sp_thread_own != NULL && !is_asked &&
 	    atomic_load_explicit(&c->token, memory_order_relaxed) >= 0 &&
 	    atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN) {
 		if (!sp_active_span_attach(token_of(c, sdk, context), span_in(sdk, context)))
@@ -516,6 +596,8 @@ static bool detach(void *self, void *token)
 	const struct storage_class *c = class_of(self);
 	uint64_t scope = token_of_scope(c, token);
 
+	if (__builtin_expect(is_doubted(c), 0))
+		end_doubt(sdk_of(c), true);
 	if (!c->detach(self, token))
 		return false;
 	if (scope != 0 && sp_lifecycle_active() &&
@@ -587,6 +669,10 @@ static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 	atomic_store_explicit(&c->token,
 			      sp_otelcpp_scopes_tell(sdk) ? TOKEN_UNKNOWN : TOKEN_FOREIGN,
 			      memory_order_relaxed);
+	if (atomic_load_explicit(&sdk->doubted, memory_order_relaxed)) {
+		sp_active_span_doubt(c->number);
+		atomic_store_explicit(&c->doubted, true, memory_order_relaxed);
+	}
 	c->attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
 	/* it is ours already where Attach could not be replaced after it */
 	if (real != (const void *)detach)
@@ -633,8 +719,12 @@ bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk)
 
 	if (!sp_try_lock(&classes_busy))
 		return false;
-	for (unsigned i = 0; i < SP_OTELCPP_STORAGES_MAX && sdk->storage_type[i] != NULL; i++)
+	for (unsigned i = 0; i < SP_OTELCPP_STORAGES_MAX && sdk->storage_type[i] != NULL; i++) {
+		if (sdk->by_type && !is_hooked(sdk->storage_type[i]) &&
+		    lends_detach(sdk->storage_type[i]))
+			atomic_store_explicit(&sdk->doubted, true, memory_order_relaxed);
 		all = hook_class(sdk, sdk->storage_type[i]) && all;
+	}
 	/* with a name other objects have such classes too, which are found at the first span */
 	atomic_store_explicit(&sdk->expects, all && sp_otelcpp_get_storage(sdk) == NULL,
 			      memory_order_relaxed);
