@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stands for the allocator, in an object of its own: whoever does not ask for a profile of allocations has nothing
- * before its allocator. Each function counts the bytes that its thread has left until the next sample, and goes on to
- * the next object's function by a jump: a comparison, a subtraction and the jump are all that most calls cost. The
- * few others ask libspanprof.so (preload/lifecycle/allocations.h) whether anything is sampled, call the real function,
+ * before its allocator. malloc() counts the bytes that its thread has left until the next sample, and goes on to
+ * the next object's function by a jump: a subtraction, a comparison and the jump are all that most calls cost; free()
+ * has one look at a table before its jump. The few others ask libspanprof.so (preload/lifecycle/allocations.h) whether anything is sampled, call the real function,
  * and have the sample taken.
  *
  * The next object is whatever comes behind this one: the C library, or the jemalloc, tcmalloc or mimalloc that the
@@ -83,10 +83,12 @@ static struct {
 	FOR_EACH(MEMBER_)
 } next = {FOR_EACH(FIRST_)};
 static struct sp_blocks sampled;
-/* The C library's reallocarray() calls realloc(), which counts; that of another allocator does not. */
-static bool counts_arrays;
-/* The C++ library's operators call malloc(); those of another allocator do not, or not always. */
-static bool counts_operators;
+static enum sp_allocations_object kind;
+/*
+ * The next malloc() is that of the C library, of whose other functions only reallocarray() calls one that is counted
+ * here, and whose operators are those of a C++ library, which all do.
+ */
+static bool is_plain;
 
 /* In programs with a sanitizer. */
 void __asan_init(void) __attribute__((weak));
@@ -119,7 +121,6 @@ static void look_up(void)
 	static const char *const name[] = {FOR_EACH(NAME_)};
 	void *found[SP_ARRAY_LEN(name)] = {NULL};
 	unsigned i = 0;
-	uintptr_t allocator;
 
 	sp_elf_find_each(NULL, name, found, SP_ARRAY_LEN(name));
 	sp_elf_undefine(name, found, SP_ARRAY_LEN(name));
@@ -132,11 +133,12 @@ static void look_up(void)
 	FOR_EACH_C(TAKE_C)
 	FOR_EACH_NEW(TAKE_NEW)
 	FOR_EACH_DELETE(TAKE_DELETE)
-	allocator = sp_elf_object_at((void *)next.malloc).start;
-	counts_arrays = sp_elf_object_at((void *)next.reallocarray).start !=
-			sp_elf_object_at(sp_elf_find("gnu_get_libc_version", NULL)).start;
-	counts_operators =
-		!has_sanitizer() && sp_elf_object_at((void *)next._Znwm).start == allocator;
+	kind = has_sanitizer()              ? SP_ALLOCATIONS_SANITIZED
+	       : sp_elf_is_before("malloc") ? SP_ALLOCATIONS_HIDDEN
+					    : SP_ALLOCATIONS_LOADED;
+	is_plain = kind != SP_ALLOCATIONS_LOADED ||
+		   sp_elf_object_at((void *)next.malloc).start ==
+			   sp_elf_object_at(sp_elf_find("gnu_get_libc_version", NULL)).start;
 }
 
 static inline __attribute__((always_inline)) bool passes(uint64_t bytes)
@@ -160,10 +162,7 @@ static __attribute__((constructor)) void load(void)
 	if (next.malloc == first_malloc)
 		look_up();
 	if (spanprof_v1_allocations != NULL)
-		spanprof_v1_allocations(has_sanitizer()              ? SP_ALLOCATIONS_SANITIZED
-					: sp_elf_is_before("malloc") ? SP_ALLOCATIONS_HIDDEN
-								     : SP_ALLOCATIONS_LOADED,
-					allocated);
+		spanprof_v1_allocations(kind, allocated);
 }
 
 static uint64_t draw(uint32_t mean)
@@ -196,7 +195,7 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 {
 	uint32_t mean = 0;
 
-	if (spanprof_v1_allocated == NULL || has_sanitizer()) {
+	if (spanprof_v1_allocated == NULL || kind != SP_ALLOCATIONS_LOADED) {
 		own.left = UINT64_MAX;
 		return false;
 	}
@@ -259,81 +258,54 @@ static inline uint64_t product(size_t n, size_t size)
 		look_up(); \
 		return next.sym args; \
 	}
-/* HOOK(type of its result, name, parameters, the same as arguments, bytes that are asked for, the block in the result) */
-#define HOOK(type, sym, params, args, bytes, block) \
+/*
+ * Another allocator's function may call malloc(), or one of the others here, which counts. So only after the real one it
+ * is known whether there is still something to count.
+ */
+#define COUNT(before, bytes, block) \
+	if (allocated() == (before) && !passes(bytes) && is_sampled(bytes) && (block) != NULL) \
+		sample(block, bytes, &CALLER);
+/*
+ * HOOK(type of its result, name, parameters, the same as arguments, bytes that are asked for, the block in the result,
+ * whether it is enough to jump to the real function). What an operator throws passes through here.
+ */
+#define HOOK(type, sym, params, args, bytes, block, jumps) \
 	FIRST(type, sym, params, args) \
-	static __attribute__((noinline)) type sampled_##sym params \
+	static __attribute__((noinline)) type counted_##sym params \
 	{ \
-		bool is_wanted = is_sampled(bytes); \
+		uint64_t before = allocated(); \
 		type result = next.sym args; \
-		if (is_wanted && (block) != NULL) \
-			sample(block, bytes, &CALLER); \
+		COUNT(before, bytes, block) \
 		return result; \
 	} \
 	SP_EXPORT type sym params \
 	{ \
-		return passes(bytes) ? next.sym args : sampled_##sym args; \
+		return (jumps) ? next.sym args : counted_##sym args; \
 	}
-
-HOOK(void *, malloc, (size_t size), (size), size, result)
-HOOK(void *, calloc, (size_t n, size_t size), (n, size), product(n, size), result)
-HOOK(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, result)
-HOOK(void *, memalign, (size_t alignment, size_t size), (alignment, size), size, result)
-HOOK(void *, valloc, (size_t size), (size), size, result)
-HOOK(void *, pvalloc, (size_t size), (size), size, result)
-HOOK(int, posix_memalign, (void **block, size_t alignment, size_t size), (block, alignment, size), size,
-     result == 0 ? *block : NULL)
-// clang-format on
-
+#define HOOK_NEW(sym) \
+	HOOK(void *, sym, (size_t size, uintptr_t second, uintptr_t third), (size, second, third), size, result, \
+	     is_plain)
 /*
  * A block that is given back to be made larger or smaller. Where that fails it is as before, unless it was to have no
  * bytes: allocators free it then, and have none to return.
  */
-// clang-format off
-#define HOOK_AGAIN(sym, params, args, bytes, counts) \
+#define HOOK_AGAIN(sym, params, args, bytes, jumps) \
 	FIRST(void *, sym, params, args) \
-	static __attribute__((noinline)) void *sampled_##sym params \
+	static __attribute__((noinline)) void *counted_##sym params \
 	{ \
-		bool is_wanted = !passes(bytes) && is_sampled(bytes); \
-		struct sp_block *b = sp_blocks_take(&sampled, before); \
+		uint64_t before = allocated(); \
+		struct sp_block *b = sp_blocks_take(&sampled, old); \
 		void *block = next.sym args; \
 		if (b != NULL && block == NULL && (bytes) != 0) \
-			sp_blocks_give_back(&sampled, b, before); \
+			sp_blocks_give_back(&sampled, b, old); \
 		else if (b != NULL) \
 			sp_blocks_tell(&sampled, b, spanprof_v1_freed); \
-		if (is_wanted && block != NULL) \
-			sample(block, bytes, &CALLER); \
+		COUNT(before, bytes, block) \
 		return block; \
 	} \
 	SP_EXPORT void *sym params \
 	{ \
-		return !(counts) || (!sp_blocks_may_have(&sampled, before) && passes(bytes)) ? next.sym args \
-											     : sampled_##sym args; \
-	}
-// clang-format on
-
-HOOK_AGAIN(realloc, (void *before, size_t size), (before, size), size, true)
-HOOK_AGAIN(reallocarray, (void *before, size_t n, size_t size), (before, n, size), product(n, size),
-	   counts_arrays)
-
-/*
- * An operator new may call malloc(), or another function here that counts for it. So only after the real one it is known
- * whether there is still something to count. An exception of it passes through here.
- */
-// clang-format off
-#define HOOK_NEW(sym) \
-	FIRST(void *, sym, (size_t size, uintptr_t second, uintptr_t third), (size, second, third)) \
-	static __attribute__((noinline)) void *counted_##sym(size_t size, uintptr_t second, uintptr_t third) \
-	{ \
-		uint64_t before = allocated(); \
-		void *block = next.sym(size, second, third); \
-		if (allocated() == before && !passes(size) && is_sampled(size) && block != NULL) \
-			sample(block, size, &CALLER); \
-		return block; \
-	} \
-	SP_EXPORT void *sym(size_t size, uintptr_t second, uintptr_t third) \
-	{ \
-		return counts_operators ? counted_##sym(size, second, third) : next.sym(size, second, third); \
+		return (jumps) ? next.sym args : counted_##sym args; \
 	}
 #define HOOK_FREE(sym, params, args) \
 	FIRST(void, sym, params, args) \
@@ -345,8 +317,20 @@ HOOK_AGAIN(reallocarray, (void *before, size_t n, size_t size), (before, n, size
 	}
 #define HOOK_DELETE(sym) \
 	HOOK_FREE(sym, (void *block, uintptr_t second, uintptr_t third), (block, second, third))
-// clang-format on
 
+HOOK(void *, malloc, (size_t size), (size), size, result, passes(size))
+HOOK(void *, calloc, (size_t n, size_t size), (n, size), product(n, size), result,
+     is_plain && passes(product(n, size)))
+HOOK(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, result, is_plain && passes(size))
+HOOK(void *, memalign, (size_t alignment, size_t size), (alignment, size), size, result, is_plain && passes(size))
+HOOK(void *, valloc, (size_t size), (size), size, result, is_plain && passes(size))
+HOOK(void *, pvalloc, (size_t size), (size), size, result, is_plain && passes(size))
+HOOK(int, posix_memalign, (void **block, size_t alignment, size_t size), (block, alignment, size), size,
+     result == 0 ? *block : NULL, is_plain && passes(size))
+HOOK_AGAIN(realloc, (void *old, size_t size), (old, size), size,
+	   is_plain && !sp_blocks_may_have(&sampled, old) && passes(size))
+HOOK_AGAIN(reallocarray, (void *old, size_t n, size_t size), (old, n, size), product(n, size), false)
 FOR_EACH_NEW(HOOK_NEW)
 HOOK_FREE(free, (void *block), (block))
 FOR_EACH_DELETE(HOOK_DELETE)
+// clang-format on

@@ -6,7 +6,7 @@
  *				many threads; prints "<bytes of a block> <how many of these> <label>"
  *	allocs odd		in every place where a program may allocate
  *	allocs handler		in a handler that interrupts allocations; for an allocator that can bear that
- *	allocs sized		what it frees by C23's functions, where they are
+ *	allocs sized		by malloc(), calloc() and realloc(), and frees it by C23's functions, where they are
  *	allocs lost		what it never frees, and has no pointer to
  */
 #define _GNU_SOURCE
@@ -295,14 +295,20 @@ void free_aligned_sized(void *block, size_t alignment, size_t bytes) __attribute
 
 static void sized(void)
 {
+	void *(*volatile zeroed)(size_t n, size_t size) = calloc;
+	void *block;
+
 	HOST_CHECK(spanprof_label_push("00000000000000ac", "sized") != EINVAL);
 	for (int i = 0; i < 1000; i++) {
+		block = i % 4 == 0   ? zeroed(64, 1024)
+			: i % 4 == 1 ? realloc(NULL, 64 * 1024)
+				     : use(64 * 1024);
 		if (free_sized != NULL && i % 2 == 0)
-			free_sized(use(64 * 1024), 64 * 1024);
+			free_sized(block, 64 * 1024);
 		else if (free_aligned_sized != NULL)
-			free_aligned_sized(use(64 * 1024), 16, 64 * 1024);
+			free_aligned_sized(block, 16, 64 * 1024);
 		else
-			free(use(64 * 1024));
+			free(block);
 	}
 	spanprof_label_pop();
 }
