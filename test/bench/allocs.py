@@ -4,7 +4,8 @@
 import statistics
 import sys
 
-BASE = {"gperftools": "tcmalloc", "jemalloc's profile": "jemalloc"}
+# The same with its profile switched off; of heaptrack that is the program without it.
+OFF = {"spanprof": "spanprof, no allocations", "gperftools": "tcmalloc", "jemalloc's profile": "jemalloc"}
 
 
 def read(path):
@@ -28,19 +29,23 @@ def main(path):
     times = read(path + ".cpu")
     few, many = read(path + ".few"), read(path + ".many")
     counts = {way: many[way][0] - few[way][0] for way in many}
-    more = {way: [100 * (took / base - 1) for took, base in zip(times[way], times[BASE.get(way, "without")])]
-            for way in times}
+
+    def more(way, base):
+        """Of each round, in per cent."""
+        return [100 * (took / other - 1) for took, other in zip(times[way], times[base])]
+
+    own = {way: more(way, OFF.get(way, "without")) for way in times}
     with open(path, "w", encoding="utf-8") as table:
         for way, seconds in times.items():
-            count = share = ""
+            figures = ["", "", ""]
             if way in counts:
-                count = f"{counts[way]:.0f}"
-                share = f"{100 * (counts[way] / counts[BASE.get(way, 'without')] - 1):+.2f}"
-            print(way, f"{statistics.median(seconds):.2f}", f"{statistics.median(more[way]):+.1f}", count, share,
-                  sep="|", file=table)
+                figures = [f"{counts[way]:.0f}"] + [f"{100 * (counts[way] / counts[base] - 1):+.2f}"
+                                                    for base in (OFF.get(way, "without"), "without")]
+            print(way, f"{statistics.median(seconds):.2f}", f"{statistics.median(own[way]):+.1f}",
+                  f"{statistics.median(more(way, 'without')):+.1f}", *figures, sep="|", file=table)
     with open(path + ".rounds", "w", encoding="utf-8") as table:
-        for way, figures in more.items():
-            low, high = middle([ours - other for ours, other in zip(more["spanprof"], figures)])
+        for way, figures in own.items():
+            low, high = middle([ours - other for ours, other in zip(own["spanprof"], figures)])
             print(way, f"{low:.1f}", f"{high:.1f}", sep="|", file=table)
 
 

@@ -111,9 +111,10 @@ all_ways()
 }
 
 # compare PROGRAM LONG FEW MANY: CPU times of LONG, and the instructions that MANY takes more than FEW, so without
-# those of start and end. A profiler that comes with an allocator is compared with that allocator alone, the
-# others with the program as it is. Lines "way|CPU seconds|more, %|instructions|more, %" in PROGRAM, and of the rounds
-# in PROGRAM.rounds "way|from|to": by how many points ours takes more.
+# those of start and end. Each profile is compared with the same with its profile switched off, whose allocator may have
+# the counting in it already, and with the program without anything. Lines "way|CPU seconds|more than off, %|more than
+# without, %|instructions|more than off, %|more than without, %" in PROGRAM, and of the rounds in PROGRAM.rounds
+# "way|from|to": by how many points ours takes more, each beside itself switched off.
 compare()
 {
 	local round
@@ -127,9 +128,9 @@ compare()
 		all_ways "$WORK/$1.many" "$1" counted "$4"
 	fi
 	python3 test/bench/allocs.py "$WORK/$1"
-	echo "$1: CPU time, median of $ROUNDS rounds, exporter included; instructions without start and end"
-	awk -F'|' '{ printf "  %-25s %7.2f s  %+7.1f %%", $1, $2, $3 }
-		$4 != "" { printf "  %8.1f million instructions  %+7.2f %%", $4 / 1e6, $5 } { print "" }' "$WORK/$1"
+	echo "$1: CPU time, median of $ROUNDS rounds, exporter included; instructions without start and end; more than switched off, and than without"
+	awk -F'|' '{ printf "  %-25s %7.2f s  %+8.1f %% %+8.1f %%", $1, $2, $3, $4 }
+		$5 != "" { printf "  %8.1f million instructions  %+8.2f %% %+8.2f %%", $5 / 1e6, $6, $7 } { print "" }' "$WORK/$1"
 }
 
 # Below each of the others: below the one that takes least. judge PROGRAM NAME [COLUMN|QUESTION]...
@@ -143,7 +144,7 @@ judge()
 		done | grep '^[-0-9]' | sort -n) || continue
 		from=0 to=0
 		[[ $column != 3 ]] || read -r from to <<<"$(figure "$1.rounds" "$other" 2) $(figure "$1.rounds" "$other" 3)"
-		answer "allocations of $2 in a profile, $question, beside $other" \
+		answer "allocations of $2 in a profile, $question than with it switched off, beside $other" \
 			"$(figure "$1" spanprof "$column")" % "$target" "$(sum "$target" "$from")" "$(sum "$target" "$to")"
 	done < <(printf '%s\n' "${@:3}")
 }
@@ -166,10 +167,10 @@ if [[ -x $(gcc -print-prog-name=cc1plus) ]]; then
 	echo 'std::map<std::string, std::vector<std::string>> all; void put(const std::string &s) { all[s].push_back(s); }' >>"$WORK/long.cc"
 	for source in none short long; do g++ -E -o "$WORK/$source.i" "$WORK/$source.cc"; done
 	compare compiler "$WORK/long.i" "$WORK/none.i" "$WORK/short.i"
-	judge compiler 'a compiler' '5|instructions more than without' '3|CPU time more than without'
+	judge compiler 'a compiler' '6|more instructions' '3|more CPU time'
 fi
 if command -v redis-server redis-benchmark redis-cli >/dev/null; then
 	compare redis 100000 16 5000
 	# Its instructions depend on when requests come: two runs of the same differ by a point and more.
-	judge redis redis '3|CPU time more than without'
+	judge redis redis '3|more CPU time'
 fi
