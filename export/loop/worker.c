@@ -2,8 +2,8 @@
 /*
  * The exporter's second thread. The collector answers processes within milliseconds, so it reads no file larger than
  * a page, and talks to no server: for one process alone, a debug file of 2 GB takes seconds, and a server that hangs
- * takes as long as it likes. All of that is done here, at low priority, as the exporter shares the processors of its
- * host.
+ * takes as long as it likes. All of that is done here, at low priority unless a process waits for it, as the exporter
+ * shares the processors of its host.
  *
  * What is handed over is an interval: stacks, and copies of all that is needed to name them. So nothing of it
  * changes while it is worked on. The worker has no turn (turn.h) while it works; it takes its turn to count, to
@@ -69,6 +69,7 @@ struct sp_worker {
 	const struct sp_core_ops *ops; /* of the interval that is named */
 	struct sp_symbolizer *symbolizer;
 	struct sp_debuginfod *debuginfod;
+	bool is_low;       /* its priority */
 	bool is_preparing; /* there is time to ask a server for a debug file */
 	struct sp_symbolizer_losses counted;
 	struct sp_export_log_site deadlocks;
@@ -271,6 +272,17 @@ static void tell_deadlock(struct sp_worker *w, const struct sp_interval *i)
 	sp_export_log_limited(w->ops, &w->deadlocks, sp_clock_mono_ns(), "deadlock: %s", text);
 }
 
+/*
+ * Of this thread, and for good, as only privileged processes can raise it again. A process that ends before its first
+ * upload interval does waits for all that is done for it, and would wait longer the busier the machine is.
+ */
+static void lower_priority(struct sp_worker *w)
+{
+	if (!w->is_low)
+		(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
+	w->is_low = true;
+}
+
 /* With the turn, which is away meanwhile. False: there is nothing that a profile could be made of. */
 static bool name(struct sp_worker *w, const struct work *k)
 {
@@ -284,6 +296,8 @@ static bool name(struct sp_worker *w, const struct work *k)
 	bool is_named;
 
 	(void)sp_turn_set(false);
+	if (!is_hurried)
+		lower_priority(w);
 	sp_symbolizer_turn_to(s, k->modules);
 	sp_symbolizer_begin(s);
 	sp_symbolizer_hurry(s, is_hurried);
@@ -370,8 +384,6 @@ static void *work(void *arg)
 {
 	struct sp_worker *w = arg;
 
-	/* Of this thread. */
-	(void)setpriority(PRIO_PROCESS, 0, NICE);
 	(void)sp_turn_set(true);
 	while (!w->ends) {
 		uint64_t moves = sp_upload_moves(w->upload);

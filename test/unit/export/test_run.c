@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -1110,6 +1111,45 @@ Test(run, a_flush_does_not_wait_for_the_lines_of_another_process, .timeout = 20)
 	cr_expect_gt(core.counter[SP_COUNT_LINES_LATE], 0);
 	cr_expect_lt(core.counter[SP_COUNT_LINES_LATE], CORE_RECORDS - 2,
 		     "there was time for some more");
+}
+
+static int niceness_of_worker;
+
+static bool note_niceness(void *self)
+{
+	(void)self;
+	if (!pthread_equal(pthread_self(), collector))
+		niceness_of_worker = getpriority(PRIO_PROCESS, 0);
+	return true;
+}
+
+static unsigned stop_after_an_interval(unsigned call)
+{
+	(void)end_an_interval(call);
+	return core.counter[SP_COUNT_FILES_WRITTEN] != 0 ? SP_WAIT_STOP : 0;
+}
+
+Test(run, the_priority_is_low_unless_a_process_waits, .timeout = 20)
+{
+	const int own = getpriority(PRIO_PROCESS, 0);
+	const int low = own + 5 < 19 ? own + 5 : 19;
+
+	collector = pthread_self();
+	core.ops.may_open = note_niceness;
+	core.script = stop_with_a_flush;
+	core_sample(1, 0, (void *)core_logged, NULL);
+	cr_assert_eq(core_run(), 0);
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 1);
+	cr_expect_eq(niceness_of_worker, own);
+
+	core_reset();
+	core.config.output_dir = scratch;
+	core.config.upload_interval_ms = 600000;
+	core.ops.may_open = note_niceness;
+	core.script = stop_after_an_interval;
+	core_sample(1, 0, (void *)core_logged, NULL);
+	cr_assert_eq(core_run(), 0);
+	cr_expect_eq(niceness_of_worker, low);
 }
 
 Test(run, a_turn_that_is_kept_is_never_given_away, .timeout = 20)
