@@ -284,7 +284,7 @@ demo: ## build and run the ride-sharing demo (installs its packages first)
 	@test/rideshare/demo.sh
 
 ## Test
-.PHONY: test test-all test-programs unit stress stress-long model-long owners-long e2e docs-test gates san tsan bench
+.PHONY: test test-all test-programs unit stress stress-long model-long memory-long owners-long e2e docs-test gates san tsan bench
 test: ## everything below, then one line of counts (installs the packages it needs first)
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
@@ -330,6 +330,9 @@ stress-long: $(B)/release/test/stress/span_storm $(B)/tsan/test/stress/span_stor
 
 model-long: $(B)/release/test/unit/core/test_span_model ## ten thousand random sequences of spans beside the model of their rules (minutes); MODEL_SEED=... for others
 	MODEL_SEQUENCES=10000 $<
+
+memory-long: $(B)/asan/test/unit/export/test_short_memory ## each allocation of the exporter and of the report fails, one after the other (a minute)
+	SHORT_MEMORY=all $<
 
 owners-long: all $(B)/test/hosts/locks ## owners of locks against the truth in 20,000 contended sections (a minute)
 	@LOCK_SECTIONS=1000 $(RUN) e2e=test/e2e/lock_owners.sh
@@ -457,6 +460,9 @@ $(UNIT_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(UNIT_MAIN_SRCS:%.c=$(
 	$$(call link_program,$(1),$$(CRITERION_LIBS))
 $(foreach src,$(UNIT_SRCS),$(eval $(B)/$(1)/$(src:.c=): \
 	$(patsubst %.c,$(B)/$(1)/%.o,$(filter $(dir $(src))%,$(UNIT_HELPER_SRCS)))))
+# Its allocations can fail.
+$(B)/$(1)/test/unit/export/test_short_memory: private LDFLAGS += \
+	$$(foreach function,malloc calloc realloc strdup,-Wl,--wrap=$$(function))
 $(STRESS_SRCS:%.c=$(B)/$(1)/%): $(B)/$(1)/%: $(B)/$(1)/%.o $(B)/$(1)/export.a $(B)/$(1)/sampler.a
 	$$(call link_program,$(1))
 endef

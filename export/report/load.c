@@ -134,6 +134,7 @@ enum sp_frame_kind sp_frame_kind_of(const char *name, const struct sp_frame_plac
 struct budget {
 	size_t left;
 	bool exceeded; /* something was refused */
+	bool failed;   /* or there was no memory for it */
 };
 
 /* Overhead of an allocation. Many small allocations are the danger. */
@@ -148,6 +149,7 @@ static void *budget_alloc(void *budget, size_t size)
 
 	if (p == NULL || taken > b->left) {
 		b->exceeded = b->exceeded || size >= b->left || p != NULL;
+		b->failed = true;
 		free(p);
 		return NULL;
 	}
@@ -649,7 +651,7 @@ int sp_report_load(const struct sp_bytes *profile, size_t memory_max,
 	}
 	p = spanprof__pprof__profile__unpack(&counted, profile->len, profile->data);
 	if (p == NULL)
-		return l.budget.exceeded ? refuse_memory(&r) : refuse(&r, reason);
+		return l.budget.failed ? refuse_memory(&r) : refuse(&r, reason);
 	err = load_message(&l, p);
 	spanprof__pprof__profile__free_unpacked(p, &counted);
 	return err;

@@ -97,10 +97,10 @@ Test(span_table_before_init, is_whole_or_is_none)
 	int rc = -1;
 
 #ifdef __SANITIZE_ADDRESS__
-	cr_skip_test("a sanitizer needs address space for itself");
+	cr_skip_test("the sanitizer takes terabytes");
 #endif
 	if (emulated())
-		cr_skip_test("the emulator knows no limit of address space");
+		cr_skip_test("the emulator does not have that limit");
 	cr_assert_eq(getrlimit(RLIMIT_AS, &before), 0);
 	for (rlim_t spare = 0; rc != 0 && spare < 1U << 30; spare += 1U << 16) {
 		struct rlimit limit = before;

@@ -64,7 +64,7 @@ Test(exporter_process, reaps_no_child_of_the_hosts)
 	if (host == 0)
 		_exit(0);
 	if (host < 0)
-		cr_skip("an emulator has no such children");
+		cr_skip("the emulator has no such children");
 	cr_assert_eq(waitid(P_PID, (id_t)host, &info, WEXITED | WNOWAIT | (int)__WCLONE), 0);
 	cr_expect(sp_exporter_process_may_start());
 	begin(true);
