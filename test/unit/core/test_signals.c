@@ -120,15 +120,6 @@ Test(signals, one_that_cannot_be_taken_leaves_none)
 	cr_assert_eq(sp_signals_number(), SIGNO);
 }
 
-Test(signals, a_plain_handler_is_called_plainly)
-{
-	install_over(action(0));
-	raise(SIGNO);
-
-	cr_assert_eq(host_calls, 1);
-	cr_assert_eq(host_signo, SIGNO);
-}
-
 Test(signals, ignored_is_ignored_whatever_the_flags)
 {
 	struct sigaction sa = action(0);
