@@ -297,6 +297,9 @@ static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const struct sp_
  */
 bool sp_otelcpp_readable(const void *p);
 
+/* By the name in the typeinfo before the vtable; there is none with -fno-rtti. */
+bool sp_otelcpp_is_type(const void *vptr, const char *type);
+
 /*
  * A smart pointer of that kind of build lies there, which may be null: with a class of its own
  * (nostd), or with a control block of libstdc++ in use.

@@ -18,7 +18,6 @@
 #include "preload/elf/relocations.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/base/compiler.h"
-#include "sampler/base/readable_sig.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/span/span.h"
@@ -608,23 +607,6 @@ static bool detach(void *self, void *token)
 	return true;
 }
 
-/*
- * The SDK's own class keeps a stack for each thread, so there is nothing to ask. Where there is no
- * run-time type information nobody knows which class it is.
- */
-static bool is_of_sdk(const struct sp_otelcpp *sdk, const void *vptr)
-{
-	const char *name = sdk->names->storage_class + strlen("_ZTV");
-	const void *info = sp_otelcpp_member((const char *)vptr - sizeof(void *), 0);
-	const char *own;
-
-	if (!sp_otelcpp_readable(info) || !sp_otelcpp_readable(sp_otelcpp_at(info, sizeof(void *))))
-		return false;
-	own = sp_otelcpp_member(info, sizeof(void *));
-	return sp_readable((uintptr_t)own) && sp_readable((uintptr_t)own + strlen(name)) &&
-	       strcmp(own, name) == 0;
-}
-
 /* The class is that instance's, which is not given to another object any more: a vtable leads to it. */
 static void hold(struct storage_class *c, struct sp_otelcpp *sdk)
 {
@@ -664,7 +646,8 @@ static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 		return false;
 	hold(c, sdk);
 	c->number = (uint32_t)(c - classes) + 1;
-	c->is_own = !is_of_sdk(sdk, vptr);
+	/* The SDK's own class keeps a stack for each thread, so there is nothing to ask. */
+	c->is_own = !sp_otelcpp_is_type(vptr, sdk->names->storage_class + strlen("_ZTV"));
 	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
 	atomic_store_explicit(&c->token,
 			      sp_otelcpp_scopes_tell(sdk) ? TOKEN_UNKNOWN : TOKEN_FOREIGN,

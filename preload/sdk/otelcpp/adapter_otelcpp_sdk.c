@@ -238,6 +238,7 @@ struct output {
 };
 
 static struct output output;
+/* Of the output, and of the instances below. */
 static struct sp_try_lock busy;
 
 static bool readable_text(const char *at, size_t len)
@@ -394,21 +395,16 @@ static void hand_on(const void *context, struct text service)
 	sp_sdk_resource(name, output.text);
 }
 
-/* By the name in the typeinfo before its vtable. */
-static bool is_of_type(const void *object, const char *type)
+bool sp_otelcpp_is_type(const void *vptr, const char *type)
 {
-	const void *vptr;
+	size_t size = strlen(type) + 1;
 	const void *info;
 	const char *name;
-	size_t size = strlen(type) + 1;
 
-	if (!sp_otelcpp_readable(object))
-		return false;
-	vptr = sp_otelcpp_member(object, 0);
 	if ((uintptr_t)vptr < sizeof(void *) ||
 	    !sp_otelcpp_readable((const void *)((uintptr_t)vptr - sizeof(void *))))
 		return false;
-	info = (const void *)sp_otelcpp_member((const void *)((uintptr_t)vptr - sizeof(void *)), 0);
+	info = sp_otelcpp_member((const void *)((uintptr_t)vptr - sizeof(void *)), 0);
 	if (info == NULL || !sp_otelcpp_readable(sp_otelcpp_at(info, sizeof(void *))))
 		return false;
 	name = sp_otelcpp_member(info, sizeof(void *));
@@ -421,7 +417,9 @@ static const void *find(const struct sp_otelcpp *sdk, const void *tracer)
 	for (unsigned long i = 1; i < SP_OTELCPP_TRACER_WORDS; i++) {
 		const void *context = sp_otelcpp_member(tracer, i * sizeof(void *));
 
-		if (is_of_type(context, sdk->names->tracer_context_type))
+		if (sp_otelcpp_readable(context) &&
+		    sp_otelcpp_is_type(sp_otelcpp_member(context, 0),
+				       sdk->names->tracer_context_type))
 			return context;
 	}
 	return NULL;
@@ -623,7 +621,6 @@ __attribute__((cold)) bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *
  */
 
 struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
-static struct sp_try_lock busy;
 
 struct sp_otelcpp *sp_otelcpp_with(enum sp_otelcpp_type type, const void *vptr)
 {
