@@ -38,7 +38,7 @@
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
-#include "sampler/config/config.h"
+#include "sampler/config/config_table.h"
 
 #define BIT(signo) (UINT64_C(1) << ((signo)-1))
 #define NO_FD (-1L)
@@ -231,7 +231,7 @@ static bool is_clone_known(void)
 	seen = atomic_load_explicit(&sp_trial_seen, memory_order_relaxed);
 	atomic_store_explicit(&sp_raw_clone_by_3, seen == SP_TRIAL_THREAD && is_clone3_known(),
 			      memory_order_relaxed);
-	return seen != 0 || sp_config_trusts_seccomp();
+	return seen != 0 || sp_config_says(SP_VAR_SECCOMP, "trust");
 }
 
 enum sp_trial sp_trial_run(void)

@@ -29,7 +29,7 @@
 #include "preload/sdk/otelc/adapter_otelc.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp.h"
 #include "sampler/base/compiler.h"
-#include "sampler/config/config.h"
+#include "sampler/config/config_table.h"
 #include "sampler/thread/thread.h"
 
 /*
@@ -177,7 +177,7 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
 {
 	__typeof__(&__libc_start_main) next = SP_NEXT(__libc_start_main);
 
-	if (sp_lifecycle_wanted() && sp_config_wants_hook_dlsym())
+	if (sp_lifecycle_wanted() && sp_config_says(SP_VAR_HOOK_DLSYM, "true"))
 		start_dlsym();
 	sp_lifecycle_main();
 	sp_otelcpp_main();

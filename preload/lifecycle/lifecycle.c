@@ -42,6 +42,7 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/config/config_table.h"
 #include "sampler/region/region.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/handler.h"
@@ -602,7 +603,8 @@ void sp_lifecycle_main(void)
 	 * No hook tells of spans that another library publishes. So where the program, or a library that it
 	 * was linked with, defines the variable, sampling begins with the program.
 	 */
-	if (!sp_config_wants_start() && !sp_config_wants_context() &&
+	if (!sp_config_says(SP_VAR_PROFILE, "always") &&
+	    !sp_config_says(SP_VAR_ACTIVE_SPAN, "context") &&
 	    !(sp_config_allows_context() && sp_publisher_found()))
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();

@@ -10,7 +10,7 @@
 #include "preload/lifecycle/state.h"
 #include "sampler/base/log.h"
 #include "sampler/base/text.h"
-#include "sampler/config/config.h"
+#include "sampler/config/config_table.h"
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
 #include "sampler/region/region.h"
@@ -169,7 +169,7 @@ void sp_publisher_look(void)
 
 	sp_elf_find_tls(SP_CONTEXT_SYMBOL, &other);
 	/* Most programs have none, and need no page of memory to remember that. */
-	if (other.n != 0 || sp_config_wants_context())
+	if (other.n != 0 || sp_config_says(SP_VAR_ACTIVE_SPAN, "context"))
 		at_start = other;
 }
 

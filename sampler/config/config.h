@@ -77,8 +77,8 @@ struct sp_config {
 	uint32_t alloc_interval; /* bytes between two samples, in the mean */
 	enum sp_symbolize_mode symbolize;
 	enum sp_log_level log_level;
-	enum sp_seccomp_mode seccomp; /* sp_config_trusts_seccomp() */
-	bool hook_dlsym;              /* sp_config_wants_hook_dlsym() */
+	enum sp_seccomp_mode seccomp; /* sp_config_says() */
+	bool hook_dlsym;              /* sp_config_says() */
 
 	const char *output_dir;         /* absolute */
 	const char *exporter;           /* absolute; NULL = beside our own object */
@@ -163,24 +163,8 @@ char *const *sp_config_copy_environment(const char *service_name);
  */
 bool sp_config_disabled(void);
 
-/* INIT context, after capture: SPANPROF_PROFILE=always. Cheap, logs nothing. */
-bool sp_config_wants_start(void);
-
-/* Any time after the copy: SPANPROF_SECCOMP=trust. */
-bool sp_config_trusts_seccomp(void);
-
-/*
- * INIT context, after capture: SPANPROF_ACTIVE_SPAN=context; and whether another library's thread
- * context may label samples, which it may by default.
- */
-bool sp_config_wants_context(void);
+/* INIT context, after capture: another library's thread context may label samples, which it may by default. */
 bool sp_config_allows_context(void);
-
-/* INIT context, after capture: SPANPROF_HOOK_DLSYM=true. */
-bool sp_config_wants_hook_dlsym(void);
-
-/* The same: SPANPROF_ALLOC=true. */
-bool sp_config_wants_alloc(void);
 
 /* INIT context, after capture: a server or a folder is named, though it may be of no use. */
 bool sp_config_names_sink(void);

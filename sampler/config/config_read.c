@@ -342,8 +342,7 @@ bool sp_config_disabled(void)
 	return false;
 }
 
-/* Whether a variable has that value; a bad one means the default. */
-static bool says(enum sp_config_id id, const char *word)
+bool sp_config_says(enum sp_config_id id, const char *word)
 {
 	const char *text;
 
@@ -351,34 +350,10 @@ static bool says(enum sp_config_id id, const char *word)
 	return sp_config_is_word(text, word);
 }
 
-bool sp_config_wants_start(void)
-{
-	return says(SP_VAR_PROFILE, "always");
-}
-
-bool sp_config_trusts_seccomp(void)
-{
-	return says(SP_VAR_SECCOMP, "trust");
-}
-
-bool sp_config_wants_context(void)
-{
-	return says(SP_VAR_ACTIVE_SPAN, "context");
-}
-
 bool sp_config_allows_context(void)
 {
-	return !says(SP_VAR_ACTIVE_SPAN, "scope") && !says(SP_VAR_ACTIVE_SPAN, "start");
-}
-
-bool sp_config_wants_hook_dlsym(void)
-{
-	return says(SP_VAR_HOOK_DLSYM, "true");
-}
-
-bool sp_config_wants_alloc(void)
-{
-	return says(SP_VAR_ALLOC, "true");
+	return !sp_config_says(SP_VAR_ACTIVE_SPAN, "scope") &&
+	       !sp_config_says(SP_VAR_ACTIVE_SPAN, "start");
 }
 
 bool sp_config_names_sink(void)

@@ -461,6 +461,12 @@ struct sp_config_var {
 #define SP_CONFIG_ENUM_(id, ...) SP_VAR_##id,
 enum sp_config_id { SP_FOR_EACH_CONFIG(SP_CONFIG_ENUM_) SP_VAR_N };
 
+/*
+ * INIT context, after capture: the variable has that value by its own name; a bad one means the default. Cheap,
+ * logs nothing.
+ */
+bool sp_config_says(enum sp_config_id id, const char *word);
+
 extern const struct sp_config_var sp_config_vars[SP_VAR_N];
 
 #define SP_CONFIG_VALUE_MAX 8192U /* bytes of a value; longer ones are not used */

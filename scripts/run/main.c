@@ -21,7 +21,7 @@
 
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
-#include "sampler/config/config.h"
+#include "sampler/config/config_table.h"
 #include "scripts/run/run.h"
 #include "scripts/run/target.h"
 
@@ -364,7 +364,7 @@ static void preload_for(const char *path)
 	else if (t.secure != NULL && tells)
 		sp_complain("%s cannot be profiled: %s", t.path, t.secure);
 	list = getenv("LD_PRELOAD");
-	if (sp_config_wants_alloc())
+	if (sp_config_says(SP_VAR_ALLOC, "true"))
 		list = with_alloc = chain_alloc(so, list);
 	list = sp_object_chain(so, list);
 	free(with_alloc);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/config/config.h"
+#include "sampler/config/config_table.h"
 #include "sampler/region/record.h"
 #include "test/fuzz/fuzz.h"
 
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < n; i++)
 		free(entry[i]);
 	(void)sp_config_disabled();
-	(void)sp_config_wants_start();
+	(void)sp_config_says(SP_VAR_PROFILE, "always");
 	sp_config_parse(&config);
 	check(&config);
 	return 0;

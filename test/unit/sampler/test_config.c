@@ -141,7 +141,7 @@ Test(config, ignores_what_is_not_a_variable_of_ours, .timeout = 20)
 	cr_expect_eq(cfg.sample_rate_hz, 100);
 	sp_config_capture(NULL);
 	cr_expect_eq(sp_config_disabled(), false);
-	cr_expect_eq(sp_config_wants_start(), false);
+	cr_expect_eq(sp_config_says(SP_VAR_PROFILE, "always"), false);
 }
 
 Test(config, turns_off_by_any_kill_switch, .timeout = 20)
