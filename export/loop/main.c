@@ -418,7 +418,7 @@ int sp_export_run(const struct sp_export_family *family)
 		err = add(x, ops);
 	if (err == 0)
 		loop(x);
-	if (x != NULL && !x->is_alone && !family->ends_process) {
+	if (x != NULL && !x->is_alone && (err != 0 || !family->ends_process)) {
 		sp_worker_stop(x->worker);
 		free(x);
 	}
