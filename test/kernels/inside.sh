@@ -7,7 +7,7 @@
 set -uo pipefail
 
 readonly SCOPE=/proc/sys/kernel/yama/ptrace_scope
-TESTS=(exporter_process hands_off hosts little_room pending_signals setuid setxid signal_taken threads vfork_mask)
+TESTS=(exporter_process hands_off hosts little_room pending_signals setuid setxid signal_taken vfork_mask)
 # Not below valgrind, nor, on aarch64, in threads with stacks that its C library does not give.
 export HOSTS_ROWS='[!tv]*'
 # Where a start takes longer than 50 ms, or the exporter comes late, something is lost, and told as promised.
