@@ -397,7 +397,6 @@ static void hand_on(const void *context, struct text service)
 
 bool sp_otelcpp_is_type(const void *vptr, const char *type)
 {
-	size_t size = strlen(type) + 1;
 	const void *info;
 	const char *name;
 
@@ -408,7 +407,7 @@ bool sp_otelcpp_is_type(const void *vptr, const char *type)
 	if (info == NULL || !sp_otelcpp_readable(sp_otelcpp_at(info, sizeof(void *))))
 		return false;
 	name = sp_otelcpp_member(info, sizeof(void *));
-	return readable_text(name, size) && memcmp(name, type, size) == 0;
+	return readable_text(name, strlen(type) + 1) && strcmp(name, type) == 0;
 }
 
 /* The tracer's context. */
