@@ -315,8 +315,8 @@ Test(thread_context, of_a_process_is_found_among_its_mappings)
 		"7f0000001000-7f0000005000 rw-p 00000000 00:01 1037   [anon_shmem:OTEL_CTX]",
 		"7f0000001000-7f0000005000 rw-p 00000000 00:00 0      [anon:OTEL_CTX]",
 		"7f0000001000-7f0000005000 rw-p 00000000 00:01 1037   /memfd:OTEL_CTX (deleted)",
-		"7f0000001000-7f0000005000 rw-p 00000000 00:01 18446744073709551615 "
-		"/memfd:OTEL_CTX",
+		("7f0000001000-7f0000005000 rw-p 00000000 00:01 18446744073709551615 "
+		 "/memfd:OTEL_CTX"),
 	};
 	static const char *const others_lines[] = {
 		"7f0000001000-7f0000005000 r-xp 00000000 00:01 1037   /memfd:OTEL_CTX (deleted)",
