@@ -24,6 +24,8 @@ if [[ $(uname -m) == aarch64 ]]; then
 	mount --bind build/aarch64 build
 	# What that processor and its C library do not have, with an emulator of system calls or without.
 	export SPANPROF_TEST_SKIPS=/tmp/skips
+	# There is no compiler in its root.
+	SLOW+="symbolize "
 	sed -n 's|^unit aarch64/\(.*: no small stacks here\)$|unit \1|p; s|^unit aarch64/\(.*: its contexts .*\)$|unit \1|p' \
 		test/skips >"$SPANPROF_TEST_SKIPS"
 else
