@@ -114,7 +114,7 @@ static inline uint64_t sp_blocks_put(struct sp_blocks *t, const void *block)
 /* Takes a block out; NULL = it is not in. Its place is the caller's, who gives it back or has it told. */
 static inline struct sp_block *sp_blocks_take(struct sp_blocks *t, const void *block)
 {
-	if (sp_block_key(block) <= SP_BLOCK_UNTOLD)
+	if (!sp_blocks_may_have(t, block) || sp_block_key(block) <= SP_BLOCK_UNTOLD)
 		return NULL;
 	for (unsigned i = 0; i < SP_BLOCKS_REACH; i++) {
 		struct sp_block *b = sp_blocks_near(t, block, i);
