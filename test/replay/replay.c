@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "export/export.h"
-#include "export/util/turn.h"
 #include "sampler/base/compiler.h"
 #include "test/replay/recording.h"
 #include "test/unit/export/core_double.h"
@@ -178,21 +177,6 @@ static unsigned news(void *self)
 	return core.pending ? SP_WAIT_STOP : 0;
 }
 
-static void wake(void *self)
-{
-	(void)self;
-}
-
-static void wait_for_family(void *self, uint32_t timeout_ms)
-{
-	bool had = sp_turn_set(false);
-
-	(void)self;
-	(void)timeout_ms;
-	usleep(100);
-	(void)sp_turn_set(had);
-}
-
 static const struct sp_core_ops *next(void *self)
 {
 	const struct chunk *c;
@@ -208,35 +192,16 @@ static const struct sp_core_ops *next(void *self)
 	return &core.ops;
 }
 
-static void left(void *self, const struct sp_core_ops *ops, int error)
-{
-	(void)self;
-	(void)ops;
-	(void)error;
-}
-
 static void ended(void *self, const struct sp_core_ops *ops)
 {
 	(void)self;
 	(void)ops;
 }
 
-static bool is_open(void *self)
-{
-	(void)self;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	bool is_there = false;
-	const struct sp_export_family family = {.arg = &is_there,
-						.wait = wait_for_family,
-						.wake = wake,
-						.next = next,
-						.ended = ended,
-						.left = left,
-						.open = is_open};
+	struct sp_export_family family = core_family;
 	char root[sizeof(proc) + 16];
 	struct stat st;
 	bool failed;
@@ -255,6 +220,9 @@ int main(int argc, char **argv)
 		err(2, "%s", root);
 	(void)setenv("SPANPROF_OUTPUT_DIR", argv[2], 1);
 	sp_config_capture(environ);
+	family.arg = &is_there;
+	family.next = next;
+	family.ended = ended;
 	core_reset();
 	sp_config_parse(&core.config);
 	core.flush_left = LEFT_MS;

@@ -5,6 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "export/util/turn.h"
 
 struct core_double core;
 
@@ -176,6 +179,46 @@ void core_reset(void)
 		.flushed = flushed,
 	};
 }
+
+static void wait_for_family(void *self, uint32_t timeout_ms)
+{
+	bool had = sp_turn_set(false);
+
+	(void)self;
+	(void)timeout_ms;
+	usleep(100);
+	(void)sp_turn_set(had);
+}
+
+static void wake(void *self)
+{
+	(void)self;
+}
+
+static const struct sp_core_ops *next(void *self)
+{
+	const struct sp_core_ops *first = core.has_come ? NULL : &core.ops;
+
+	(void)self;
+	core.has_come = true;
+	return first;
+}
+
+static void left(void *self, const struct sp_core_ops *ops, int error)
+{
+	(void)self;
+	(void)ops;
+	(void)error;
+}
+
+static bool is_open(void *self)
+{
+	(void)self;
+	return false;
+}
+
+const struct sp_export_family core_family = {
+	.wait = wait_for_family, .wake = wake, .next = next, .left = left, .open = is_open};
 
 static struct sp_record *new_record(enum sp_record_kind kind)
 {

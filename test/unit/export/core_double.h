@@ -38,9 +38,13 @@ struct core_double {
 	uint64_t due_ns; /* 0 = there is always something to be asked for */
 	bool is_barred;  /* it has become somebody else */
 	unsigned opened; /* how often somebody was about to open something */
+	bool has_come;   /* the family has given it */
 };
 
 extern struct core_double core;
+
+/* A family of the double alone, once, that waits for 0.1 ms. Who wants something else of it takes a copy. */
+extern const struct sp_export_family core_family;
 
 /* Everything back to the defaults: no records, no sinks, news() says stop at once. */
 void core_reset(void);

@@ -52,41 +52,16 @@ int clock_gettime(clockid_t id, struct timespec *t)
 	return err;
 }
 
-static bool comes;         /* is the next process of the family */
 static unsigned done_with; /* how often it was */
 static unsigned waits;     /* for news of the family */
 
 static unsigned asks_at; /* the wait after which it asks for something */
 
-static void sleep_in_turn(void)
-{
-	bool had = sp_turn_set(false);
-
-	usleep(100);
-	(void)sp_turn_set(had);
-}
-
-static void wake(void *self)
-{
-	(void)self;
-}
-
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
-	(void)self;
-	(void)timeout_ms;
-	sleep_in_turn();
+	core_family.wait(self, timeout_ms);
 	if (++waits == asks_at)
 		core.due_ns = 0;
-}
-
-static const struct sp_core_ops *next(void *self)
-{
-	const struct sp_core_ops *first = comes ? &core.ops : NULL;
-
-	(void)self;
-	comes = false;
-	return first;
 }
 
 static void left(void *self, const struct sp_core_ops *ops, int error)
@@ -97,25 +72,18 @@ static void left(void *self, const struct sp_core_ops *ops, int error)
 	done_with++;
 }
 
-static bool is_open(void *self)
-{
-	(void)self;
-	return false;
-}
-
 static uint64_t begun_ns;
 static bool ends_process;
 
 static int run_family(void (*wait)(void *self, uint32_t timeout_ms),
 		      const struct sp_core_ops *(*first)(void *self))
 {
-	const struct sp_export_family family = {.ends_process = ends_process,
-						.wait = wait,
-						.wake = wake,
-						.next = first,
-						.left = left,
-						.open = is_open};
+	struct sp_export_family family = core_family;
 
+	family.ends_process = ends_process;
+	family.wait = wait;
+	family.next = first;
+	family.left = left;
 	return sp_export_run(&family);
 }
 
@@ -123,8 +91,8 @@ static int run_family(void (*wait)(void *self, uint32_t timeout_ms),
 static int core_run(void)
 {
 	begun_ns = sp_clock_mono_ns();
-	comes = true;
-	return run_family(wait_for_family, next);
+	core.has_come = false;
+	return run_family(wait_for_family, core_family.next);
 }
 
 static void set_up(void)
@@ -508,11 +476,10 @@ static uint64_t many_begun_ns;
 
 static void wait_by_clock(void *self, uint32_t timeout_ms)
 {
-	(void)self;
 	/* When they have ended the worker has its time, which is not this clock's. */
 	waits += mono_still_at_ns - many_begun_ns < MANY_S * SP_NS_PER_S;
 	mono_still_at_ns += timeout_ms * SP_NS_PER_MS;
-	sleep_in_turn();
+	core_family.wait(self, timeout_ms);
 }
 
 static unsigned stop_in_the_end(unsigned call)
@@ -553,12 +520,12 @@ static unsigned flush_after_two_seconds(unsigned call)
 Test(run, an_interval_of_less_than_a_second_is_kept, .timeout = 20)
 {
 	many_begun_ns = mono_still_at_ns = 1000 * SP_NS_PER_S;
-	comes = true;
+	core.has_come = false;
 	core.config.upload_interval_ms = 200;
 	core.script = flush_after_two_seconds;
 	core.due_ns = UINT64_MAX;
 
-	cr_assert_eq(run_family(wait_and_sample_by_clock, next), 0);
+	cr_assert_eq(run_family(wait_and_sample_by_clock, core_family.next), 0);
 
 	cr_expect_geq(core.counter[SP_COUNT_FILES_WRITTEN], 8, "%" PRIu64,
 		      core.counter[SP_COUNT_FILES_WRITTEN]);
@@ -848,9 +815,7 @@ static unsigned waits_in_upload;
 
 static void wait_and_sample(void *self, uint32_t timeout_ms)
 {
-	(void)self;
-	(void)timeout_ms;
-	sleep_in_turn();
+	core_family.wait(self, timeout_ms);
 	waits_in_upload = calls_in_upload();
 	if (waits_in_upload == 2)
 		core_sample(2, 0, (void *)core_logged, NULL);
@@ -921,13 +886,12 @@ static uint32_t for_a_few_looks(void *self)
 /* What one has put that has ended before is still to be sent, and nothing more is taken from it. */
 Test(run, one_that_has_ended_is_not_asked_when_the_last_one_ends, .timeout = 20)
 {
-	const struct sp_export_family family = {.wait = wait_for_family,
-						.wake = wake,
-						.next = next_of_two,
-						.left = left,
-						.ended = ended,
-						.open = is_open};
+	struct sp_export_family family = core_family;
 
+	family.wait = wait_for_family;
+	family.next = next_of_two;
+	family.left = left;
+	family.ended = ended;
 	listen_in_silence();
 	core.script = stop_in_upload;
 	core_sample(1, 0, (void *)core_reset, NULL);
@@ -1064,11 +1028,10 @@ static unsigned looks_of_worker;
 
 static bool may_open_until_ordered(void *self)
 {
-	(void)self;
 	if (pthread_equal(pthread_self(), collector) || ++looks_of_worker < 2)
 		return true;
 	while (!is_ordered)
-		sleep_in_turn();
+		core_family.wait(self, 0);
 	return true;
 }
 

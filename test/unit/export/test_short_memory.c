@@ -22,7 +22,6 @@
 
 #include "core_double.h"
 #include "export/profile/gzip.h"
-#include "export/util/turn.h"
 #include "report_unit.h"
 #include "test/unit/scratch.h"
 
@@ -283,45 +282,6 @@ Test(short_memory, a_comparison_is_whole_or_says_what_it_lacks)
 
 /* The exporter */
 
-static bool comes; /* is the next process of the family */
-
-static void wait_for_family(void *self, uint32_t timeout_ms)
-{
-	bool had = sp_turn_set(false);
-
-	(void)self;
-	(void)timeout_ms;
-	usleep(100);
-	(void)sp_turn_set(had);
-}
-
-static void wake(void *self)
-{
-	(void)self;
-}
-
-static const struct sp_core_ops *next(void *self)
-{
-	const struct sp_core_ops *ops = comes ? &core.ops : NULL;
-
-	(void)self;
-	comes = false;
-	return ops;
-}
-
-static void left(void *self, const struct sp_core_ops *ops, int error)
-{
-	(void)self;
-	(void)ops;
-	(void)error;
-}
-
-static bool is_open(void *self)
-{
-	(void)self;
-	return false;
-}
-
 static unsigned flush_then_stop(unsigned call)
 {
 	return call == 0 ? SP_WAIT_FLUSH : SP_WAIT_STOP;
@@ -329,10 +289,7 @@ static unsigned flush_then_stop(unsigned call)
 
 static void export_all(void)
 {
-	static const struct sp_export_family family = {
-		.wait = wait_for_family, .wake = wake, .next = next, .left = left, .open = is_open};
-
-	result->status = sp_export_run(&family);
+	result->status = sp_export_run(&core_family);
 	result->put = core.drained;
 	result->sent = core.counter[SP_COUNT_SAMPLES_SENT];
 	result->lost = core.counter[SP_COUNT_SAMPLES_UNSENT];
@@ -367,7 +324,6 @@ static void prepare_core(void)
 	for (unsigned i = 0; i < 40; i++)
 		core_sample(i % 5, i % 3, (void *)((uintptr_t)core_reset + i), (void *)core_logged,
 			    NULL);
-	comes = true;
 }
 
 Test(short_memory, what_the_exporter_has_taken_is_sent_or_told_as_lost)

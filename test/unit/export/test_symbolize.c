@@ -197,26 +197,37 @@ static struct sp_frame prepare(uint64_t pc)
 	return name_of(pc);
 }
 
-Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout = 20)
+/*
+ * A stripped library that is compiled with these flags, whose debug file is debug_path, and which names that if it is to;
+ * the address of its function hidden(). A server is asked for debug files from now on.
+ */
+static uint64_t load_with_debug_file(const char *flags, bool names_it, char path[TINY_PATH_MAX])
 {
 	const struct sp_symbolizer_options options = {
 		.mode = SP_SYMBOLIZE_FULL, .debug_root = "/nonexistent", .fetch = fetch};
-	char path[TINY_PATH_MAX], command[512];
-	struct sp_frame f;
-	uint64_t hidden;
+	char command[1024];
 	void *lib;
 
-	tiny_library("-g -Wl,--build-id=sha1", path);
+	tiny_library(flags, path);
 	(void)snprintf(debug_path, sizeof(debug_path), "%s.debug", path);
-	(void)snprintf(command, sizeof(command), "objcopy --only-keep-debug %s %s && strip -s %s",
-		       path, debug_path, path);
+	(void)snprintf(command, sizeof(command),
+		       "objcopy --only-keep-debug %s %s && strip -s %s && "
+		       "%s objcopy --add-gnu-debuglink=%s %s",
+		       path, debug_path, path, names_it ? "" : ":", debug_path, path);
 	cr_assert_eq(system(command), 0);
 	lib = dlopen(path, RTLD_NOW);
 	cr_assert_not_null(lib);
-	hidden = *(const uintptr_t *)dlsym(lib, "hidden_at");
 	cr_assert_eq(sp_modules_refresh(modules), 0);
 	sp_symbolizer_free(symbolizer);
 	symbolizer = sp_symbolizer_new(modules, &options);
+	return *(const uintptr_t *)dlsym(lib, "hidden_at");
+}
+
+Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout = 20)
+{
+	char path[TINY_PATH_MAX];
+	uint64_t hidden = load_with_debug_file("-g -Wl,--build-id=sha1", false, path);
+	struct sp_frame f;
 
 	fetched = -EAGAIN;
 	f = prepare(hidden);
@@ -237,25 +248,8 @@ Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout
 /* It has no lines; a server that is asked for each such object would be asked for ever. */
 Test(symbolize, asks_for_no_debug_file_where_one_is_installed, .timeout = 20)
 {
-	const struct sp_symbolizer_options options = {
-		.mode = SP_SYMBOLIZE_FULL, .debug_root = "/nonexistent", .fetch = fetch};
-	char path[TINY_PATH_MAX], command[1024];
-	uint64_t hidden;
-	void *lib;
-
-	tiny_library("-Wl,--build-id=sha1", path);
-	(void)snprintf(debug_path, sizeof(debug_path), "%s.debug", path);
-	(void)snprintf(command, sizeof(command),
-		       "objcopy --only-keep-debug %s %s && strip -s %s && "
-		       "objcopy --add-gnu-debuglink=%s %s",
-		       path, debug_path, path, debug_path, path);
-	cr_assert_eq(system(command), 0);
-	lib = dlopen(path, RTLD_NOW);
-	cr_assert_not_null(lib);
-	hidden = *(const uintptr_t *)dlsym(lib, "hidden_at");
-	cr_assert_eq(sp_modules_refresh(modules), 0);
-	sp_symbolizer_free(symbolizer);
-	symbolizer = sp_symbolizer_new(modules, &options);
+	char path[TINY_PATH_MAX];
+	uint64_t hidden = load_with_debug_file("-Wl,--build-id=sha1", true, path);
 
 	cr_expect_str_eq(prepare(hidden).name, "hidden");
 	cr_expect_eq(asked, 0);
