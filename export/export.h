@@ -28,6 +28,10 @@
 #define SP_WAIT_END                                                                                \
 	4U /* the exporter has to end with this process: with SP_WAIT_FLUSH, and for
                             all processes, within the time of this one */
+#define SP_WAIT_RESTS                                                                              \
+	8U /* alone: the host has done nothing since the last call, so what was empty
+                            then is empty now */
+
 /* Facts about the host for the status file. */
 #define SP_CORE_SDKS_MAX 8U
 #define SP_CORE_FACTS_MAX 16U

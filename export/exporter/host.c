@@ -307,6 +307,8 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 		return is_gone(h, err);
 	if (err != 0)
 		sp_host_close(h);
+	else if (clock_getcpuclockid((pid_t)h->pid, &h->clock) != 0)
+		h->clock = 0;
 	return err;
 }
 
@@ -367,6 +369,15 @@ bool sp_host_lives(const struct sp_host *h)
 		return false;
 	(void)sp_proc_stat(text, SP_STAT_START, &state);
 	return (state != 'Z' && state != 'X') || has_other_threads(h);
+}
+
+uint64_t sp_host_cpu_ns(const struct sp_host *h)
+{
+	struct timespec t;
+
+	if (h->clock == 0 || clock_gettime(h->clock, &t) != 0)
+		return 0;
+	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
 uint64_t sp_host_stack(const struct sp_host *h)

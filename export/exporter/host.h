@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "export/exporter/view.h"
 
@@ -33,6 +34,7 @@ struct sp_host {
 	int pidfd;  /* -1 = the kernel has none (before 5.3) */
 	int proc;   /* its folder in /proc, -1 = not to be seen */
 	int maps;   /* its memory map, of the image that it had at first; -1 = may not be read */
+	clockid_t clock; /* of the CPU time of all its threads; 0 = unknown */
 	uint64_t start_time;
 	uint64_t mapped_at;
 	ino_t inode;
@@ -62,6 +64,12 @@ uint64_t sp_host_own_start(void);
 
 /* False when all of its threads have ended. */
 bool sp_host_lives(const struct sp_host *h);
+
+/*
+ * What all of its threads have used, without what those that run now have used since the kernel last charged them for it;
+ * 0 = unknown. No file is opened for it.
+ */
+uint64_t sp_host_cpu_ns(const struct sp_host *h);
 
 /* Where its stack begins, which is cheap to ask and changes when it executes a program; 0 = unknown. */
 uint64_t sp_host_stack(const struct sp_host *h);

@@ -2,8 +2,10 @@
 /*
  * What the region, the pidfd and /proc say of the host.
  *
- * There may be hundreds of processes, and most of them do nothing. So nothing is opened for a process in
- * which nothing moves, but once in an upload interval: the words in its region are read, and the kernel is
+ * There may be hundreds of processes, and most of them do nothing. What has used no CPU time has done nothing: its
+ * rings are empty as before, it has the same threads, and is the same program. So the kernel is asked for its CPU time,
+ * and its memory, where every line that is read has to come from far, is left alone. Nothing is opened for a
+ * process in which nothing moves, but once in an upload interval: the words in its region are read, and the kernel is
  * asked for the number of its threads. Something moves where its rings had something, where a hook of it has
  * taken back what it was asked for, and where it has another number of threads.
  */
@@ -387,16 +389,33 @@ static void look(struct sp_waiter *w, uint64_t now)
 	atomic_fetch_or_explicit(&r->deferred_work, bits, memory_order_release);
 }
 
+/*
+ * What a thread has used that runs at this moment may not be charged yet, and is seen at the next look. Once in an
+ * upload interval it is looked at all the same, as another process may share its memory.
+ */
+static bool has_rested(struct sp_waiter *w, uint64_t now)
+{
+	uint64_t before = w->cpu_ns;
+
+	w->cpu_ns = sp_host_cpu_ns(w->host);
+	return w->cpu_ns != 0 && w->cpu_ns == before && now < w->idle_ns && w->leaving_ns == 0 &&
+	       w->end_ns == 0 && !w->gone && w->is_told_of_end && !w->has_died;
+}
+
 unsigned sp_waiter_news(struct sp_waiter *w)
 {
 	uint64_t now = sp_clock_mono_ns();
+	bool has_fired;
 	bool asked;
 
 	w->news_ns = now;
 	/* Pairs with the watch's store: what was asked for before it is seen now. */
-	(void)atomic_exchange_explicit(&w->watch.has_fired, false, memory_order_acquire);
+	has_fired = atomic_exchange_explicit(&w->watch.has_fired, false, memory_order_acquire);
 	if (w->barred)
 		return SP_WAIT_STOP;
+	w->rests = has_rested(w, now) && !has_fired;
+	if (w->rests)
+		return SP_WAIT_RESTS;
 	asked = flush_is_asked(w);
 	if (!w->gone && has_gone(w)) {
 		w->gone = true;
@@ -429,6 +448,9 @@ uint64_t sp_waiter_due_ns(const struct sp_waiter *w)
 		return w->barred ? 0 : UINT64_MAX;
 	if (w->has_died || atomic_load_explicit(&w->watch.has_fired, memory_order_relaxed))
 		return 0;
+	/* It is asked again when its rings are looked into, which is soon enough. */
+	if (w->rests)
+		return UINT64_MAX;
 	if (is_leaving(w))
 		return w->news_ns + LEAVING_NS;
 	return w->news_ns + (w->watch.runs && w->host->pidfd >= 0 ? LOOK_NS : BLIND_NS);

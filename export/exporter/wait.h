@@ -93,7 +93,8 @@ struct sp_waiter {
 	uint64_t filters;    /* over the host at first: sp_threads_filters() */
 	uint64_t news_ns;    /* of the last sp_waiter_news() */
 	uint64_t look_ns;    /* when the host is looked at next */
-	uint64_t idle_ns;    /* the same for one in which nothing moves */
+	uint64_t idle_ns;    /* the same for one in which nothing moves, or that rests */
+	uint64_t cpu_ns;     /* that it had used by news_ns; 0 = unknown */
 	uint64_t image_ns;   /* when its memory map is */
 	uint64_t stack_ns;   /* when the beginning of its stack is */
 	uint64_t stack;      /* that was there */
@@ -103,6 +104,7 @@ struct sp_waiter {
 	uint32_t answer;     /* what flush_done will be then */
 	bool has_moved;      /* set by whoever found something in its rings */
 	bool is_still;       /* nothing has moved since its memory map was read */
+	bool rests;          /* it had used none since the call before that */
 	bool is_told_of_end; /* somebody waits for the pidfd, and sets has_died; else it is polled */
 	bool has_died;
 	bool gone;   /* the host is dead, or another program, or barred */

@@ -47,6 +47,7 @@ struct sp_target_data {
 	uint64_t sampled[2];      /* of CPU time, outside of spans, in spans */
 	uint64_t allocated;       /* samples of allocations */
 	uint64_t flushed_samples; /* of all, at the last flush */
+	bool has_more;            /* the last drain left something in the rings */
 	bool flushed;
 	bool is_told;        /* that profiling has begun */
 	struct moment begun; /* the profile that is being collected */
@@ -170,7 +171,8 @@ static unsigned room_for(const struct sp_target_data *d, unsigned most)
 	return room < most ? room : most;
 }
 
-bool sp_target_drain(struct sp_target *t)
+/* True if there was something. */
+static bool take(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_core_ops *ops = t->ops;
@@ -180,9 +182,6 @@ bool sp_target_drain(struct sp_target *t)
 	unsigned most_walked;
 	unsigned walked;
 
-	t->asked |= ops->news(ops->arg);
-	if (t->is_left)
-		return false;
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
 	for (unsigned round = 0; round < SP_DRAIN_ROUNDS && more; round++) {
 		unsigned most = room_for(d, SP_DRAIN_MAX);
@@ -196,13 +195,42 @@ bool sp_target_drain(struct sp_target *t)
 	if (walked < most_walked)
 		sp_live_blocks_settle(d->blocks);
 	t->is_full = room_for(d, 1) == 0;
+	d->has_more = more || walked == most_walked;
+	return is_active || walked != 0;
+}
+
+/*
+ * What comes into empty rings is seen at the next look, and belongs into this interval's profile. Those in which
+ * nothing was found are looked at together, at the next whole second, as hundreds of them would wake us that often
+ * else.
+ */
+static uint64_t next_look(const struct sp_target *t, bool is_active)
+{
+	uint64_t now_ns = sp_clock_mono_ns();
+	uint64_t at = (now_ns / SP_DRAIN_IDLE_NS + 1) * SP_DRAIN_IDLE_NS;
+
+	if (is_active)
+		at = now_ns + SP_DRAIN_ACTIVE_NS;
+	else if (at < now_ns + SP_DRAIN_ACTIVE_NS)
+		at += SP_DRAIN_IDLE_NS / 2;
+	return earlier(at, now_ns + t->ops->config->upload_interval_ms * SP_NS_PER_MS);
+}
+
+bool sp_target_drain(struct sp_target *t)
+{
+	struct sp_target_data *d = t->data;
+	unsigned news = t->ops->news(t->ops->arg);
+	bool is_active = false;
+
+	t->asked |= news & ~SP_WAIT_RESTS;
+	if (t->is_left)
+		return false;
+	if (news != SP_WAIT_RESTS || d->has_more)
+		is_active = take(t);
 	sp_waits_run(d->waits);
-	/* What comes into empty rings is seen at the next look, and belongs into this interval's profile. */
-	t->drain_ns = sp_clock_mono_ns() +
-		      earlier(is_active || walked != 0 ? SP_DRAIN_ACTIVE_NS : SP_DRAIN_IDLE_NS,
-			      ops->config->upload_interval_ms * SP_NS_PER_MS);
+	t->drain_ns = next_look(t, is_active);
 	tell_begin(t, false);
-	return more || walked == most_walked;
+	return d->has_more;
 }
 
 static struct moment now(void)
@@ -396,7 +424,11 @@ void sp_target_tick(struct sp_target *t)
 
 void sp_target_finish(struct sp_target *t)
 {
-	/* A killed host leaves all that was in its rings, and there will be no later drain. */
+	/*
+	 * A killed host leaves all that was in its rings, and there will be no later drain: what a thread has put that
+	 * seems to rest, as it was not charged for its time yet, is taken as well.
+	 */
+	t->data->has_more = true;
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		sp_target_make_room(t);
 	tell_begin(t, true);

@@ -196,6 +196,70 @@ Test(waiting, looks_closer_at_a_host_in_which_something_moves)
 	cr_expect_eq(opened_in_a_second(), 0);
 }
 
+/* The clock of a process that was stopped stands still. */
+static pid_t stopped(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		for (;;)
+			(void)raise(SIGSTOP);
+	cr_assert_eq(waitpid(pid, &status, WUNTRACED), pid);
+	cr_assert(WIFSTOPPED(status));
+	cr_assert_eq(clock_getcpuclockid(pid, &seen.clock), 0);
+	return pid;
+}
+
+Test(waiting, leaves_a_host_alone_that_has_used_no_cpu_time)
+{
+	pid_t pid = stopped();
+	int status;
+
+	waiter.is_told_of_end = true;
+	waiter.watch.runs = true;
+	expect(0);
+	host.region->deferred_work = 0;
+	host.region->state = SP_REGION_LEAVING;
+	waiter.look_ns = 0;
+	expect(SP_WAIT_RESTS);
+	cr_expect_eq(host.region->deferred_work, 0);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), UINT64_MAX);
+	waiter.idle_ns = 0;
+	expect(0);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 20 * SP_NS_PER_MS);
+	expect(0);
+	host.region->state = SP_REGION_SAMPLING;
+	waiter.leaving_ns = 0;
+	expect(SP_WAIT_RESTS);
+
+	(void)kill(pid, SIGKILL);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	expect(0);
+	expect(0);
+}
+
+Test(waiting, hears_a_host_that_was_not_charged_for_its_time_yet)
+{
+	pid_t pid = stopped();
+
+	waiter.is_told_of_end = true;
+	expect(0);
+	expect(SP_WAIT_RESTS);
+	ask(sp_clock_mono_ns() + SP_NS_PER_S);
+	waiter.watch.has_fired = true;
+	expect(SP_WAIT_FLUSH);
+	expect(SP_WAIT_FLUSH);
+	sp_waiter_flushed(&waiter);
+	expect(SP_WAIT_RESTS);
+	waiter.is_told_of_end = false;
+	expect(0);
+	waiter.is_told_of_end = waiter.has_died = true;
+	expect(SP_WAIT_FLUSH | SP_WAIT_STOP);
+	expect(SP_WAIT_FLUSH | SP_WAIT_STOP);
+	(void)kill(pid, SIGKILL);
+}
+
 /* The exit status of an exporter of another process, which the test kills meanwhile. */
 static int with_host(int (*run)(void))
 {
