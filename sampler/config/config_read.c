@@ -38,11 +38,13 @@ struct copied {
 	unsigned char
 		seen; /* also of an empty value: the first occurrence decides, as for getenv */
 	unsigned char state;
-	unsigned short offset;
+	unsigned short value; /* where it begins in the copied entries */
 };
 
-static struct copied copied[SP_VAR_N][SP_CONFIG_SOURCES];
-static char values[COPY_MAX];
+/* The table's variables, and behind them those for libraries of the exporter. */
+#define COPIED (SP_VAR_N + 1U)
+static struct copied copied[COPIED][SP_CONFIG_SOURCES];
+static char entries[COPY_MAX]; /* name=value, each with its NUL, as the exporter gets them */
 static size_t used;
 static atomic_bool looked_at;
 
@@ -56,18 +58,27 @@ static struct {
 static bool sdk_known;
 static char sdk_service[SERVICE_MAX + 1];
 
-_Static_assert(COPY_MAX <= 65536, "an offset is 16 bits");
+_Static_assert(COPY_MAX <= 65536, "a place in it has 16 bits");
 
 static bool has_prefix(const char *text, const char *prefix)
 {
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* Variables that the exporter's libraries read: libdebuginfod's cache and timeout. */
+static const char *const for_libraries[SP_CONFIG_SOURCES] = {
+	"HOME", "XDG_CACHE_HOME", "DEBUGINFOD_CACHE_PATH", "DEBUGINFOD_TIMEOUT"};
+
+static const char *name_of(unsigned id, unsigned source)
+{
+	return id < SP_VAR_N ? sp_config_vars[id].source[source].name : for_libraries[source];
+}
+
 static struct copied *find(const char *name, size_t len)
 {
-	for (unsigned id = 0; id < SP_VAR_N; id++) {
+	for (unsigned id = 0; id < COPIED; id++) {
 		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
-			const char *known = sp_config_vars[id].source[i].name;
+			const char *known = name_of(id, i);
 
 			if (known != NULL && strncmp(known, name, len) == 0 && known[len] == '\0')
 				return &copied[id][i];
@@ -76,9 +87,10 @@ static struct copied *find(const char *name, size_t len)
 	return NULL;
 }
 
-static void keep_value(struct copied *c, const char *value)
+/* front: the bytes before the value. */
+static void keep_entry(struct copied *c, const char *entry, size_t front)
 {
-	size_t len = strnlen(value, SP_CONFIG_VALUE_MAX + 1);
+	size_t len = strnlen(entry + front, SP_CONFIG_VALUE_MAX + 1);
 
 	if (c->seen)
 		return;
@@ -87,14 +99,14 @@ static void keep_value(struct copied *c, const char *value)
 		c->state = UNSET;
 	} else if (len > SP_CONFIG_VALUE_MAX) {
 		c->state = TOO_LONG;
-	} else if (len >= sizeof(values) - used) {
+	} else if (front + len >= sizeof(entries) - used) {
 		c->state = NO_ROOM;
 	} else {
 		c->state = SET;
-		c->offset = (unsigned short)used;
-		memcpy(values + used, value, len);
-		values[used + len] = '\0';
-		used += len + 1;
+		c->value = (unsigned short)(used + front);
+		memcpy(entries + used, entry, front + len);
+		entries[used + front + len] = '\0';
+		used += front + len + 1;
 	}
 }
 
@@ -107,21 +119,13 @@ static void keep_unknown(const char *name, size_t len)
 	unknown.n++;
 }
 
-/* Variables that the exporter's libraries read: libdebuginfod's cache and timeout. */
-static const char *const for_libraries[] = {
-	"HOME",
-	"XDG_CACHE_HOME",
-	"DEBUGINFOD_CACHE_PATH",
-	"DEBUGINFOD_TIMEOUT",
-};
-static struct copied kept[SP_ARRAY_LEN(for_libraries)];
-
-/* Variables that all HTTP clients know. Their first letters are rare, so the test is quick. */
+/* Variables that other programs know as well. Their first letters are rare, so the test is quick. */
 static bool is_common(const char *entry)
 {
 	static const char *const names[] = {
-		"http_proxy=", "https_proxy=", "HTTPS_PROXY=",   "all_proxy=",       "ALL_PROXY=",
-		"no_proxy=",   "NO_PROXY=",    "SSL_CERT_FILE=", "DEBUGINFOD_URLS=",
+		"http_proxy=", "https_proxy=", "HTTPS_PROXY=",    "all_proxy=",
+		"ALL_PROXY=",  "no_proxy=",    "NO_PROXY=",       "SSL_CERT_FILE=",
+		"HOME=",       "DEBUGINFOD_",  "XDG_CACHE_HOME=",
 	};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)
@@ -137,9 +141,6 @@ static void keep(const char *entry)
 	struct copied *c;
 	size_t len;
 
-	for (size_t i = 0; i < SP_ARRAY_LEN(for_libraries); i++)
-		if (has_prefix(entry, for_libraries[i]) && entry[strlen(for_libraries[i])] == '=')
-			keep_value(&kept[i], entry + strlen(for_libraries[i]) + 1);
 	if (!ours && !has_prefix(entry, "PYROSCOPE_") && !has_prefix(entry, "OTEL_") &&
 	    !is_common(entry))
 		return;
@@ -149,7 +150,7 @@ static void keep(const char *entry)
 	len = (size_t)(equals - entry);
 	c = find(entry, len);
 	if (c != NULL)
-		keep_value(c, equals + 1);
+		keep_entry(c, entry, len + 1);
 	else if (ours)
 		keep_unknown(entry, len);
 }
@@ -160,7 +161,6 @@ static bool captured;
 static void forget(void)
 {
 	memset(copied, 0, sizeof(copied));
-	memset(kept, 0, sizeof(kept));
 	memset(&unknown, 0, sizeof(unknown));
 	used = 0;
 	sdk_known = false;
@@ -182,7 +182,7 @@ static enum state copied_value(enum sp_config_id id, unsigned source, const char
 {
 	const struct copied *c = &copied[id][source];
 
-	*text = c->state == SET ? values + c->offset : "";
+	*text = c->state == SET ? entries + c->value : "";
 	return (enum state)c->state;
 }
 
@@ -225,47 +225,25 @@ static enum state value_of(enum sp_config_id id, unsigned source, const char **t
 	return is_otlp_name(id, source) && !wants_otlp() ? UNSET : copied_value(id, source, text);
 }
 
-#define ENTRIES_MAX ((size_t)SP_VAR_N * SP_CONFIG_SOURCES + SP_ARRAY_LEN(for_libraries) + 3U)
-
-static struct {
-	char *entry[ENTRIES_MAX];
-	unsigned entries;
-	char text[(size_t)2 * COPY_MAX];
-	size_t used;
-} environment;
-
-static void add_entry(const char *name, const char *value)
-{
-	char *at = environment.text + environment.used;
-	size_t room = sizeof(environment.text) - environment.used;
-
-	if (environment.entries == ENTRIES_MAX - 1 || strlen(name) + strlen(value) + 2 > room)
-		return;
-	environment.used += sp_fmt_snprintf(at, room, "%s=%s", name, value) + 1;
-	environment.entry[environment.entries++] = at;
-}
-
 char *const *sp_config_copy_environment(const char *service_name)
 {
-	environment.entries = 0;
-	environment.used = 0;
-	/* the first one of a name counts */
-	add_entry("SPANPROF_DISABLED", "true");
-	if (service_name != NULL)
-		add_entry("SPANPROF_APPLICATION_NAME", service_name);
-	for (unsigned id = 0; id < SP_VAR_N; id++) {
-		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++) {
-			const char *text;
+	static char disabled[] = "SPANPROF_DISABLED=true";
+	static char service[sizeof("SPANPROF_APPLICATION_NAME=") + SP_CONFIG_VALUE_MAX];
+	static char *entry[2 + COPIED * SP_CONFIG_SOURCES + 1];
+	unsigned n = 2;
 
-			if (copied_value((enum sp_config_id)id, i, &text) == SET)
-				add_entry(sp_config_vars[id].source[i].name, text);
-		}
-	}
-	for (size_t i = 0; i < SP_ARRAY_LEN(for_libraries); i++)
-		if (kept[i].state == SET)
-			add_entry(for_libraries[i], values + kept[i].offset);
-	environment.entry[environment.entries] = NULL;
-	return environment.entry;
+	/* the first one of a name counts */
+	entry[0] = disabled;
+	entry[1] = service;
+	(void)sp_fmt_snprintf(service, sizeof(service), "SPANPROF_APPLICATION_NAME=%s",
+			      service_name);
+	for (unsigned id = 0; id < COPIED; id++)
+		for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++)
+			if (copied[id][i].state == SET)
+				entry[n++] =
+					entries + copied[id][i].value - strlen(name_of(id, i)) - 1;
+	entry[n] = NULL;
+	return entry;
 }
 
 const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other)
@@ -283,7 +261,9 @@ const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other)
 void sp_config_copy_resource(const char *attributes, const char *service)
 {
 	struct copied *c = &copied[SP_VAR_RESOURCE_ATTRIBUTES][0];
-	size_t room = sizeof(values) - used;
+	const char *name = name_of(SP_VAR_RESOURCE_ATTRIBUTES, 0);
+	size_t room = sizeof(entries) - used;
+	size_t front = strlen(name) + 1;
 	const char *variable;
 	size_t len;
 
@@ -295,14 +275,15 @@ void sp_config_copy_resource(const char *attributes, const char *service)
 		(void)sp_fmt_snprintf(sdk_service, sizeof(sdk_service), "%s", service);
 	len = strlen(attributes) + 1 + strlen(variable);
 	/* a variable that is too long is told and dropped, and so it stays */
-	if (len > SP_CONFIG_VALUE_MAX || len >= room || (c->state != SET && c->state != UNSET))
+	if (len > SP_CONFIG_VALUE_MAX || front + len >= room ||
+	    (c->state != SET && c->state != UNSET))
 		return;
 	/* of two values of one key the last one counts */
-	(void)sp_fmt_snprintf(values + used, room, "%s%s%s", attributes,
+	(void)sp_fmt_snprintf(entries + used, room, "%s=%s%s%s", name, attributes,
 			      variable[0] != '\0' ? "," : "", variable);
-	c->offset = (unsigned short)used;
+	c->value = (unsigned short)(used + front);
 	c->state = SET;
-	used += len + 1;
+	used += front + len + 1;
 }
 
 static char resource[SP_CONFIG_VALUE_MAX + 2];

@@ -62,16 +62,24 @@ Test(config_resource, adds_to_the_attributes_of_the_variable, .timeout = 20)
 											   : "p");
 }
 
-Test(config_resource, goes_on_to_the_exporter, .timeout = 20)
+Test(config_resource, goes_on_to_the_exporter_with_the_variables, .timeout = 20)
 {
+	static const char *const wanted[] = {
+		"SPANPROF_DISABLED=true", "SPANPROF_APPLICATION_NAME=shop",
+		"OTEL_RESOURCE_ATTRIBUTES=" OWN, "SPANPROF_TENANT_ID=t=1", "HOME=/root"};
+	char given[][32] = {"SPANPROF_TENANT_ID=t=1", "HOMES=2", "HOME=/root",
+			    "SPANPROF_WEATHER=1"};
+	char *envp[] = {given[0], given[1], given[2], given[3], NULL};
 	char *const *entry;
 
-	cr_assert_eq(parse_with("A=1", OWN, "shop"), 0);
-	for (entry = sp_config_copy_environment(cfg.service_name); *entry != NULL; entry++)
-		if (strcmp(*entry, "OTEL_RESOURCE_ATTRIBUTES=" OWN) == 0)
-			break;
+	sp_config_capture(envp);
+	memset(given, '#', sizeof(given));
+	sp_config_copy_resource(OWN, "shop");
+	entry = sp_config_copy_environment("shop");
 
-	cr_expect_not_null(*entry);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		cr_expect_str_eq(entry[i], wanted[i]);
+	cr_expect_null(entry[sizeof(wanted) / sizeof(wanted[0])]);
 }
 
 Test(config_resource, counts_once_and_only_where_there_is_room, .timeout = 20)
