@@ -177,15 +177,6 @@ void sp_span_tell_end(const struct sp_span_record *r)
 	sp_span_values_end(r);
 }
 
-static bool end(const struct sp_span_record *r)
-{
-	if (!sp_span_close(r))
-		return false;
-	tell_end_if_noted(r);
-	sp_span_table_release(r);
-	return true;
-}
-
 /*
  * Enters the span into the table. If there is no room, it takes the place of a span that has been open
  * for SP_SPAN_AGE_CROWDED_NS or longer.
@@ -211,8 +202,10 @@ static __attribute__((noinline)) bool is_known(const struct sp_span_record *r, b
 		return true;
 	}
 	/* The SDK reuses an object only after its span has ended, so that end was missed. */
-	if (sp_span_table_by_handle(r->handle, &other))
-		(void)end(&other);
+	if (sp_span_table_by_handle(r->handle, &other) && sp_span_close(&other)) {
+		tell_end_if_noted(&other);
+		sp_span_table_release(&other);
+	}
 	return false;
 }
 
@@ -316,13 +309,6 @@ uint32_t sp_span_close_any(uint64_t span_id, const void *handle)
 bool sp_span_of(const void *handle, struct sp_span_record *out)
 {
 	return sp_span_table_by_handle((uint64_t)(uintptr_t)handle, out);
-}
-
-bool sp_span_ended(const void *handle)
-{
-	struct sp_span_record r;
-
-	return sp_span_of(handle, &r) && end(&r);
 }
 
 bool sp_span_aged(const struct sp_span_record *r)

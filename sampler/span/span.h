@@ -315,15 +315,9 @@ static inline bool sp_span_of_id(uint64_t span_id, const void *handle, struct sp
 }
 
 /*
- * The span of that object ends, on whatever thread. Idempotent: false if there is no open span of
- * that object.
- */
-bool sp_span_ended(const void *handle);
-
-/*
- * The same in two steps, for the record that sp_span_of() gave. After the first, for which true is the
- * answer to one caller alone, the span labels nothing, and it is known for good whether it has a
- * sample; so attributes come next, and then sp_span_table_release().
+ * The open span ends, on whatever thread; true is the answer to one caller alone. It labels nothing from
+ * then on, and it is known for good whether it has a sample; so attributes come next, and then
+ * sp_span_table_release().
  */
 bool sp_span_close(const struct sp_span_record *r);
 

@@ -19,6 +19,7 @@
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "test/bench/loop.h"
+#include "test/common/span_end.h"
 
 /* Ids are as good as random, handles come back soon, as from malloc(). */
 static void begin(uint64_t number, uint64_t handle)
@@ -46,7 +47,7 @@ static void pairs(long n)
 		uint64_t handle = base + (number % 4) * 256;
 
 		begin(base + ++number, handle);
-		(void)sp_span_ended((const void *)(uintptr_t)handle);
+		(void)span_ended((const void *)(uintptr_t)handle);
 	}
 }
 

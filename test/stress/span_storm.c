@@ -18,6 +18,7 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
+#include "test/common/span_end.h"
 
 #define THREADS 64U
 #define SPANS_DEFAULT 300000UL
@@ -117,7 +118,7 @@ static void end(uint64_t number)
 	uint32_t ref;
 
 	if (!is_by_id(number)) {
-		if (sp_span_ended(object(number)))
+		if (span_ended(object(number)))
 			atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
 		return;
 	}

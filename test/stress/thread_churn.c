@@ -21,6 +21,7 @@
 #include "sampler/sampling/handler.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
+#include "test/common/span_end.h"
 
 #define SPAWNERS 3U
 #define THREADS 300U /* by each spawner */
@@ -76,7 +77,7 @@ static void one_span(uint64_t id)
 	EXPECT(sp_span_started(&s));
 	if (id % 32 == 0)
 		burn();
-	EXPECT(sp_span_ended(s.handle));
+	EXPECT(span_ended(s.handle));
 }
 
 static bool own_block_is_ours(void)

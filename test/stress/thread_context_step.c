@@ -17,6 +17,7 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
+#include "test/common/span_end.h"
 #include "test/stress/race_step.h"
 
 static const struct sp_config config = {.service_name = "step", .thread_context = true};
@@ -80,7 +81,7 @@ static void end(unsigned n, unsigned then)
 	before = n;
 	after = then;
 	trap_step_on();
-	(void)sp_span_ended((const void *)(uintptr_t)(0x1000 + n * 64));
+	(void)span_ended((const void *)(uintptr_t)(0x1000 + n * 64));
 	trap_step_off();
 }
 
@@ -103,7 +104,7 @@ static int fail(const char *what)
 
 static void publish(void)
 {
-	(void)sp_span_ended((const void *)(uintptr_t)0x1040);
+	(void)span_ended((const void *)(uintptr_t)0x1040);
 	sp_thread_context_init(&config, false);
 }
 

@@ -12,6 +12,7 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
+#include "test/common/span_end.h"
 
 static inline const void *handle_of(uint64_t id)
 {
@@ -57,7 +58,7 @@ static inline bool begin_scoped(uint64_t id)
 
 static inline bool end(uint64_t id)
 {
-	return sp_span_ended(handle_of(id));
+	return span_ended(handle_of(id));
 }
 
 static inline uint64_t root_of(uint64_t id)

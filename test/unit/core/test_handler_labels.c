@@ -3,6 +3,7 @@
 #include "sampler/sampling/handler.h"
 
 #include "sampled_host.h"
+#include "test/common/span_end.h"
 
 static struct sp_span_record span(uint64_t id)
 {
@@ -186,7 +187,7 @@ Test(handler_labels, are_none_after_the_end)
 {
 	(void)enrol_without_timer();
 	start_span(1);
-	cr_assert(sp_span_ended((const void *)(uintptr_t)64));
+	cr_assert(span_ended((const void *)(uintptr_t)64));
 	expire();
 
 	cr_assert_eq(drain(), 1);

@@ -31,6 +31,7 @@
 #include "sampler/region/thread_labels.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
+#include "test/common/span_end.h"
 #include "test/unit/emulated.h"
 
 #define THREADS 3U
@@ -618,7 +619,7 @@ static bool end(struct thread *t, unsigned n)
 	if (!find_span(n, &r))
 		return false;
 	if (!spans[n].by_id && n % 2 != 0)
-		return sp_span_ended(object_at(spans[n].object));
+		return span_ended(object_at(spans[n].object));
 	if (!sp_span_close(&r))
 		return false;
 	same("closed twice is span", n, sp_span_close(&r), false);
