@@ -584,8 +584,8 @@ $(B)/test/hosts/%: test/hosts/%.c
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
 
 # For another processor, only what test/aarch64 runs there.
-test-programs: $(if $(filter aarch64-linux-gnu-%,$(CC)),$(filter $(addprefix $(B)/test/,conformance/% hosts/% lib% \
-	otelc/% otelcpp/% print-config),$(TEST_PROGRAMS)),$(TEST_PROGRAMS))
+test-programs: $(if $(filter aarch64-linux-gnu-%,$(CC)),$(filter $(addprefix $(B)/test/,conformance/% exporter-stand-in go/% hosts/% \
+	lib% otelc/% otelcpp/% print-config),$(TEST_PROGRAMS)),$(TEST_PROGRAMS))
 demo-programs: $(DEMO_PROGRAMS)
 
 -include $(foreach f,release asan tsan,$(C_SRCS:%.c=$(B)/$(f)/%.d)) $(TEST_PROGRAMS:%=%.d)

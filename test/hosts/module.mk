@@ -113,7 +113,8 @@ $(EXPORTER_STUB): test/hosts/lib/exporter_stub.c sampler/region/region.h sampler
 TEST_PROGRAMS += $(EXPORTER_STUB)
 
 # A Go program with cgo, and a Go library.
-GO_BUILD = CGO_ENABLED=1 GOFLAGS=-mod=mod GO111MODULE=off go build -trimpath
+GO_BUILD = CGO_ENABLED=1 CC='$(CC)' $(if $(filter aarch64-linux-gnu-%,$(CC)),GOARCH=arm64) GOFLAGS=-mod=mod GO111MODULE=off \
+	go build -trimpath
 
 $(B)/test/go/libshared.so: test/hosts/go/shared/shared.go
 	@mkdir -p $(@D)

@@ -28,6 +28,7 @@ if [[ $(uname -m) == aarch64 ]]; then
 	SLOW+="symbolize "
 	sed -n 's|^unit aarch64/\(.*: no small stacks here\)$|unit \1|p; s|^unit aarch64/\(.*: its contexts .*\)$|unit \1|p' \
 		test/skips >"$SPANPROF_TEST_SKIPS"
+	echo 'e2e test/e2e/setxid, in part: * has no -fsanitize=*' >>"$SPANPROF_TEST_SKIPS"
 else
 	HOSTS_ROWS='[!v]*'
 	SLOW+="family_server unwind_snapshot "
