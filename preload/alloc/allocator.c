@@ -89,6 +89,12 @@ static enum sp_allocations_object kind;
  * here, and whose operators are those of a C++ library, which all do.
  */
 static bool is_plain;
+/*
+ * Where malloc() jumps to when it has counted. Electric Fence's calls memalign() by its name, which counts. So that of
+ * another allocator is counted as its other functions are, until it is seen to call none that does.
+ */
+static __typeof__(malloc) uncounted_malloc;
+static __typeof__(malloc) *_Atomic malloc_jump = uncounted_malloc;
 
 /* In programs with a sanitizer. */
 void __asan_init(void) __attribute__((weak));
@@ -139,6 +145,8 @@ static void look_up(void)
 	is_plain = kind != SP_ALLOCATIONS_LOADED ||
 		   sp_elf_object_at((void *)next.malloc).start ==
 			   sp_elf_object_at(sp_elf_find("gnu_get_libc_version", NULL)).start;
+	if (is_plain)
+		atomic_store_explicit(&malloc_jump, next.malloc, memory_order_relaxed);
 }
 
 static inline __attribute__((always_inline)) bool passes(uint64_t bytes)
@@ -318,7 +326,25 @@ static inline uint64_t product(size_t n, size_t size)
 #define HOOK_DELETE(sym) \
 	HOOK_FREE(sym, (void *block, uintptr_t second, uintptr_t third), (block, second, third))
 
-HOOK(void *, malloc, (size_t size), (size), size, result, passes(size))
+FIRST(void *, malloc, (size_t size), (size))
+static __attribute__((noinline)) void *counted_malloc(size_t size)
+{
+	uint64_t before = allocated();
+	void *block = next.malloc(size);
+	if (size != 0 && allocated() == before)
+		atomic_store_explicit(&malloc_jump, next.malloc, memory_order_relaxed);
+	COUNT(before, size, block)
+	return block;
+}
+static void *uncounted_malloc(size_t size)
+{
+	own.left += size;
+	return counted_malloc(size);
+}
+SP_EXPORT void *malloc(size_t size)
+{
+	return passes(size) ? atomic_load_explicit(&malloc_jump, memory_order_relaxed)(size) : counted_malloc(size);
+}
 HOOK(void *, calloc, (size_t n, size_t size), (n, size), product(n, size), result,
      is_plain && passes(product(n, size)))
 HOOK(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, result, is_plain && passes(size))

@@ -119,6 +119,10 @@ for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
 	no_memory "front.$library"
 done
 
+under nested "$BOTH $TEST_LIBS/libnested.so" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/allocs" truth 4
+expect_rc nested 0
+as_counted nested 5
+
 # What spans have left behind when they ended, and nothing else: not what was freed, wherever and by whom.
 under leaks "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/leaks"
 expect_rc leaks 0

@@ -60,8 +60,9 @@ $(HOST_PLUGIN): test/hosts/lib/plugin.c test/hosts/host.h $(B)/test/libopentelem
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $< \
 		-L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN'
 
-# An allocator that handlers may call.
-$(B)/test/libbump.so: test/hosts/lib/bump.c
+# Allocators: one that handlers may call, and one that calls itself by name.
+HOST_OWN_ALLOCATORS := $(B)/test/libbump.so $(B)/test/libnested.so
+$(HOST_OWN_ALLOCATORS): $(B)/test/lib%.so: test/hosts/lib/%.c
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -fno-builtin -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
@@ -76,7 +77,7 @@ $(HOST_SANITIZED): test/hosts/allocs.c test/hosts/host.h preload/spanprof.h
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -I. -fsanitize=$(HOST_SANITIZER) -o $@ $< -lpthread
 
-TEST_PROGRAMS += $(B)/test/libbump.so $(HOST_SANITIZED)
+TEST_PROGRAMS += $(HOST_OWN_ALLOCATORS) $(HOST_SANITIZED)
 
 # C++'s operators: of the C++ library, and of allocators that the program is linked with, as far as they are installed.
 HOST_ALLOCATORS := $(foreach l,libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2,\
