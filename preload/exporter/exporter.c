@@ -299,11 +299,11 @@ static bool from_maps(char out[SP_EXPORTER_PATH_MAX])
 {
 	const uint64_t start = __builtin_bswap64((uintptr_t)__ehdr_start);
 	char digits[2 * sizeof(start) + 1];
-	char begin[sizeof(digits) + 2];
+	char begin[sizeof(digits) + 1];
 	const char *slash;
 
 	sp_text_hex(digits, (const uint8_t *)&start, sizeof(start));
-	(void)sp_fmt_snprintf(begin, sizeof(begin), "\n%s-", digits + strspn(digits, "0"));
+	(void)sp_fmt_snprintf(begin, sizeof(begin), "%s-", digits + strspn(digits, "0"));
 	if (sp_proc_line("/proc/self/maps", begin, out, SP_EXPORTER_PATH_MAX) <= 0)
 		return false;
 	slash = strchr(out, '/');
@@ -474,8 +474,8 @@ static bool is_stopped(const struct sp_region *r)
 	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
 
 	(void)sp_fmt_snprintf(file, sizeof(file), "/proc/%d/status", (int)pid);
-	return pid > 0 && sp_proc_line(file, "\nState:", line, sizeof(line)) > 0 &&
-	       strncmp(line, "\nState:\tT", sizeof("\nState:\tT") - 1) == 0;
+	return pid > 0 && sp_proc_line(file, "State:", line, sizeof(line)) > 0 &&
+	       strncmp(line, "State:\tT", sizeof("State:\tT") - 1) == 0;
 }
 
 /* Returns the value that flush_done will have when it is answered. */

@@ -167,7 +167,7 @@ static int try_all(void)
 	return status;
 }
 
-#define SECCOMP "\nSeccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
+#define SECCOMP "Seccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
 
 /*
  * Whether the calling thread has a filter. Not by prctl(), which the filter may forbid; the calls used
@@ -189,7 +189,7 @@ _Atomic uint32_t sp_trial_seen;
 
 static _Atomic uint64_t look_again; /* by the coarse clock; 0 = the answer was never unknown */
 
-#define THREADS "\nThreads:"
+#define THREADS "Threads:"
 
 static bool has_threads(void)
 {

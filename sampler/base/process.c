@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is known of this process, and of others by /proc: whether it is the one that the sampler was set up in
- * and how many forks led to it; how many seccomp filters it has put over itself (seccomp.h); and lines of status
+ * and how many forks led to it; how many seccomp filters it has put over itself (seccomp.h); and lines of its
  * files. Contexts: any; set in APP and INIT.
  */
 #include "sampler/base/process.h"
@@ -96,52 +96,66 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 	return left;
 }
 
-/* False as long as the end of the line is not there. */
-static bool find(const char *text, const char *start, char *line, size_t size)
+/*
+ * By a raw system call and not the C library's read(): a thread sanitizer of the host sees that read() write into
+ * memory, but does not see the atomic operations in our object that order the accesses.
+ */
+bool sp_proc_open(struct sp_proc_lines *l, const char *path)
 {
-	const char *at = strstr(text, start);
-	const char *end = at != NULL ? strchr(at + 1, '\n') : NULL;
-	size_t len = end != NULL ? (size_t)(end - at) : 0;
-
-	if (end == NULL)
-		return false;
-	len = len < size ? len : size - 1;
-	memcpy(line, at, len);
-	line[len] = '\0';
-	return true;
+	l->fd = (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	l->have = l->at = 0;
+	l->is_cut = false;
+	return l->fd >= 0;
 }
 
-/*
- * Through a buffer that keeps the line that is not yet whole: the list of a user's groups is in the middle of
- * the file and may be long, and is passed over in pieces. By a raw system call and not the C library's read():
- * a thread sanitizer of the host sees that read() write into memory, but does not see the atomic operations in
- * our object that order the accesses.
- */
+const char *sp_proc_next(struct sp_proc_lines *l)
+{
+	for (;;) {
+		char *line = l->text + l->at;
+		char *end = memchr(line, '\n', l->have - l->at);
+		bool is_rest = l->is_cut;
+		long got;
+
+		if (end != NULL) {
+			*end = '\0';
+			l->at = (size_t)(end + 1 - l->text);
+			l->is_cut = false;
+			if (!is_rest)
+				return line;
+			continue;
+		}
+		l->have -= l->at;
+		memmove(l->text, line, l->have);
+		l->at = 0;
+		if (l->have == sizeof(l->text)) {
+			l->have = 0;
+			l->is_cut = true;
+		}
+		got = sp_syscall(SYS_read, l->fd, l->text + l->have, sizeof(l->text) - l->have);
+		if (got <= 0)
+			return NULL;
+		l->have += (size_t)got;
+	}
+}
+
+void sp_proc_close(const struct sp_proc_lines *l)
+{
+	(void)sp_syscall(SYS_close, l->fd);
+}
+
 int sp_proc_line(const char *path, const char *start, char *line, size_t size)
 {
-	int fd = (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	char text[1024] = "\n";
-	size_t have = 1;
-	bool found = false;
-	long got;
+	struct sp_proc_lines l;
+	const char *found;
 
-	if (fd < 0)
+	if (!sp_proc_open(&l, path))
 		return -1;
-	while (!found &&
-	       (got = sp_syscall(SYS_read, fd, text + have, sizeof(text) - 1 - have)) > 0) {
-		const char *last;
-
-		have += (size_t)got;
-		text[have] = '\0';
-		found = find(text, start, line, size);
-		last = strrchr(text, '\n');
-		if (last == NULL || (last == text && have == sizeof(text) - 1))
-			last = text + have;
-		have -= (size_t)(last - text);
-		memmove(text, last, have);
-	}
-	(void)sp_syscall(SYS_close, fd);
-	return found;
+	while ((found = sp_proc_next(&l)) != NULL && strncmp(found, start, strlen(start)) != 0)
+		;
+	if (found != NULL)
+		(void)sp_fmt_snprintf(line, size, "%s", found);
+	sp_proc_close(&l);
+	return found != NULL;
 }
 
 uint64_t sp_proc_stat(const char *text, unsigned field, char *state)

@@ -117,20 +117,14 @@ bool sp_process_context_find_other(uintptr_t *at);
 /* The name of the attribute that holds the local root's span id. */
 #define SP_PROCESS_CONTEXT_ROOT_NAME "pyroscope.profile.id"
 
-/*
- * Reads at most so much, some 5,000 mappings: the kernel needs about 1 us for each, and a thread of
- * the host waits for it.
- */
-#define SP_PROCESS_MAPS_MAX 524288U
+/* Looks at no more mappings: the kernel needs about 1 us for each, and a thread of the host waits for it. */
+#define SP_PROCESS_MAPS_MAX 5000U
 
-/*
- * *at is where such a mapping begins, except one at that address; 0 = there is none. 0, -E2BIG if
- * there are too many mappings to tell, or why they cannot be read. errno is not preserved.
- */
-int sp_process_maps_find(uintptr_t except, uintptr_t *at);
+/* Where such a mapping begins, except one at that address. False if none was found. errno is not preserved. */
+bool sp_process_maps_find(uintptr_t except, uintptr_t *at);
 
-/* Whether a line, without its newline, is of such a mapping, and where that begins. */
-bool sp_process_maps_line(const char *line, size_t len, uintptr_t *at);
+/* Whether a line is of such a mapping, and where that begins. */
+bool sp_process_maps_line(const char *line, uintptr_t *at);
 
 /* With the NUL; longer ones are left out. */
 #define SP_PROCESS_CONTEXT_SERVICE_MAX 256U

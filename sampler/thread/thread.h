@@ -234,11 +234,8 @@ void sp_thread_timer_delete(int id);
  * host fail when none is left. So we take no more than half of them. APP.
  */
 
-/*
- * The limit by the text of /proc/PID/status, for a process that has `ours` timers of ours. False if
- * the text does not tell.
- */
-bool sp_timer_limit_of(const char *status, uint32_t ours, uint64_t *timers);
+/* The limit by that line of /proc/PID/status, for a process that has `ours` timers of ours. False if it does not tell. */
+bool sp_timer_limit_of(const char *line, uint32_t ours, uint64_t *timers);
 
 /*
  * Asks the kernel and sets the limit that thread.h obeys. Without /proc the limit stays as it was.

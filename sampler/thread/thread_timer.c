@@ -33,7 +33,7 @@
 #include "sampler/thread/signals.h"
 
 /* Of /proc/self/status. */
-#define QUEUED "\nSigQ:"
+#define QUEUED "SigQ:"
 
 static _Atomic int timer_signo;
 static uint64_t timer_period_ns;
@@ -140,14 +140,14 @@ static const char *read_number(const char *at, uint64_t *n)
 	return sp_text_number(&at, 10, n) ? at : NULL;
 }
 
-/* "SigQ:\t18/96551\n": entries in use by the user, and this process's limit (fs/proc/array.c). */
-bool sp_timer_limit_of(const char *status, uint32_t ours, uint64_t *timers)
+/* "SigQ:\t18/96551": entries in use by the user, and this process's limit (fs/proc/array.c). */
+bool sp_timer_limit_of(const char *line, uint32_t ours, uint64_t *timers)
 {
-	const char *at = strstr(status, QUEUED);
+	const char *at = line + strlen(QUEUED);
 	uint64_t others;
 	uint64_t limit;
 
-	at = at != NULL ? read_number(at + strlen(QUEUED), &others) : NULL;
+	at = strncmp(line, QUEUED, strlen(QUEUED)) == 0 ? read_number(at, &others) : NULL;
 	if (at == NULL || *at != '/' || read_number(at + 1, &limit) == NULL)
 		return false;
 	/*
@@ -375,7 +375,7 @@ void sp_thread_disarm_all(void)
 /* Whether that signal is pending for that thread alone. False if it cannot be told. */
 static bool is_pending(uint32_t tid, int signo)
 {
-	static const char start[] = "\nSigPnd:"; /* fs/proc/array.c, task_sig */
+	static const char start[] = "SigPnd:"; /* fs/proc/array.c, task_sig */
 	char path[48];
 	char line[SP_PROC_STATUS_LINE];
 	const char *at = line + sizeof(start) - 1;

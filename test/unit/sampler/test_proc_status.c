@@ -40,39 +40,39 @@ Test(proc_status, is_the_line_wherever_it_lies)
 {
 	for (unsigned groups = 0; groups < 5000; groups += groups < 900 || groups > 1100 ? 97 : 1) {
 		write_status(groups, "\nSigQ:\t18/96551\nSigBlk:\t0000000000000000\n");
-		cr_assert_eq(sp_proc_line(path, "\nSigQ:", line, sizeof(line)), 1, "%u", groups);
-		cr_assert_str_eq(line, "\nSigQ:\t18/96551", "%u", groups);
+		cr_assert_eq(sp_proc_line(path, "SigQ:", line, sizeof(line)), 1, "%u", groups);
+		cr_assert_str_eq(line, "SigQ:\t18/96551", "%u", groups);
 	}
 }
 
 Test(proc_status, is_no_line_that_ends_too_early_or_is_not_there)
 {
 	write_status(2000, "\nSigQ:\t18/9655");
-	cr_expect_eq(sp_proc_line(path, "\nSigQ:", line, sizeof(line)), 0);
+	cr_expect_eq(sp_proc_line(path, "SigQ:", line, sizeof(line)), 0);
 	write_status(2000, "\nSigPnd:\t0\n");
-	cr_expect_eq(sp_proc_line(path, "\nSigQ:", line, sizeof(line)), 0);
+	cr_expect_eq(sp_proc_line(path, "SigQ:", line, sizeof(line)), 0);
 	write_status(0, "");
-	cr_expect_eq(sp_proc_line(path, "\nSigQ:", line, sizeof(line)), 0);
+	cr_expect_eq(sp_proc_line(path, "SigQ:", line, sizeof(line)), 0);
 	write_status(5000, "SigQ:\n");
-	cr_expect_eq(sp_proc_line(path, "\nSigQ:", line, sizeof(line)), 0);
+	cr_expect_eq(sp_proc_line(path, "SigQ:", line, sizeof(line)), 0);
 }
 
 Test(proc_status, is_the_first_line_as_well)
 {
 	write_status(0, "");
-	cr_expect_eq(sp_proc_line(path, "\nName", line, sizeof(line)), 1);
-	cr_expect_str_eq(line, "\nName:\tSigQ:");
+	cr_expect_eq(sp_proc_line(path, "Name", line, sizeof(line)), 1);
+	cr_expect_str_eq(line, "Name:\tSigQ:");
 }
 
 Test(proc_status, is_cut_where_it_has_no_room)
 {
 	write_status(100,
 		     "\nSigQ:\t11111111111111111111111111111111111111111111111111111111111111\n");
-	cr_expect_eq(sp_proc_line(path, "\nSigQ:", line, sizeof(line)), 1);
+	cr_expect_eq(sp_proc_line(path, "SigQ:", line, sizeof(line)), 1);
 	cr_expect_eq(strlen(line), SP_PROC_STATUS_LINE - 1);
 }
 
 Test(proc_status, cannot_be_read_of_what_is_not_there)
 {
-	cr_expect_eq(sp_proc_line("/nowhere", "\nSigQ:", line, sizeof(line)), -1);
+	cr_expect_eq(sp_proc_line("/nowhere", "SigQ:", line, sizeof(line)), -1);
 }
