@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labels its own work, beside and inside spans of an SDK, and prints what each push returned. Knows
- * of the profiler what every program may: its public header. Compiled as C and as C++, for every kind
- * of executable, and as a plugin.
+ * Labels its own work, beside and inside spans of an SDK, and prints what each push returned, and how much
+ * CPU time each label had. Knows of the profiler what every program may: its public header. Compiled as C
+ * and as C++, for every kind of executable, and as a plugin.
  */
+#include <signal.h>
+
 #include "preload/spanprof.h"
 #include "test/hosts/host.h"
 
@@ -17,7 +19,49 @@
 #define ID_IN_SPAN "00f067aa0ba902ba"
 #define ID_AROUND "00f067aa0ba902bb"
 #define PIECE_MS 60
+#define PIECE_TICKS 10
 #define LEAKED 5000
+
+static volatile sig_atomic_t ticks;
+
+static void count_tick(int sig)
+{
+	(void)sig;
+	ticks = ticks + 1;
+}
+
+/* A timer of CPU time ends at a tick of the kernel's clock that finds the thread running. */
+static void start_ticks(void)
+{
+	struct sigaction action;
+	struct sigevent event;
+	struct itimerspec spec;
+	timer_t timer;
+
+	memset(&action, 0, sizeof(action));
+	memset(&event, 0, sizeof(event));
+	memset(&spec, 0, sizeof(spec));
+	action.sa_handler = count_tick;
+	action.sa_flags = SA_RESTART;
+	event.sigev_notify = SIGEV_SIGNAL;
+	event.sigev_signo = SIGUSR1;
+	spec.it_value.tv_nsec = spec.it_interval.tv_nsec = 2000000;
+	HOST_CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	HOST_CHECK(timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0);
+	HOST_CHECK(timer_settime(timer, 0, &spec, NULL) == 0);
+}
+
+/* Of a busy machine few ticks find the thread running, so a piece of work may take longer there. */
+static void work(const char *label)
+{
+	int64_t begun = host_cpu_ns();
+	int from = ticks;
+
+	do
+		host_burn_ms(5);
+	while (host_cpu_ns() - begun < PIECE_MS * INT64_C(1000000) || ticks - from < PIECE_TICKS);
+	printf("worked %lld %s\n", (long long)(host_cpu_ns() - begun), label);
+}
 
 static void push(const char *id, const char *name)
 {
@@ -49,7 +93,7 @@ static void refused(void)
 static void block(void)
 {
 	SPANPROF_LABEL(ID_BLOCK, "block");
-	host_burn_ms(PIECE_MS);
+	work("block");
 	if (errno == 0)
 		return;
 	errno = 0;
@@ -59,13 +103,13 @@ static void nested(void)
 {
 	spanprof_label_pop();
 	push(ID_OUTER, "outer");
-	host_burn_ms(PIECE_MS);
+	work("outer");
 	push("not an id", "refused");
 	push(ID_INNER, "inner");
-	host_burn_ms(PIECE_MS);
+	work("inner");
 	spanprof_label_pop();
 	spanprof_label_pop();
-	host_burn_ms(PIECE_MS);
+	work("outer");
 	spanprof_label_pop();
 	spanprof_label_pop();
 	spanprof_label_pop();
@@ -78,22 +122,22 @@ static void with_spans(void)
 	void *span = otelc_start_span(tracer, "span outside", OTELC_SPAN_KIND_SERVER, NULL);
 
 	push(ID_IN_SPAN, "in span");
-	host_burn_ms(PIECE_MS);
+	work("in span");
 	void *child = otelc_start_span(tracer, "span of span", OTELC_SPAN_KIND_INTERNAL, NULL);
 
-	host_burn_ms(PIECE_MS);
+	work("span of span");
 	/* not the span's: ends the label below it, and nothing else */
 	spanprof_label_pop();
-	host_burn_ms(PIECE_MS);
+	work("span of span");
 	otelc_end_span(child);
 	spanprof_label_pop();
 	otelc_end_span(span);
 
 	push(ID_AROUND, "around");
 	span = otelc_start_span(tracer, "span inside", OTELC_SPAN_KIND_SERVER, NULL);
-	host_burn_ms(PIECE_MS);
+	work("span inside");
 	otelc_end_span(span);
-	host_burn_ms(PIECE_MS);
+	work("around");
 	spanprof_label_pop();
 }
 
@@ -105,12 +149,12 @@ static void leak(void)
 	for (int i = 0; i < LEAKED; i++)
 		(void)spanprof_label_push(ID_OUTER, "leaked");
 	span = otelc_start_span(otelc_get_tracer(), "after", OTELC_SPAN_KIND_SERVER, NULL);
-	host_burn_ms(PIECE_MS);
+	work("after");
 	otelc_end_span(span);
 	for (int i = 0; i < LEAKED + 3; i++)
 		spanprof_label_pop();
 	push(ID_BLOCK, "balanced again");
-	host_burn_ms(PIECE_MS);
+	work("balanced again");
 	spanprof_label_pop();
 }
 #endif
@@ -121,7 +165,7 @@ static void scoped(void)
 	spanprof::Label label("00f067aa0ba902bc", "scoped");
 
 	printf("scoped: %s\n", strerror(label.status()));
-	host_burn_ms(PIECE_MS);
+	work("scoped");
 }
 
 extern "C"
@@ -131,6 +175,7 @@ extern "C"
 
 int labels_run(const char *story)
 {
+	start_ticks();
 #if defined(LABELS_WITH_SPANS)
 	if (strcmp(story, "spans") == 0)
 		with_spans();
