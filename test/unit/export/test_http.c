@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "export/push/http.h"
 
+#include <curl/curl.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <sys/un.h>
 #include <time.h>
@@ -29,6 +31,68 @@ Test(http, posts_what_the_server_expects, .timeout = 20)
 	cr_expect_null(strcasestr(request, "\r\nX-Scope-OrgID:"));
 	cr_expect_not_null(strstr(request, "\r\n\r\nthe body"));
 	cr_expect_str_eq(warnings, "");
+}
+
+static int allocations_left; /* until one fails */
+
+static void *curl_malloc(size_t size)
+{
+	return --allocations_left != 0 ? malloc(size) : NULL;
+}
+
+static void *curl_calloc(size_t n, size_t size)
+{
+	return --allocations_left != 0 ? calloc(n, size) : NULL;
+}
+
+static void *curl_realloc(void *old, size_t size)
+{
+	return --allocations_left != 0 ? realloc(old, size) : NULL;
+}
+
+static char *curl_strdup(const char *text)
+{
+	return --allocations_left != 0 ? strdup(text) : NULL;
+}
+
+static void *serve_all(void *arg)
+{
+	while (request_len == 0)
+		(void)serve(arg);
+	return arg;
+}
+
+/* A header that says whose profile it is, or what the bytes are, must not be left out of a request. */
+Test(http, without_memory_of_libcurl_sends_no_request_that_lacks_a_header, .timeout = 60)
+{
+	static uint8_t body[] = "the body";
+	const struct sp_message m = {.body = {body, 8}};
+	CURLcode (*init)(long, curl_malloc_callback, curl_free_callback, curl_realloc_callback,
+			 curl_strdup_callback, curl_calloc_callback);
+	unsigned slot;
+
+	*(void **)&init = dlsym(dlopen("libcurl.so.4", RTLD_NOW), "curl_global_init_mem");
+	cr_assert_eq(
+		init(CURL_GLOBAL_ALL, curl_malloc, free, curl_realloc, curl_strdup, curl_calloc),
+		CURLE_OK);
+	cr_assert_eq(sp_http_new(&core.config, "1.2.3", &hooks, &http), 0);
+	response = ok;
+	cr_assert_eq(pthread_create(&thread, NULL, serve_all, NULL), 0);
+	reply.kind = SP_REPLY_UNREACHABLE;
+	for (int n = 1; reply.kind != SP_REPLY_STATUS && n < 1000; n++) {
+		allocations_left = n;
+		sp_http_start(http, 0, &m, 5000);
+		allocations_left = 0;
+		while (!go_on(&slot))
+			;
+	}
+	sp_http_free(http);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+
+	cr_expect_not_null(strstr(request, "\r\nContent-Type: application/proto\r\n"), "%s",
+			   request);
+	cr_expect_not_null(strstr(request, "\r\nContent-Encoding: gzip\r\n"), "%s", request);
+	cr_expect_not_null(strstr(request, "\r\nConnect-Protocol-Version: 1\r\n"), "%s", request);
 }
 
 Test(http, keeps_the_path_of_the_address, .timeout = 20)
