@@ -67,7 +67,8 @@ CFLAGS_ALL = -std=gnu11 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer \
 	-ffile-prefix-map=$(CURDIR)=. $(WARNINGS)
 
 CFLAGS_release = -O2
-CFLAGS_asan = -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
+# With less optimization and debug information it compiles in two thirds of the time, and runs hardly longer.
+CFLAGS_asan = -Og -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 # The sanitizer does not know fences. Where a fence orders what is not atomic, it would find a race.
 CFLAGS_tsan = -O1 -fsanitize=thread -Wno-tsan
 

@@ -120,13 +120,13 @@ $(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(CONFORMAN
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) \
-		$(if $(filter debian,$(1)),,-DDRIVER_MINI) -c -o $$@ $$<
+		$(if $(filter debian,$(1)),,$$(OTELCPP_DRIVER)) -c -o $$@ $$<
 $(CONFORMANCE_DIR)/$(1)/driver-noplt.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS) \
 		$$(OTELCPP_API_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -fno-plt \
-		$(if $(filter debian,$(1)),,-DDRIVER_MINI) -c -o $$@ $$<
+		$(if $(filter debian,$(1)),,$$(OTELCPP_DRIVER)) -c -o $$@ $$<
 $(foreach mode,lazy now noplt,
 $(CONFORMANCE_DIR)/$(1)/$(mode): $(CONFORMANCE_DIR)/$(1)/driver$(if $(filter noplt,$(mode)),-noplt).o \
 		$(CONFORMANCE_HOST) $(CONFORMANCE_LIB_$(1))
@@ -168,7 +168,7 @@ $(CONFORMANCE_DIR)/$(1)/$(mode)-driver.o: test/conformance/driver_otelcpp.cc $(C
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) $$(CONFORMANCE_HIDDEN) \
-		$(CONFORMANCE_STATIC_$(mode)) -DDRIVER_MINI -c -o $$@ $$<
+		$(CONFORMANCE_STATIC_$(mode)) $$(OTELCPP_DRIVER) -c -o $$@ $$<
 $(CONFORMANCE_DIR)/$(1)/$(mode)-sdk.o: test/otelcpp/mini_sdk.cc $$(OTELCPP_API_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
