@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles requests at a steady pace for a while and prints how many, how many of them took longer
- * than they should, and how much memory the process had at most. Usage: requests <milliseconds> [<at most>]
+ * Handles requests at a steady pace for a while and prints how many, how long that took, for how long they
+ * waited for something else than a processor, how much CPU time they used beside their own, and how much
+ * memory the process had at most.
+ * Usage: requests <milliseconds> [<at most> [<file>]], with a file until it is there, and half a minute longer at most.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
 
 #define REQUEST_CPU_MS 5
 #define PAUSE_MS 10
-/* Far beyond what a busy machine adds to 5 ms, far below any timeout of a network. */
-#define SLOW_MS 150
 
 static long peak_kib(void)
 {
@@ -25,28 +29,50 @@ static long peak_kib(void)
 	return kib;
 }
 
+/* For how long this thread has been ready, but not on a processor; 0 where the kernel does not count that. */
+static int64_t queued_ns(int file)
+{
+	char line[128];
+	ssize_t got = pread(file, line, sizeof(line) - 1, 0);
+	long long queued;
+
+	line[got > 0 ? got : 0] = '\0';
+	return sscanf(line, "%*s %lld", &queued) == 1 ? queued : 0;
+}
+
 int main(int argc, char **argv)
 {
-	int64_t end = host_wall_ms() + (argc > 1 ? atoi(argv[1]) : 1000);
+	int64_t start = host_wall_ms();
+	int64_t end = start + (argc > 1 ? atoi(argv[1]) : 1000);
 	int most = argc > 2 ? atoi(argv[2]) : INT32_MAX;
 	struct timespec pause = {0, PAUSE_MS * 1000000};
 	void *tracer;
+	int schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	int handled = 0;
-	int slow = 0;
+	int64_t waited = 0;
+	int64_t extra = 0;
 
 	otelc_init_tracer_provider("requests", "1.0", "test", "");
 	tracer = otelc_get_tracer();
-	while (handled < most && host_wall_ms() < end) {
-		int64_t began = host_wall_ms();
+	while (handled < most && (host_wall_ms() < end || (argc > 3 && access(argv[3], F_OK) != 0 &&
+							   host_wall_ms() < end + 30000))) {
+		int64_t queued = queued_ns(schedstat);
+		int64_t used = host_cpu_ns();
+		int64_t began = host_clock_ns(CLOCK_MONOTONIC);
 		void *span = otelc_start_span(tracer, "request", OTELC_SPAN_KIND_SERVER, NULL);
 
 		host_burn_ms(REQUEST_CPU_MS);
 		otelc_end_span(span);
-		slow += host_wall_ms() - began > SLOW_MS;
+		used = host_cpu_ns() - used;
+		waited += host_clock_ns(CLOCK_MONOTONIC) - began - used -
+			  (queued_ns(schedstat) - queued);
+		extra += used - REQUEST_CPU_MS * 1000000;
 		handled++;
 		nanosleep(&pause, NULL);
 	}
-	printf("handled %d\nslow %d\npeak_kib %ld\n", handled, slow, peak_kib());
+	printf("handled %d\nworked_ms %lld\nwaited_ms %lld\nextra_ms %lld\npeak_kib %ld\n", handled,
+	       (long long)(host_wall_ms() - start), (long long)waited / 1000000,
+	       (long long)extra / 1000000, peak_kib());
 	fflush(stdout);
 	return 19;
 }
