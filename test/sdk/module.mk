@@ -33,14 +33,4 @@ $(TEST_SDK_LIB): $(TEST_SDK_OBJECTS)
 $(TEST_SDK_DEV): $(TEST_SDK_LIB)
 	$(Q)ln -sf libopentelemetry-c.so.1 $@
 
-$(B)/test/sdk/selftest: test/sdk/selftest.c test/sdk/opentelemetry_c.h $(TEST_SDK_DEV)
-	@mkdir -p $(@D)
-	$(call say,CC,$@)
-	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) \
-		-o $@ $< $(TEST_SDK_LDLIBS) -ljansson -lpthread
-
-TEST_PROGRAMS += $(B)/test/sdk/selftest
-STRESS_TESTS += $(B)/test/sdk/selftest
-stress: $(B)/test/sdk/selftest
-
 -include $(TEST_SDK_OBJECTS:.o=.d)
