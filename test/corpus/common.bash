@@ -54,9 +54,16 @@ version()
 }
 
 # between MARKER FILE README: the lines of README between "<!-- MARKER:begin -->" and ":end" become
-# those of FILE.
+# those of FILE, unless some would be lost because their programs were not run here.
 between()
 {
+	local had
+
+	had=$(sed -n "/<!-- $1:begin -->/,/<!-- $1:end -->/p" "$3" | wc -l)
+	if (($(wc -l <"$2") < had - 2)); then
+		echo "$3 keeps its table, which has more programs than were run here"
+		return
+	fi
 	awk -v marker="$1" -v file="$2" -f "$ROOT/scripts/between.awk" "$3" >"$WORK/readme"
 	cat "$WORK/readme" >"$3"
 }
