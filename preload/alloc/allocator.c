@@ -3,8 +3,8 @@
  * Stands for the allocator, in an object of its own: whoever does not ask for a profile of allocations has nothing
  * before its allocator. malloc() counts the bytes that its thread has left until the next sample, and goes on to
  * the next object's function by a jump: a subtraction, a comparison and the jump are all that most calls cost; free()
- * has one look at a table before its jump. The few others ask libspanprof.so (preload/lifecycle/allocations.h) whether
- * anything is sampled, call the real function, and have the sample taken.
+ * has one look at a table before its jump. The few others call the real function, ask libspanprof.so
+ * (preload/lifecycle/allocations.h) whether anything is sampled, and have the sample taken.
  *
  * The next object is whatever comes behind this one: the C library, or the jemalloc, tcmalloc or mimalloc that the
  * program is linked with. Its functions are looked up at the first call, which may be the loader's own or that of
