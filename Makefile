@@ -286,7 +286,7 @@ demo: ## build and run the ride-sharing demo (installs its packages first)
 
 ## Test
 .PHONY: test test-all test-programs unit stress stress-long model-long memory-long owners-long e2e docs-test gates san tsan bench
-test: ## all tests but the long ones, then one line of counts (installs the packages it needs first)
+test: ## all tests, the long ones in a short form, then one line of counts (installs the packages it needs first)
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
 
