@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An exporter that makes no profiles: what its first process puts into the rings goes into the file recording.PID of
- * SPANPROF_OUTPUT_DIR. All but the loop is the product's.
+ * An exporter that makes no profiles: what its first process puts into the rings, and what looks at its threads find,
+ * goes into the file recording.PID of SPANPROF_OUTPUT_DIR. All but the loop is the product's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "export/export.h"
+#include "export/loop/waits.h"
 #include "export/util/clock.h"
 #include "export/util/turn.h"
 #include "test/replay/recording.h"
@@ -78,6 +79,62 @@ static void put_snapshot(const struct sp_snapshot *s, void *arg)
 	put_chunk(SP_RECORD_SNAPSHOT, s, offsetof(struct sp_snapshot, stack) + s->stack_bytes);
 }
 
+static void put_wait(void *arg, const struct sp_wait *w)
+{
+	static struct wait_chunk c;
+
+	(void)arg;
+	put_name(w->label->name_id);
+	c = (struct wait_chunk){
+		.label = *w->label,
+		.ns = w->ns,
+		.tid = w->tid,
+		.depth = w->depth,
+		.flags = w->flags,
+		.has_owner = w->owner != NULL,
+	};
+	(void)snprintf(c.leaf, sizeof(c.leaf), "%s", w->leaf);
+	for (unsigned i = 0; i < w->depth; i++)
+		c.pc[i] = w->pc[i];
+	if (w->owner != NULL) {
+		put_name(w->owner->name_id);
+		c.owner = *w->owner;
+		c.owner_depth = w->owner_depth;
+		for (unsigned i = 0; i < w->owner_depth; i++)
+			c.pc[w->depth + i] = w->owner_pc[i];
+	}
+	put_chunk(CHUNK_WAIT, &c,
+		  offsetof(struct wait_chunk, pc) + (c.depth + c.owner_depth) * sizeof(c.pc[0]));
+}
+
+/* The product's waits are looked for as in its loop; only what is found goes elsewhere. */
+struct sp_off_cpu *__real_sp_off_cpu_new(const struct sp_core_ops *ops,
+					 struct sp_unwinder *unwinder,
+					 const struct sp_off_cpu_hooks *hooks);
+struct sp_off_cpu *__wrap_sp_off_cpu_new(const struct sp_core_ops *ops,
+					 struct sp_unwinder *unwinder,
+					 const struct sp_off_cpu_hooks *hooks);
+
+struct sp_off_cpu *__wrap_sp_off_cpu_new(const struct sp_core_ops *ops,
+					 struct sp_unwinder *unwinder,
+					 const struct sp_off_cpu_hooks *hooks)
+{
+	struct sp_off_cpu_hooks ours = *hooks;
+
+	ours.put = put_wait;
+	return __real_sp_off_cpu_new(ops, unwinder, &ours);
+}
+
+static struct sp_waits *new_waits(void)
+{
+	struct sp_waits_env env = {.ops = host, .modules = sp_modules_new(host->proc, host->maps)};
+
+	if (!sp_config_wants_waits(host->config) || env.modules == NULL)
+		return NULL;
+	env.unwinder = sp_unwinder_new(sp_modules_host(env.modules));
+	return sp_waits_new(&env);
+}
+
 /* What is read of it when a profile is made. */
 static void put_host(void)
 {
@@ -113,6 +170,7 @@ static void drain(void)
 int sp_export_run(const struct sp_export_family *family)
 {
 	const struct sp_core_ops *other;
+	struct sp_waits *waits;
 	uint64_t interval_ns;
 	char path[PATH_MAX];
 	unsigned news = 0;
@@ -121,14 +179,16 @@ int sp_export_run(const struct sp_export_family *family)
 	host = family->next(family->arg);
 	(void)snprintf(path, sizeof(path), "%s/recording.%u", host->config->output_dir, host->pid);
 	recording = fopen(path, "w");
+	waits = new_waits();
 	interval_ns = sp_clock_mono_ns() + host->config->upload_interval_ms * SP_NS_PER_MS;
 	while (recording != NULL && (news & SP_WAIT_STOP) == 0) {
-		family->wait(family->arg, 20);
+		family->wait(family->arg, waits != NULL ? 5 : 20);
 		/* A forked child has an exporter of its own then. */
 		while ((other = family->next(family->arg)) != NULL)
 			family->left(family->arg, other, -EBUSY);
 		news = host->news(host->arg);
 		drain();
+		sp_waits_run(waits);
 		if ((news & SP_WAIT_FLUSH) != 0) {
 			put_host();
 			host->flushed(host->arg);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "export/export.h"
+#include "export/off_cpu/off_cpu.h"
 #include "sampler/base/compiler.h"
 #include "test/replay/recording.h"
 #include "test/unit/export/core_double.h"
@@ -24,10 +25,10 @@
 #define LEFT_MS 3600000U
 
 static char proc[4096];
-static const char *at; /* the next chunk */
+static const char *begin;
 static const char *end;
-static const char *snapshot_at;
-static uint64_t drained;        /* of this interval */
+/* Of this interval: the next chunk of its first ring, of snapshots, and of waits; and where it ends. */
+static const char *at, *snapshot_at, *wait_at, *interval_end;
 static _Atomic time_t upload_s; /* by which the clock has gone on */
 
 /* Upload intervals are whole seconds. */
@@ -37,15 +38,18 @@ int clock_gettime(clockid_t id, struct timespec *t)
 	return 0;
 }
 
-/* NULL at the end. */
-static const struct chunk *next_chunk(const char **from)
+/* The next chunk before an end that is of one of these kinds. */
+static const struct chunk *next_chunk(const char **from, const char *to, uint32_t first,
+				      uint32_t last)
 {
-	const struct chunk *c = (const void *)*from;
+	while (*from < to) {
+		const struct chunk *c = (const void *)*from;
 
-	if (*from >= end)
-		return NULL;
-	*from += sizeof(*c) + CHUNK_PADDED(c->bytes);
-	return c;
+		*from += sizeof(*c) + CHUNK_PADDED(c->bytes);
+		if (c->kind >= first && c->kind <= last)
+			return c;
+	}
+	return NULL;
 }
 
 static void write_file(const char *name, const void *data, size_t bytes)
@@ -59,14 +63,15 @@ static void write_file(const char *name, const void *data, size_t bytes)
 		err(1, "%s", path);
 }
 
-/* The folder of the host in /proc, as it is at the end of this interval. */
-static void show_host(void)
+/* With the folder of the host in /proc as it is at the end of this interval. */
+static void begin_interval(void)
 {
-	const char *from = at;
 	const struct chunk *c;
 	char path[sizeof(proc) + 16];
 
-	while ((c = next_chunk(&from)) != NULL && c->kind != CHUNK_INTERVAL) {
+	snapshot_at = wait_at = interval_end = at;
+	while ((c = next_chunk(&interval_end, end, CHUNK_PROGRAM, CHUNK_INTERVAL)) != NULL &&
+	       c->kind != CHUNK_INTERVAL) {
 		if (c->kind == CHUNK_MAPS)
 			write_file("maps", c + 1, c->bytes);
 		if (c->kind != CHUNK_PROGRAM)
@@ -78,26 +83,21 @@ static void show_host(void)
 	}
 }
 
-/* Samples and what belongs to them first, then snapshots, as from two rings. */
+/* Samples and what belongs to them first, then snapshots, as from two rings, then waits. */
 static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
 		      unsigned max)
 {
 	static struct sp_record record;
 	const struct chunk *c;
-	const char *from = at;
 	unsigned n = 0;
 
 	(void)self;
-	while (n < max && (c = next_chunk(&from)) != NULL && c->kind != CHUNK_INTERVAL) {
-		at = from;
-		if (c->kind >= SP_RECORD_SNAPSHOT)
-			continue;
+	while (n < max && (c = next_chunk(&at, interval_end, 0, SP_RECORD_SNAPSHOT - 1)) != NULL) {
 		record.kind = c->kind;
 		memcpy(&record.sample, c + 1, c->bytes);
 		put(&record, arg);
 		n++;
 	}
-	drained += n;
 	return n;
 }
 
@@ -109,18 +109,70 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 	unsigned n = 0;
 
 	(void)self;
-	while (n < max && snapshot_at < at && (c = next_chunk(&snapshot_at)) != NULL) {
-		if (c->kind != SP_RECORD_SNAPSHOT)
-			continue;
+	while (n < max &&
+	       (c = next_chunk(&snapshot_at, at, SP_RECORD_SNAPSHOT, SP_RECORD_SNAPSHOT)) != NULL) {
 		memcpy(&s, c + 1, c->bytes);
 		put(&s, arg);
 		n++;
 	}
-	drained += n;
 	return n;
 }
 
-static const char *begin;
+/* In place of the product's looks. */
+struct sp_off_cpu {
+	struct sp_off_cpu_hooks hooks;
+};
+
+struct sp_off_cpu *sp_off_cpu_new(const struct sp_core_ops *ops, struct sp_unwinder *unwinder,
+				  const struct sp_off_cpu_hooks *hooks)
+{
+	static struct sp_off_cpu o;
+
+	(void)ops;
+	(void)unwinder;
+	o.hooks = *hooks;
+	return &o;
+}
+
+void sp_off_cpu_free(struct sp_off_cpu *o)
+{
+	(void)o;
+}
+
+uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o)
+{
+	(void)o;
+	return UINT64_MAX;
+}
+
+void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out)
+{
+	(void)o;
+	*out = (struct sp_off_cpu_news){0};
+}
+
+void sp_off_cpu_run(struct sp_off_cpu *o)
+{
+	static struct wait_chunk w;
+	const struct chunk *c;
+
+	while ((c = next_chunk(&wait_at, at, CHUNK_WAIT, CHUNK_WAIT)) != NULL) {
+		memcpy(&w, c + 1, c->bytes);
+		o->hooks.put(o->hooks.arg, &(struct sp_wait){
+						   .label = &w.label,
+						   .tid = w.tid,
+						   .leaf = w.leaf,
+						   .pc = w.pc,
+						   .epoch = o->hooks.prepare(o->hooks.arg, w.pc[0]),
+						   .depth = w.depth,
+						   .flags = w.flags,
+						   .ns = w.ns,
+						   .owner = w.has_owner ? &w.owner : NULL,
+						   .owner_pc = w.pc + w.depth,
+						   .owner_depth = w.owner_depth,
+					   });
+	}
+}
 
 static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
@@ -128,8 +180,8 @@ static const char *span_name_text(void *self, uint32_t id, size_t *len)
 	const struct chunk *c;
 
 	(void)self;
-	while ((c = next_chunk(&from)) != NULL) {
-		if (c->kind == CHUNK_NAME && memcmp(c + 1, &id, sizeof(id)) == 0) {
+	while ((c = next_chunk(&from, end, CHUNK_NAME, CHUNK_NAME)) != NULL) {
+		if (memcmp(c + 1, &id, sizeof(id)) == 0) {
 			*len = c->bytes - sizeof(id) - 1;
 			return (const char *)(c + 1) + sizeof(id);
 		}
@@ -146,33 +198,35 @@ static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES
 	memset(name, 0, SP_THREAD_NAME_BYTES);
 }
 
+static unsigned begun; /* intervals */
+static bool is_made;   /* all profiles of the last one are written */
+
+/* Asked for when a process begins, and to report on an interval when there is nothing more to be done for it. */
+static void facts(void *self, struct sp_core_facts *out)
+{
+	(void)self;
+	*out = core.facts;
+	is_made = core.events_wanted > begun;
+}
+
 /*
- * The clock goes on by an upload interval as soon as all of one is drained, and the next one begins when there is the
- * profile of that one. The host ends after the last one.
+ * The clock goes on by an upload interval as soon as all of one is drained, and the next one begins when there are the
+ * profiles of that one. The host ends after the last one.
  */
 static unsigned news(void *self)
 {
-	static enum { NONE, IS_DRAINED, ENDS } interval;
-	static uint64_t written;
-	const struct chunk *c = (const void *)at;
+	static bool is_drained;
 
 	(void)self;
-	if (interval == IS_DRAINED && snapshot_at == at &&
-	    (at >= end || c->kind == CHUNK_INTERVAL)) {
-		upload_s += drained != 0 ? core.config.upload_interval_ms / 1000 : 0;
-		interval = ENDS;
-	}
-	if (interval == ENDS && (drained == 0 || core.counter[SP_COUNT_FILES_WRITTEN] != written)) {
-		(void)next_chunk(&at);
-		interval = NONE;
-	}
-	if (interval == NONE) {
+	if (is_made) {
 		core.pending = at >= end;
-		drained = 0;
-		written = core.counter[SP_COUNT_FILES_WRITTEN];
-		snapshot_at = at;
-		show_host();
-		interval = IS_DRAINED;
+		is_made = is_drained = false;
+		begun++;
+		begin_interval();
+	} else if (!is_drained && at == interval_end && snapshot_at == at &&
+		   (wait_at == at || !sp_config_wants_waits(&core.config))) {
+		upload_s += core.config.upload_interval_ms / 1000;
+		is_drained = true;
 	}
 	return core.pending ? SP_WAIT_STOP : 0;
 }
@@ -186,9 +240,9 @@ static const struct sp_core_ops *next(void *self)
 	if (*is_there)
 		return NULL;
 	*is_there = true;
-	while ((c = next_chunk(&from)) != NULL && core.ops.pid == 0)
-		if (c->kind == CHUNK_HOST)
-			memcpy(&core.ops.pid, c + 1, sizeof(core.ops.pid));
+	c = next_chunk(&from, end, CHUNK_HOST, CHUNK_HOST);
+	if (c != NULL)
+		memcpy(&core.ops.pid, c + 1, sizeof(core.ops.pid));
 	return &core.ops;
 }
 
@@ -212,7 +266,7 @@ int main(int argc, char **argv)
 	begin = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (begin == MAP_FAILED)
 		err(2, "%s", argv[1]);
-	at = snapshot_at = begin;
+	at = begin;
 	end = begin + st.st_size;
 	(void)snprintf(proc, sizeof(proc), "%s/proc", argv[2]);
 	(void)snprintf(root, sizeof(root), "%s/root", proc);
@@ -232,6 +286,7 @@ int main(int argc, char **argv)
 	core.ops.drain_snapshots = drain_snapshots;
 	core.ops.span_name_text = span_name_text;
 	core.ops.thread_name = thread_name;
+	core.ops.facts = facts;
 	core.ops.news = news;
 	failed = sp_export_run(&family) != 0;
 	(void)fputs(core.log, stderr);
