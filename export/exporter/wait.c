@@ -391,7 +391,8 @@ static void look(struct sp_waiter *w, uint64_t now)
 
 /*
  * What a thread has used that runs at this moment may not be charged yet, and is seen at the next look. Once in an
- * upload interval it is looked at all the same, as another process may share its memory.
+ * upload interval it is looked at all the same, as another process may share its memory. One that nobody
+ * watches is never left alone: only a look tells that it asks for something, or has ended.
  */
 static bool has_rested(struct sp_waiter *w, uint64_t now)
 {
@@ -399,7 +400,7 @@ static bool has_rested(struct sp_waiter *w, uint64_t now)
 
 	w->cpu_ns = sp_host_cpu_ns(w->host);
 	return w->cpu_ns != 0 && w->cpu_ns == before && now < w->idle_ns && w->leaving_ns == 0 &&
-	       w->end_ns == 0 && !w->gone && w->is_told_of_end && !w->has_died;
+	       w->end_ns == 0 && !w->gone && w->watch.runs && w->is_told_of_end && !w->has_died;
 }
 
 unsigned sp_waiter_news(struct sp_waiter *w)

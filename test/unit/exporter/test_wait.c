@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -202,7 +203,8 @@ static pid_t stopped(void)
 	pid_t pid = fork();
 	int status;
 
-	if (pid == 0)
+	/* A test that fails must not leave it behind, with the test's output open. */
+	if (pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
 		for (;;)
 			(void)raise(SIGSTOP);
 	cr_assert_eq(waitpid(pid, &status, WUNTRACED), pid);
@@ -244,6 +246,7 @@ Test(waiting, hears_a_host_that_was_not_charged_for_its_time_yet)
 	pid_t pid = stopped();
 
 	waiter.is_told_of_end = true;
+	waiter.watch.runs = true;
 	expect(0);
 	expect(SP_WAIT_RESTS);
 	ask(sp_clock_mono_ns() + SP_NS_PER_S);
@@ -252,6 +255,11 @@ Test(waiting, hears_a_host_that_was_not_charged_for_its_time_yet)
 	expect(SP_WAIT_FLUSH);
 	sp_waiter_flushed(&waiter);
 	expect(SP_WAIT_RESTS);
+	waiter.watch.runs = false;
+	expect(0);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 100 * SP_NS_PER_MS,
+		     "nobody hears it ask");
+	waiter.watch.runs = true;
 	waiter.is_told_of_end = false;
 	expect(0);
 	waiter.is_told_of_end = waiter.has_died = true;
