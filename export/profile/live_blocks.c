@@ -130,6 +130,12 @@ void sp_live_blocks_freed(struct sp_live_blocks *l, uint64_t number)
 	l->early++;
 }
 
+static void forget_ended(struct sp_live_blocks *l)
+{
+	sp_hash_index_clear(&l->by_span);
+	l->ended_n = 0;
+}
+
 void sp_live_blocks_settle(struct sp_live_blocks *l)
 {
 	for (uint32_t i = 0; l != NULL && l->early != 0 && i < BUCKETS; i++)
@@ -138,6 +144,8 @@ void sp_live_blocks_settle(struct sp_live_blocks *l)
 				drop(l, at);
 			else
 				at = &(*at)->next;
+	if (l != NULL && l->n == 0 && l->ended_n != 0)
+		forget_ended(l);
 }
 
 static bool has_ended(const struct sp_live_blocks *l, uint64_t span_id)
@@ -153,7 +161,7 @@ static bool has_ended(const struct sp_live_blocks *l, uint64_t span_id)
 
 void sp_live_blocks_span_ended(struct sp_live_blocks *l, uint64_t span_id)
 {
-	if (l == NULL || l->n == 0 || has_ended(l, span_id))
+	if (l == NULL || has_ended(l, span_id))
 		return;
 	if (!SP_GROW(l->ended, l->ended_cap, l->ended_n + 1, SP_LIVE_SPANS_MAX) ||
 	    !sp_hash_index_put(&l->by_span, (uint32_t)sp_hash_add(0, span_id), l->ended_n)) {
@@ -161,7 +169,7 @@ void sp_live_blocks_span_ended(struct sp_live_blocks *l, uint64_t span_id)
 		return;
 	}
 	l->ended[l->ended_n++] = span_id;
-	l->changed = true;
+	l->changed = l->changed || l->n != l->early;
 }
 
 bool sp_live_blocks_changed(const struct sp_live_blocks *l)
@@ -219,8 +227,7 @@ void sp_live_blocks_collect(struct sp_live_blocks *l, struct sp_stack_map *to)
 	}
 	if (l == NULL)
 		return;
-	sp_hash_index_clear(&l->by_span);
-	l->ended_n = 0;
+	forget_ended(l);
 	l->changed = false;
 }
 

@@ -35,13 +35,12 @@ void sp_live_blocks_put(struct sp_live_blocks *l, const struct sp_sample *s, uin
 			uint32_t thread);
 
 /*
- * The block of that number is no more. If it is not there, its sample may still come from the ring of snapshots; when
- * that is empty, it will not: sp_live_blocks_settle().
+ * The block of that number is no more, or the span of that id has ended. If the block is not there, its sample, or one
+ * of that span, may still come from the ring of snapshots; when that is empty, it will not: sp_live_blocks_settle().
  */
 void sp_live_blocks_freed(struct sp_live_blocks *l, uint64_t number);
-void sp_live_blocks_settle(struct sp_live_blocks *l);
-
 void sp_live_blocks_span_ended(struct sp_live_blocks *l, uint64_t span_id);
+void sp_live_blocks_settle(struct sp_live_blocks *l);
 
 /* Something came or went since the last profile. False for NULL. */
 bool sp_live_blocks_changed(const struct sp_live_blocks *l);

@@ -119,6 +119,23 @@ Test(live_blocks, may_be_freed_before_they_come)
 	cr_expect_eq(collect(), 1);
 }
 
+/* Likewise their span may have ended before, and no other block be known by then. */
+Test(live_blocks, may_come_behind_the_end_of_their_span)
+{
+	sp_live_blocks_span_ended(live, 5);
+	cr_expect_not(sp_live_blocks_changed(live), "nothing came or went");
+	put(1, 5);
+	cr_expect_eq(collect(), 1);
+	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 0);
+	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.name_id, 7);
+	sp_live_blocks_freed(live, 1);
+	sp_live_blocks_span_ended(live, 6);
+	sp_live_blocks_settle(live);
+	put(2, 6);
+	cr_expect_eq(collect(), 1);
+	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 6, "a later span with that id");
+}
+
 Test(live_blocks, keep_the_name_of_a_span_that_has_ended)
 {
 	const struct sp_stack_labels *l;
