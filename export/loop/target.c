@@ -24,6 +24,8 @@
 #define SP_DRAIN_IDLE_NS SP_NS_PER_S
 /* Far more than the rings can hold. A program that keeps filling them is not waited for. */
 #define SP_FLUSH_DRAINS 64U
+/* Of a process that is about to end: looking for all of their objects takes as long as reading its mappings. */
+#define SP_STACKS_ASKED 512U
 #define SP_CLOCK_SET_NS ((int64_t)SP_NS_PER_S)
 
 /* The moment at which a profile ends and the next one begins. */
@@ -318,8 +320,38 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	return sp_interval_new(&parts);
 }
 
+/* Of the first stacks; false if there are more. */
+static bool knows_objects(const struct sp_target_data *d, const struct sp_stack_map *map)
+{
+	uint32_t stacks = map != NULL ? sp_stack_map_stacks(map) : 0;
+	struct sp_stack s;
+
+	for (uint32_t n = 1; n < stacks && n < SP_STACKS_ASKED; n++) {
+		sp_stack_map_stack(map, n, &s);
+		for (unsigned i = 0; i < s.depth; i++) {
+			const struct sp_module *m = sp_modules_find(d->modules, s.pc[i], s.epoch);
+
+			if (m == NULL || (m->path[0] == '\0' && !m->vdso))
+				return false;
+		}
+	}
+	return stacks <= SP_STACKS_ASKED;
+}
+
+/*
+ * The mappings are read for addresses in objects that no walk has passed, such as a thread's start routine, and for what
+ * comes after them. That takes a third of a millisecond, and a process that ends waits for it: then they are read only if
+ * the object of an address is not known.
+ */
+static void look_at_mappings(struct sp_target_data *d, bool is_awaited)
+{
+	if (!is_awaited || !knows_objects(d, d->map) || !knows_objects(d, d->allocations) ||
+	    !knows_objects(d, sp_waits_map(d->waits)))
+		(void)sp_modules_refresh(d->modules);
+}
+
 /* Hands over what was collected, and begins the next interval. */
-static void hand_over(struct sp_target *t)
+static void hand_over(struct sp_target *t, bool is_awaited)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_core_ops *ops = t->ops;
@@ -335,8 +367,7 @@ static void hand_over(struct sp_target *t)
 		begin_profile(t, now());
 		return;
 	}
-	/* For addresses in objects that no walk has passed, such as a thread's start routine. */
-	(void)sp_modules_refresh(d->modules);
+	look_at_mappings(d, is_awaited);
 	end = now();
 	follow_clock(&d->begun, end);
 	samples = sp_stack_map_count(d->map) + sp_stack_map_count(d->allocations);
@@ -364,7 +395,7 @@ void sp_target_make_room(struct sp_target *t)
 	    (waits == NULL || !sp_stack_map_is_crowded(waits)) &&
 	    (d->allocations == NULL || !sp_stack_map_is_crowded(d->allocations)))
 		return;
-	hand_over(t);
+	hand_over(t, false);
 	t->is_full = false;
 	t->report_due = true;
 }
@@ -413,7 +444,7 @@ void sp_target_tick(struct sp_target *t)
 	if (t->report_due)
 		sp_target_report(t);
 	tell_begin(t, true);
-	hand_over(t);
+	hand_over(t, false);
 	/* When it is known what became of it, at the latest before the next one. */
 	t->report_due = true;
 	/* In step with the first one, but never two at once. */
@@ -432,7 +463,7 @@ void sp_target_finish(struct sp_target *t)
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		sp_target_make_room(t);
 	tell_begin(t, true);
-	hand_over(t);
+	hand_over(t, true);
 	t->data->flushed = true;
 	t->data->flushed_samples = sampled(t->data);
 }

@@ -339,7 +339,6 @@ static void work_on_one(struct sp_worker *w)
 	/* Before it is said that it is named, so that it is seen to be under way. */
 	sp_upload_run(w->upload);
 	drop(k);
-	w->tell(w->arg);
 }
 
 static void rest(struct sp_worker *w, uint32_t ms)
@@ -349,12 +348,6 @@ static void rest(struct sp_worker *w, uint32_t ms)
 	sp_upload_wait(w->upload, w->wake, ms);
 	if (read(w->wake, &told, sizeof(told)) < 0)
 		errno = 0;
-}
-
-static void tell_done(struct sp_worker *w)
-{
-	w->is_done = true;
-	w->tell(w->arg);
 }
 
 static void abandon(struct sp_worker *w)
@@ -369,8 +362,7 @@ static void abandon(struct sp_worker *w)
 	}
 	sp_upload_abandon(w->upload);
 	/* There may be another order meanwhile. */
-	if (w->orders == number)
-		tell_done(w);
+	w->is_done = w->orders == number;
 }
 
 /* Everything that it was given for is in the queue. */
@@ -380,6 +372,7 @@ static bool is_flushed(const struct sp_worker *w)
 	       w->waiting == NULL && sp_upload_flushed(w->upload);
 }
 
+/* Whoever waits is told once of all that a round has done, as that wakes the other thread. */
 static void *work(void *arg)
 {
 	struct sp_worker *w = arg;
@@ -387,17 +380,19 @@ static void *work(void *arg)
 	(void)sp_turn_set(true);
 	while (!w->ends) {
 		uint64_t moves = sp_upload_moves(w->upload);
+		bool is_abandoning = w->order == SP_WORKER_ABANDON && !w->is_done;
+		bool is_news = is_abandoning || w->waiting != NULL;
 
-		if (w->order == SP_WORKER_ABANDON && !w->is_done)
+		if (is_abandoning)
 			abandon(w);
-		else if (w->waiting != NULL)
+		else if (is_news)
 			work_on_one(w);
 		else
 			rest(w, sp_upload_due_ms(w->upload));
 		sp_upload_run(w->upload);
 		if (is_flushed(w))
-			tell_done(w);
-		if (sp_upload_moves(w->upload) != moves)
+			w->is_done = is_news = true;
+		if (is_news || sp_upload_moves(w->upload) != moves)
 			w->tell(w->arg);
 	}
 	(void)sp_turn_set(false);
