@@ -382,19 +382,6 @@ static void fill(char *form, size_t n, const char *end)
 	strcpy(form + n, end);
 }
 
-Test(profile_url, fits_up_to_the_limit_and_not_beyond)
-{
-	char form[SP_PROFILE_URL_MAX + 32];
-
-	fill(form, SP_PROFILE_URL_MAX - 2, "");
-	cr_assert_eq(format(form), SP_PROFILE_URL_MAX - 2);
-	fill(form, SP_PROFILE_URL_MAX - 1, "");
-	cr_assert_eq(format(form), SP_PROFILE_URL_MAX - 1, "the NUL is the last byte");
-	fill(form, SP_PROFILE_URL_MAX, "");
-	cr_assert_eq(format(form), 0);
-	cr_assert_str_eq(url, "");
-}
-
 /* Every kind of value at the edge: as it just fits, and one byte later. */
 Test(profile_url, is_whole_or_nothing_whatever_comes_last)
 {
