@@ -72,7 +72,7 @@ static const char *long_name(uint32_t id, size_t *len)
 }
 
 /* As large as profiles can get: a new long name with each sample, and all the labels there can be. */
-Test(limits, bytes_of_one_profile_with_its_labels, .timeout = 60)
+Test(limits, bytes_of_one_profile_with_its_labels, .timeout = 120)
 {
 	char *labels = calloc(40, SERVER_VALUE + SERVER_NAME + 16);
 	size_t used = 0;
