@@ -145,7 +145,7 @@ static void one_host(unsigned number)
 	free(labels);
 }
 
-Test(hostile, two_hundred_hosts_are_all_taken, .timeout = 120)
+Test(hostile, two_hundred_hosts_are_all_taken, .timeout = 240)
 {
 	for (unsigned i = 0; i < 200; i++) {
 		char what[32];
