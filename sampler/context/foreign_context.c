@@ -83,9 +83,9 @@ __asm__(".pushsection .text\n"
 bool sp_process_maps_line(const char *line, uintptr_t *at)
 {
 	static const char *const names[] = {
-		"[anon_shmem:" SP_PROCESS_CONTEXT_NAME "]",
-		"[anon:" SP_PROCESS_CONTEXT_NAME "]",
-		"/memfd:" SP_PROCESS_CONTEXT_NAME,
+		("[anon_shmem:" SP_PROCESS_CONTEXT_NAME "]"),
+		("[anon:" SP_PROCESS_CONTEXT_NAME "]"),
+		("/memfd:" SP_PROCESS_CONTEXT_NAME),
 	};
 	const char *rights = strchr(line, ' ');
 	const char *name = line;

@@ -66,7 +66,7 @@ Test(config_resource, goes_on_to_the_exporter_with_the_variables, .timeout = 20)
 {
 	static const char *const wanted[] = {
 		"SPANPROF_DISABLED=true", "SPANPROF_APPLICATION_NAME=shop",
-		"OTEL_RESOURCE_ATTRIBUTES=" OWN, "SPANPROF_TENANT_ID=t=1", "HOME=/root"};
+		("OTEL_RESOURCE_ATTRIBUTES=" OWN), "SPANPROF_TENANT_ID=t=1", "HOME=/root"};
 	char given[][32] = {"SPANPROF_TENANT_ID=t=1", "HOMES=2", "HOME=/root",
 			    "SPANPROF_WEATHER=1"};
 	char *envp[] = {given[0], given[1], given[2], given[3], NULL};
