@@ -79,6 +79,9 @@ Test(family_server, that_hangs_keeps_nobody_from_being_served)
 	host_start(join);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
 	sample(&host, 2);
+	/* The host has not put it by itself, so that it seems to rest. */
+	atomic_fetch_add(&host.region->wake, 1);
+	sp_view_wake(&host.region->wake);
 	cr_assert(is_drained(&host));
 	cr_expect_eq(atomic_load(&first.region->exporter_counter[SP_COUNT_SAMPLES_UNSENT]), 0,
 		     "it was served after the others");
