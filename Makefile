@@ -346,12 +346,8 @@ bench: ## measure the overhead (installs its packages first)
 	@$(MAKE) --no-print-directory all test-programs
 	@test/bench/run.sh
 
-# What only programs of tests are made from is compiled beside scripts, which wait most of their time.
-.PHONY: unit-programs
-unit-programs: $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-short
-
-test-all: all test-programs $(ARM_ROOT)/.tried
-	@$(RUN) build=unit-programs $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
+test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-short
+	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
 		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS)) \
 		$(call as,matrix,$(MATRIX_TESTS)) $(arm_short)
 

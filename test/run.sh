@@ -8,7 +8,6 @@
 #   matrix  the same, and what it prints is shown
 #   cross   the same with the programs for aarch64, which an emulator runs
 #   skip    no path, but the reason why a group of tests is not run
-#   build   no path, but a target of the Makefile, which makes the programs behind it; no test, unless it fails
 # Programs below build/aarch64 are run by the emulator as well.
 # A kind in SECOND_TRY runs against clocks and kernels that are not ours: on a machine that does something
 # else besides, a program that fails there is run once more, and reported as unsteady, with both logs
@@ -19,8 +18,8 @@
 # a skip that test/skips does not list is a failure. A script that leaves out a part of itself writes a line for it
 # into the file that TEST_LEFT_OUT names, which is a skip of "NAME, in part" when the rest has passed.
 # Scripts wait for intervals, timeouts, and servers that are slow on purpose, more than half of their time, while unit and
-# stress programs compute, as compilers do. So tests run LANES at a time, which is one more than the processors of a small
-# machine, and as long as there are scripts, a program is beside scripts only, and so is a build. But scripts with a line "# Runs alone: WHY", which judge times or
+# stress programs compute. So tests run LANES at a time, which is one more than the processors of a small machine, and as long
+# as there are scripts, a program is beside scripts only. But scripts with a line "# Runs alone: WHY", which judge times or
 # shares, or need all processors for themselves, run first, one after the other.
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
 # a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
@@ -32,7 +31,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 readonly LOGS=${SPANPROF_TEST_LOGS:-build/test/logs}
 readonly SKIP_STATUS=77
-declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=300 [e2e]=300 [cross]=300 [matrix]=300 [build]=1800)
+declare -A LIMIT_S=([unit]=300 [stress]=180 [gate]=300 [e2e]=300 [cross]=300 [matrix]=300)
 declare -A SECOND_TRY=([unit]=1 [e2e]=1 [cross]=1 [matrix]=1)
 [[ ${SPANPROF_TEST_TRIES:-2} == 2 ]] || SECOND_TRY=()
 SKIPS=
@@ -240,20 +239,6 @@ run_plain()
 	fi
 }
 
-run_build()
-{
-	local target=$1 log=$2 start=$EPOCHREALTIME
-
-	# Variables of the command line that started us are in MAKEFLAGS, behind a "--", and with them job slots of another make.
-	if run_limited "${LIMIT_S[build]}" "$log" env -u MAKELEVEL MAKEFLAGS="$(sed -n 's/.* -- //p' <<<" ${MAKEFLAGS:-}")" \
-		make --no-print-directory -j"$(nproc)" "$target"; then
-		echo "built $target ($(elapsed "$start") s)"
-	else
-		report "not ok" build "$target" "$(elapsed "$start")"
-		show_log "$log"
-	fi
-}
-
 run_one()
 {
 	local kind=${1%%=*} program=${1#*=} name log
@@ -286,9 +271,6 @@ run_one()
 		emulate build/aarch64/
 		PLAIN_PREFIX=(bash)
 		run_plain "$kind" "$program" "$name" "$log"
-		;;
-	build)
-		run_build "$program" "$log"
 		;;
 	skip)
 		report skip "$kind" "" 0 "$program"
@@ -327,33 +309,28 @@ finish_one()
 	unset "running[$pid]"
 }
 
-# Runs them LANES at a time. Programs wait for the build before them.
+# Runs them LANES at a time, of which one has programs as long as there are any.
 run_together()
 {
-	local item program=0 latest=
+	local item program=0
 	local -a programs=() scripts=()
 	local -A running=()
 
 	for item in "$@"; do
 		case ${item%%=*} in
-		unit | stress | cross | build) programs+=("$item") ;;
+		unit | stress) programs+=("$item") ;;
 		*) scripts+=("$item") ;;
 		esac
 	done
 	while ((${#programs[@]} + ${#scripts[@]} > 0)); do
-		if ((${#running[@]} == LANES)); then
-			finish_one
-		elif ((${#programs[@]} > 0)) &&
-			[[ -z ${running[$program]:-} || (${#scripts[@]} == 0 && $latest != build=*) ]]; then
-			latest=${programs[0]}
-			programs=("${programs[@]:1}")
-			start "$latest"
+		((${#running[@]} < LANES)) || finish_one
+		if ((${#scripts[@]} == 0)) || [[ -n ${programs[*]} && -z ${running[$program]:-} ]]; then
+			start "${programs[0]}"
 			program=$!
-		elif ((${#scripts[@]} > 0)); then
+			programs=("${programs[@]:1}")
+		else
 			start "${scripts[0]}"
 			scripts=("${scripts[@]:1}")
-		else
-			finish_one
 		fi
 	done
 	while ((${#running[@]} > 0)); do

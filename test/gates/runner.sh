@@ -76,16 +76,6 @@ expect_pass test/run.sh "e2e=$work/here.sh" "matrix=$work/there.sh"
 rm "$work/here" "$work/there"
 expect_pass test/run.sh "stress=$work/good.sh" "stress=$work/here.sh" "e2e=$work/there.sh"
 rm "$work/here" "$work/there"
-# Programs wait for the build before them, scripts do not.
-mkdir "$work/maker"
-seed_script maker/make <<<"for _ in {1..200}; do [[ ! -e $work/begun ]] || break; sleep 0.05; done; touch $work/built; [[ \$MAKEFLAGS == DEV=1 ]]"
-mv "$work/maker/make.sh" "$work/maker/make"
-seed_script begin <<<"touch $work/begun"
-seed_script after <<<"[[ -e $work/built ]]"
-expect_pass env PATH="$work/maker:$PATH" MAKEFLAGS=' -j2 --jobserver-auth=3,4 -- DEV=1' test/run.sh "build=parts" \
-	"stress=$work/after.sh" "stress=$work/after.sh" "e2e=$work/begin.sh"
-expect_line '3 passed, 0 failed, 0 skipped'
-expect_fail 'failed: build  parts' env PATH="$work/maker:$PATH" MAKEFLAGS= test/run.sh build=parts
 for n in 1 2; do
 	seed_script "apart$n" <<<"# Runs alone: it says so.
 mkdir $work/alone && sleep 0.2 && rmdir $work/alone"
