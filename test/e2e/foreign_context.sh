@@ -3,6 +3,7 @@
 # Where no SDK can be hooked, samples are labelled by what a library of the program publishes in
 # OpenTelemetry's thread context: the program's own, a library's, and that of one that is opened. A
 # record that lies costs a label and never the program.
+# Runs alone: it judges shares of CPU time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

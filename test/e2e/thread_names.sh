@@ -3,6 +3,7 @@
 # shellcheck disable=SC2119
 # SPANPROF_THREAD_NAME=true: every sample carries the name that its thread had at that moment, whenever
 # and by whomever it was set; odd names are harmless, and many are bounded. Without it there is none.
+# Runs alone: it judges shares of CPU time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
