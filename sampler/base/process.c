@@ -100,9 +100,10 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
  * By a raw system call and not the C library's read(): a thread sanitizer of the host sees that read() write into
  * memory, but does not see the atomic operations in our object that order the accesses.
  */
-bool sp_proc_open(struct sp_proc_lines *l, const char *path)
+bool sp_proc_open(struct sp_proc_lines *l, const char *path, size_t most)
 {
 	l->fd = (int)sp_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	l->left = most;
 	l->have = l->at = 0;
 	l->is_cut = false;
 	return l->fd >= 0;
@@ -114,6 +115,7 @@ const char *sp_proc_next(struct sp_proc_lines *l)
 		char *line = l->text + l->at;
 		char *end = memchr(line, '\n', l->have - l->at);
 		bool is_rest = l->is_cut;
+		size_t room;
 		long got;
 
 		if (end != NULL) {
@@ -131,10 +133,13 @@ const char *sp_proc_next(struct sp_proc_lines *l)
 			l->have = 0;
 			l->is_cut = true;
 		}
-		got = sp_syscall(SYS_read, l->fd, l->text + l->have, sizeof(l->text) - l->have);
+		room = sizeof(l->text) - l->have;
+		got = sp_syscall(SYS_read, l->fd, l->text + l->have,
+				 room < l->left ? room : l->left);
 		if (got <= 0)
 			return NULL;
 		l->have += (size_t)got;
+		l->left -= (size_t)got;
 	}
 }
 
@@ -148,7 +153,7 @@ int sp_proc_line(const char *path, const char *start, char *line, size_t size)
 	struct sp_proc_lines l;
 	const char *found;
 
-	if (!sp_proc_open(&l, path))
+	if (!sp_proc_open(&l, path, SIZE_MAX))
 		return -1;
 	while ((found = sp_proc_next(&l)) != NULL && strncmp(found, start, strlen(start)) != 0)
 		;

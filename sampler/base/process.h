@@ -41,18 +41,19 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 #define SP_PROC_STATUS_LINE 64U
 
 /*
- * APP. The lines of a file, each without its newline, until NULL; one of more than 1,024 bytes, such as the list of a
- * user's groups, is passed over. Raw system calls alone, those by which a loader reads a library; errno is not
+ * APP. The lines in the first `most` bytes of a file, each without its newline, until NULL; one of more than 1,024 bytes,
+ * such as the list of a user's groups, is passed over. Raw system calls alone, those by which a loader reads a library; errno is not
  * preserved. False if the file cannot be read.
  */
 struct sp_proc_lines {
 	int fd;
+	size_t left; /* bytes that may still be read */
 	size_t have; /* bytes of text */
 	size_t at;   /* the next line */
 	bool is_cut; /* what comes next is the rest of a line that is too long */
 	char text[1024];
 };
-bool sp_proc_open(struct sp_proc_lines *l, const char *path);
+bool sp_proc_open(struct sp_proc_lines *l, const char *path, size_t most);
 const char *sp_proc_next(struct sp_proc_lines *l);
 void sp_proc_close(const struct sp_proc_lines *l);
 

@@ -110,10 +110,9 @@ bool sp_process_maps_find(uintptr_t except, uintptr_t *at)
 	const char *line;
 	bool found = false;
 
-	if (!sp_proc_open(&maps, "/proc/self/maps"))
+	if (!sp_proc_open(&maps, "/proc/self/maps", SP_PROCESS_MAPS_MAX))
 		return false;
-	for (unsigned n = 0;
-	     n < SP_PROCESS_MAPS_MAX && !found && (line = sp_proc_next(&maps)) != NULL; n++)
+	while (!found && (line = sp_proc_next(&maps)) != NULL)
 		found = sp_process_maps_line(line, at) && *at != except;
 	sp_proc_close(&maps);
 	return found;

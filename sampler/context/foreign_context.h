@@ -117,8 +117,11 @@ bool sp_process_context_find_other(uintptr_t *at);
 /* The name of the attribute that holds the local root's span id. */
 #define SP_PROCESS_CONTEXT_ROOT_NAME "pyroscope.profile.id"
 
-/* Looks at no more mappings: the kernel needs about 1 us for each, and a thread of the host waits for it. */
-#define SP_PROCESS_MAPS_MAX 5000U
+/*
+ * Reads at most so much, some 5,000 mappings: the kernel needs about 1 us for each, and a thread of
+ * the host waits for it.
+ */
+#define SP_PROCESS_MAPS_MAX 524288U
 
 /* Where such a mapping begins, except one at that address. False if none was found. errno is not preserved. */
 bool sp_process_maps_find(uintptr_t except, uintptr_t *at);

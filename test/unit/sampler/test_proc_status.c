@@ -72,6 +72,18 @@ Test(proc_status, is_cut_where_it_has_no_room)
 	cr_expect_eq(strlen(line), SP_PROC_STATUS_LINE - 1);
 }
 
+Test(proc_status, is_read_no_further_than_asked)
+{
+	struct sp_proc_lines l;
+
+	write_status(5000, "\nSigQ:\t18/96551\n");
+	cr_assert(sp_proc_open(&l, path, 3000));
+	cr_expect_not_null(sp_proc_next(&l));
+	cr_expect_null(sp_proc_next(&l));
+	cr_expect_eq(lseek(l.fd, 0, SEEK_CUR), 3000, "the long line was passed over to its end");
+	sp_proc_close(&l);
+}
+
 Test(proc_status, cannot_be_read_of_what_is_not_there)
 {
 	cr_expect_eq(sp_proc_line("/nowhere", "SigQ:", line, sizeof(line)), -1);
