@@ -320,13 +320,15 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	return sp_interval_new(&parts);
 }
 
-/* Of the first stacks; false if there are more. */
+/* False also for more stacks than are asked. */
 static bool knows_objects(const struct sp_target_data *d, const struct sp_stack_map *map)
 {
 	uint32_t stacks = map != NULL ? sp_stack_map_stacks(map) : 0;
 	struct sp_stack s;
 
-	for (uint32_t n = 1; n < stacks && n < SP_STACKS_ASKED; n++) {
+	if (stacks > SP_STACKS_ASKED)
+		return false;
+	for (uint32_t n = 1; n < stacks; n++) {
 		sp_stack_map_stack(map, n, &s);
 		for (unsigned i = 0; i < s.depth; i++) {
 			const struct sp_module *m = sp_modules_find(d->modules, s.pc[i], s.epoch);
@@ -335,7 +337,7 @@ static bool knows_objects(const struct sp_target_data *d, const struct sp_stack_
 				return false;
 		}
 	}
-	return stacks <= SP_STACKS_ASKED;
+	return true;
 }
 
 /*
