@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "export/objects/maps.h"
+#include "export/util/clock.h"
 #include "sampler/base/process.h"
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
@@ -373,11 +374,7 @@ bool sp_host_lives(const struct sp_host *h)
 
 uint64_t sp_host_cpu_ns(const struct sp_host *h)
 {
-	struct timespec t;
-
-	if (h->clock == 0 || clock_gettime(h->clock, &t) != 0)
-		return 0;
-	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
+	return h->clock != 0 ? sp_clock_ns(h->clock) : 0;
 }
 
 uint64_t sp_host_stack(const struct sp_host *h)

@@ -2,11 +2,9 @@
 /* Clocks and random numbers. Context: the exporter. */
 #include "export/util/clock.h"
 
-#include <time.h>
-
 #include "sampler/base/compiler.h"
 
-static uint64_t read_clock(clockid_t id)
+uint64_t sp_clock_ns(clockid_t id)
 {
 	struct timespec t = {0};
 
@@ -16,22 +14,23 @@ static uint64_t read_clock(clockid_t id)
 
 uint64_t sp_clock_mono_ns(void)
 {
-	return read_clock(CLOCK_MONOTONIC);
+	return sp_clock_ns(CLOCK_MONOTONIC);
 }
 
 int64_t sp_clock_real_ns(void)
 {
-	return (int64_t)read_clock(CLOCK_REALTIME);
+	return (int64_t)sp_clock_ns(CLOCK_REALTIME);
 }
 
 uint64_t sp_clock_thread_ns(void)
 {
-	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+	return sp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 uint64_t sp_clock_seed(uint32_t pid)
 {
-	return read_clock(CLOCK_MONOTONIC) ^ read_clock(CLOCK_REALTIME) << 20 ^ (uint64_t)pid << 40;
+	return sp_clock_ns(CLOCK_MONOTONIC) ^ sp_clock_ns(CLOCK_REALTIME) << 20 ^
+	       (uint64_t)pid << 40;
 }
 
 uint64_t sp_clock_first_wait(uint64_t interval, uint64_t seed)

@@ -4,9 +4,12 @@
 #define SP_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 #include "sampler/base/random.h"
 
+/* 0 if there is no such clock. */
+uint64_t sp_clock_ns(clockid_t id);
 uint64_t sp_clock_mono_ns(void);
 int64_t sp_clock_real_ns(void);
 uint64_t sp_clock_thread_ns(void); /* CPU time of the calling thread */

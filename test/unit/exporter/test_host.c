@@ -139,6 +139,7 @@ Test(host, that_executes_another_program_has_another_image)
 		wait_for_exec();
 		cr_assert_eq(sp_host_has_image(&seen), 0);
 		cr_assert(sp_host_lives(&seen));
+		cr_assert_neq(sp_host_cpu_ns(&seen), 0);
 		/* by the map of the beginning alone, as when the new one may not be read */
 		(void)close(seen.proc);
 		seen.proc = -1;
