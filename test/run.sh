@@ -17,10 +17,10 @@
 # A test may be skipped where something is missing that it needs. With SPANPROF_TEST_TRIES=1 everything is there, and
 # a skip that test/skips does not list is a failure. A script that leaves out a part of itself writes a line for it
 # into the file that TEST_LEFT_OUT names, which is a skip of "NAME, in part" when the rest has passed.
-# Scripts wait for intervals, timeouts, and servers that are slow on purpose, more than half of their time, while unit and
-# stress programs compute. So tests run LANES at a time, which is one more than the processors of a small machine, and as long
-# as there are scripts, a program is beside scripts only. But scripts with a line "# Runs alone: WHY", which judge times or
-# shares, or need all processors for themselves, run first, one after the other.
+# Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose, more than half of
+# their time. So tests run LANES at a time, which is one more than the processors of a small machine; but those with a line
+# "# Runs alone: WHY", which judge times or shares, or need all processors for themselves, run one after the other before, as
+# do programs, which compute: beside these a timer of CPU time ends late, and its sample stands for the work before it.
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
 # a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
 # line but one says how many needed a second try, and the last line is the line of counts.
@@ -285,18 +285,8 @@ runs_alone()
 {
 	case ${1%%=*} in
 	e2e | matrix) grep -qs '^# Runs alone: ' "${1#*=}" ;;
-	*) false ;;
+	*) true ;;
 	esac
-}
-
-# Starts one in a lane, which keeps what it prints.
-start()
-{
-	local shown
-
-	shown=$(mktemp "$FOUND/shown.XXXXXX")
-	run_one "$1" >"$shown" 2>&1 &
-	running[$!]=$shown
 }
 
 # Shows what the next test to end has printed, all at once.
@@ -309,29 +299,17 @@ finish_one()
 	unset "running[$pid]"
 }
 
-# Runs them LANES at a time, of which one has programs as long as there are any.
+# Runs them LANES at a time.
 run_together()
 {
-	local item program=0
-	local -a programs=() scripts=()
+	local item shown
 	local -A running=()
 
 	for item in "$@"; do
-		case ${item%%=*} in
-		unit | stress) programs+=("$item") ;;
-		*) scripts+=("$item") ;;
-		esac
-	done
-	while ((${#programs[@]} + ${#scripts[@]} > 0)); do
 		((${#running[@]} < LANES)) || finish_one
-		if ((${#scripts[@]} == 0)) || [[ -n ${programs[*]} && -z ${running[$program]:-} ]]; then
-			start "${programs[0]}"
-			program=$!
-			programs=("${programs[@]:1}")
-		else
-			start "${scripts[0]}"
-			scripts=("${scripts[@]:1}")
-		fi
+		shown=$(mktemp "$FOUND/shown.XXXXXX")
+		run_one "$item" >"$shown" 2>&1 &
+		running[$!]=$shown
 	done
 	while ((${#running[@]} > 0)); do
 		finish_one

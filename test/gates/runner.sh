@@ -74,8 +74,6 @@ seed_script here <<<"touch $work/here; for _ in {1..200}; do [[ ! -e $work/there
 seed_script there <<<"touch $work/there; for _ in {1..200}; do [[ ! -e $work/here ]] || exit 0; sleep 0.05; done; exit 1"
 expect_pass test/run.sh "e2e=$work/here.sh" "matrix=$work/there.sh"
 rm "$work/here" "$work/there"
-expect_pass test/run.sh "stress=$work/good.sh" "stress=$work/here.sh" "e2e=$work/there.sh"
-rm "$work/here" "$work/there"
 for n in 1 2; do
 	seed_script "apart$n" <<<"# Runs alone: it says so.
 mkdir $work/alone && sleep 0.2 && rmdir $work/alone"
