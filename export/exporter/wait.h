@@ -89,16 +89,10 @@ struct sp_waiter {
 	const struct sp_config *config;
 	const struct sp_family_hook *family;
 	struct sp_watch watch; /* its owner starts and stops it */
-	struct sp_threads threads;
-	uint64_t filters;    /* over the host at first: sp_threads_filters() */
+	/* What is asked for while the host does nothing lies together, up to where its threads are. */
 	uint64_t news_ns;    /* of the last sp_waiter_news() */
-	uint64_t look_ns;    /* when the host is looked at next */
-	uint64_t idle_ns;    /* the same for one in which nothing moves, or that rests */
+	uint64_t idle_ns;    /* when one is looked at next in which nothing moves, or that rests */
 	uint64_t cpu_ns;     /* that it had used by news_ns; 0 = unknown */
-	uint64_t image_ns;   /* when its memory map is */
-	uint64_t stack_ns;   /* when the beginning of its stack is */
-	uint64_t stack;      /* that was there */
-	uint64_t rights_ns;  /* when its rights were compared with ours */
 	uint64_t leaving_ns; /* since when it wants to be another program; 0 = it does not */
 	uint64_t end_ns;     /* of the flush in progress; 0 = there is none */
 	uint32_t answer;     /* what flush_done will be then */
@@ -109,6 +103,13 @@ struct sp_waiter {
 	bool has_died;
 	bool gone;   /* the host is dead, or another program, or barred */
 	bool barred; /* we have rights that it has given up: nothing of it may be opened */
+	struct sp_threads threads;
+	uint64_t filters;   /* over the host at first: sp_threads_filters() */
+	uint64_t look_ns;   /* when the host is looked at next, if something moves in it */
+	uint64_t image_ns;  /* when its memory map is */
+	uint64_t stack_ns;  /* when the beginning of its stack is */
+	uint64_t stack;     /* that was there */
+	uint64_t rights_ns; /* when its rights were compared with ours */
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,

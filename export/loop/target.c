@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "export/loop/status.h"
-#include "export/loop/waits.h"
 #include "export/objects/modules.h"
 #include "export/objects/unwind_snapshot.h"
 #include "export/profile/bounded_names.h"
@@ -43,15 +42,12 @@ struct sp_target_data {
 	struct sp_live_blocks *blocks;     /* the same */
 	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
 	struct sp_root_values *values;     /* NULL = no attributes are labels */
-	struct sp_waits *waits;            /* NULL = nobody wants them, or they are over */
 	struct sp_off_cpu_news waits_news; /* of the last look */
 	struct sp_status *status;
 	uint64_t sampled[2];      /* of CPU time, outside of spans, in spans */
 	uint64_t allocated;       /* samples of allocations */
 	uint64_t flushed_samples; /* of all, at the last flush */
-	bool has_more;            /* the last drain left something in the rings */
 	bool flushed;
-	bool is_told;        /* that profiling has begun */
 	struct moment begun; /* the profile that is being collected */
 	uint32_t batch_epoch;
 };
@@ -158,8 +154,8 @@ static void tell_begin(struct sp_target *t, bool at_once)
 {
 	struct sp_target_data *d = t->data;
 
-	if (!d->is_told)
-		d->is_told = sp_start_line_tell(
+	if (!t->is_told)
+		t->is_told = sp_start_line_tell(
 			t->ops, sp_upload_address(sp_worker_upload(d->worker)), at_once);
 }
 
@@ -196,9 +192,11 @@ static bool take(struct sp_target *t)
 	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked);
 	if (walked < most_walked)
 		sp_live_blocks_settle(d->blocks);
+	is_active = is_active || walked != 0;
 	t->is_full = room_for(d, 1) == 0;
-	d->has_more = more || walked == most_walked;
-	return is_active || walked != 0;
+	t->has_more = more || walked == most_walked;
+	t->has_taken = t->has_taken || is_active;
+	return is_active;
 }
 
 /*
@@ -220,19 +218,19 @@ static uint64_t next_look(const struct sp_target *t, bool is_active)
 
 bool sp_target_drain(struct sp_target *t)
 {
-	struct sp_target_data *d = t->data;
 	unsigned news = t->ops->news(t->ops->arg);
 	bool is_active = false;
 
 	t->asked |= news & ~SP_WAIT_RESTS;
 	if (t->is_left)
 		return false;
-	if (news != SP_WAIT_RESTS || d->has_more)
+	if (news != SP_WAIT_RESTS || t->has_more)
 		is_active = take(t);
-	sp_waits_run(d->waits);
+	sp_waits_run(t->waits);
+	t->has_taken = t->has_taken || t->waits != NULL;
 	t->drain_ns = next_look(t, is_active);
 	tell_begin(t, false);
-	return d->has_more;
+	return t->has_more;
 }
 
 static struct moment now(void)
@@ -253,6 +251,17 @@ static void follow_clock(struct moment *begun, struct moment end)
 		begun->real_ns += set_by;
 }
 
+static bool has_collected(const struct sp_target *t)
+{
+	const struct sp_target_data *d = t->data;
+	const struct sp_stack_map *waits = sp_waits_map(t->waits);
+
+	return t->has_taken &&
+	       (sp_stack_map_samples(d->map) != 0 || sp_live_blocks_changed(d->blocks) ||
+		(d->allocations != NULL && sp_stack_map_samples(d->allocations) != 0) ||
+		(waits != NULL && sp_stack_map_samples(waits) != 0));
+}
+
 static void begin_profile(struct sp_target *t, struct moment at)
 {
 	struct sp_target_data *d = t->data;
@@ -269,17 +278,9 @@ static void begin_profile(struct sp_target *t, struct moment at)
 	sp_stack_map_clear(d->map);
 	if (d->allocations != NULL)
 		sp_stack_map_clear(d->allocations);
-	sp_waits_clear(d->waits);
+	sp_waits_clear(t->waits);
 	sp_root_values_age(d->values);
-}
-
-static bool has_collected(const struct sp_target_data *d)
-{
-	const struct sp_stack_map *waits = sp_waits_map(d->waits);
-
-	return sp_stack_map_samples(d->map) != 0 || sp_live_blocks_changed(d->blocks) ||
-	       (d->allocations != NULL && sp_stack_map_samples(d->allocations) != 0) ||
-	       (waits != NULL && sp_stack_map_samples(waits) != 0);
+	t->has_taken = sp_live_blocks_changed(d->blocks);
 }
 
 /*
@@ -307,7 +308,7 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	if (in_use)
 		parts.map[SP_MAP_IN_USE] = sp_stack_map_new(&sp_stack_limits_default);
 	if (map == NULL || (d->allocations != NULL && allocations == NULL) ||
-	    (in_use && parts.map[SP_MAP_IN_USE] == NULL) || !sp_waits_take(d->waits, &parts)) {
+	    (in_use && parts.map[SP_MAP_IN_USE] == NULL) || !sp_waits_take(t->waits, &parts)) {
 		sp_stack_map_free(map);
 		sp_stack_map_free(allocations);
 		sp_stack_map_free(parts.map[SP_MAP_IN_USE]);
@@ -345,10 +346,12 @@ static bool knows_objects(const struct sp_target_data *d, const struct sp_stack_
  * comes after them. That takes a third of a millisecond, and a process that ends waits for it: then they are read only if
  * the object of an address is not known.
  */
-static void look_at_mappings(struct sp_target_data *d, bool is_awaited)
+static void look_at_mappings(const struct sp_target *t, bool is_awaited)
 {
+	struct sp_target_data *d = t->data;
+
 	if (!is_awaited || !knows_objects(d, d->map) || !knows_objects(d, d->allocations) ||
-	    !knows_objects(d, sp_waits_map(d->waits)))
+	    !knows_objects(d, sp_waits_map(t->waits)))
 		(void)sp_modules_refresh(d->modules);
 }
 
@@ -362,18 +365,23 @@ static void hand_over(struct sp_target *t, bool is_awaited)
 	uint64_t samples, waits;
 	struct moment end;
 
-	/* What was collected is lost then, as the process is told to be served no more. */
-	if (has_collected(d) && !ops->may_open(ops->arg))
-		return;
-	if (!has_collected(d)) {
-		begin_profile(t, now());
+	end = now();
+	if (!t->has_taken) {
+		d->begun = end;
 		return;
 	}
-	look_at_mappings(d, is_awaited);
+	if (!has_collected(t)) {
+		begin_profile(t, end);
+		return;
+	}
+	/* What was collected is lost then, as the process is told to be served no more. */
+	if (!ops->may_open(ops->arg))
+		return;
+	look_at_mappings(t, is_awaited);
 	end = now();
 	follow_clock(&d->begun, end);
 	samples = sp_stack_map_count(d->map) + sp_stack_map_count(d->allocations);
-	waits = sp_stack_map_count(sp_waits_map(d->waits));
+	waits = sp_stack_map_count(sp_waits_map(t->waits));
 	modules = sp_modules_copy(d->modules);
 	if (modules != NULL)
 		interval = take_interval(t, end);
@@ -391,11 +399,11 @@ static void hand_over(struct sp_target *t, bool is_awaited)
 void sp_target_make_room(struct sp_target *t)
 {
 	const struct sp_target_data *d = t->data;
-	const struct sp_stack_map *waits = sp_waits_map(d->waits);
+	const struct sp_stack_map *waits = sp_waits_map(t->waits);
 
-	if (!sp_stack_map_is_crowded(d->map) &&
-	    (waits == NULL || !sp_stack_map_is_crowded(waits)) &&
-	    (d->allocations == NULL || !sp_stack_map_is_crowded(d->allocations)))
+	if (!t->has_taken || (!sp_stack_map_is_crowded(d->map) &&
+			      (waits == NULL || !sp_stack_map_is_crowded(waits)) &&
+			      (d->allocations == NULL || !sp_stack_map_is_crowded(d->allocations))))
 		return;
 	hand_over(t, false);
 	t->is_full = false;
@@ -427,7 +435,7 @@ static void write_status(struct sp_target *t)
 		.waits = sp_config_wants_waits(t->ops->config) ? &d->waits_news : NULL,
 	};
 
-	(void)sp_waits_news(d->waits, &d->waits_news);
+	(void)sp_waits_news(t->waits, &d->waits_news);
 	(void)sp_status_write(d->status, &in);
 }
 
@@ -461,7 +469,7 @@ void sp_target_finish(struct sp_target *t)
 	 * A killed host leaves all that was in its rings, and there will be no later drain: what a thread has put that
 	 * seems to rest, as it was not charged for its time yet, is taken as well.
 	 */
-	t->data->has_more = true;
+	t->has_more = true;
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		sp_target_make_room(t);
 	tell_begin(t, true);
@@ -478,28 +486,29 @@ void sp_target_abandon(struct sp_target *t)
 			 sp_stack_map_count(t->data->map) +
 				 sp_stack_map_count(t->data->allocations));
 	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT,
-			 sp_stack_map_count(sp_waits_map(t->data->waits)));
+			 sp_stack_map_count(sp_waits_map(t->waits)));
 }
 
 uint64_t sp_target_due_ns(const struct sp_target *t)
 {
-	const struct sp_target_data *d = t->data;
 	uint64_t due = earlier(t->drain_ns, t->ops->due_ns(t->ops->arg));
 
 	if ((t->awaited & SP_WAIT_STOP) != 0)
 		return UINT64_MAX;
 	if (t->asked != 0 || t->is_full)
 		return 0;
-	due = earlier(due, sp_waits_due_ns(d->waits));
+	due = earlier(due, sp_waits_due_ns(t->waits));
 	/*
 	 * Where nothing was collected, nothing has to happen at a certain moment: the status is renewed at the next
 	 * look into the rings. Each of hundreds of processes would wake us for it else.
 	 */
-	return has_collected(d) ? earlier(due, t->tick_ns) : due;
+	return has_collected(t) ? earlier(due, t->tick_ns) : due;
 }
 
-static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
+static int make(struct sp_target *t, const struct sp_core_ops *ops)
 {
+	struct sp_target_data *d = t->data;
+
 	d->modules = sp_modules_new(ops->proc, ops->maps);
 	d->map = sp_stack_map_new(&sp_stack_limits_default);
 	if (ops->config->alloc) {
@@ -513,14 +522,14 @@ static int make(struct sp_target_data *d, const struct sp_core_ops *ops)
 	if (ops->config->span_labels != NULL)
 		d->values = sp_root_values_new(ops);
 	if (sp_config_wants_waits(ops->config) && d->unwinder != NULL)
-		d->waits = sp_waits_new(
+		t->waits = sp_waits_new(
 			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
 	return d->modules == NULL || d->map == NULL || d->unwinder == NULL ||
 			       (ops->config->alloc &&
 				(d->allocations == NULL || d->blocks == NULL)) ||
 			       (ops->config->thread_name && d->threads == NULL) ||
 			       (ops->config->span_labels != NULL && d->values == NULL) ||
-			       (sp_config_wants_waits(ops->config) && d->waits == NULL)
+			       (sp_config_wants_waits(ops->config) && t->waits == NULL)
 		       ? -ENOMEM
 		       : 0;
 }
@@ -536,7 +545,7 @@ int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops, struct sp
 	if (t->data == NULL)
 		return -ENOMEM;
 	t->data->worker = worker;
-	err = make(t->data, ops);
+	err = make(t, ops);
 	if (err == 0)
 		err = sp_upload_know(sp_worker_upload(worker), &t->origin, ops);
 	if (err != 0)
@@ -555,9 +564,9 @@ void sp_target_retire(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 
-	(void)sp_waits_news(d->waits, &d->waits_news);
+	(void)sp_waits_news(t->waits, &d->waits_news);
 	sp_status_hide(d->status);
-	sp_waits_free(d->waits);
+	sp_waits_free(t->waits);
 	sp_unwinder_free(d->unwinder);
 	sp_modules_free(d->modules);
 	sp_stack_map_free(d->map);
@@ -565,7 +574,7 @@ void sp_target_retire(struct sp_target *t)
 	sp_live_blocks_free(d->blocks);
 	sp_bounded_names_free(d->threads);
 	sp_root_values_free(d->values);
-	d->waits = NULL;
+	t->waits = NULL;
 	d->unwinder = NULL;
 	d->modules = NULL;
 	d->map = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One process that is profiled: its samples are drained, aggregated, and handed to the worker once in each upload
- * interval.
+ * interval. All that is asked of it while it does nothing is in this structure itself, as there may be hundreds of
+ * them, and what data points to has to come from far into the processor's caches.
  */
 #ifndef SP_TARGET_H
 #define SP_TARGET_H
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 #include "export/export.h"
+#include "export/loop/waits.h"
 #include "export/loop/worker.h"
 #include "export/push/push.h"
 
@@ -21,12 +23,16 @@ struct sp_target {
 	unsigned awaited;  /* those that are, and wait for the worker */
 	uint64_t late_ns;  /* since when their time is over; 0 = it is not */
 	bool is_full;      /* the last drain left samples in the rings for want of room */
+	bool has_more;     /* it left something there for whatever reason */
+	bool has_taken;    /* something was, or may have been, collected since the profile began */
+	bool is_told;      /* that profiling has begun */
 	bool report_due;   /* a report on the last profile is due */
 	bool ended;        /* the process has ended; queued profiles are still to be sent */
 	bool is_retired;   /* and nothing of it has to be opened any more */
 	bool is_left;      /* what is put into its rings from now on is its next exporter's */
 	uint64_t tick_ns;  /* when the profile that is being collected ends */
 	uint64_t drain_ns; /* when its rings are looked into next */
+	struct sp_waits *waits; /* NULL = nobody wants them, or they are over */
 	struct sp_target_data *data;
 };
 
