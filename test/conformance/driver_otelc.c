@@ -126,7 +126,23 @@ static void rename_span(void *span, const char *name)
 
 static void set_attribute(void *span, const char *key, const char *value)
 {
-	HOST_CHECK(SDK(otel_span_set_string_attribute)(span, view(key), view(value)) == OTEL_OK);
+	static __thread unsigned turns;
+	otel_key_value_t given = {
+		.key = view(key), .value_type = OTEL_STRING, .value.s = view(value)};
+
+	HOST_CHECK((turns++ % 2 == 0 ? SDK(otel_span_set_attribute)(span, given)
+				     : SDK(otel_span_set_string_attribute)(
+					       span, given.key, given.value.s)) == OTEL_OK);
+}
+
+static void *start_with(const char *name, const char *key, const char *value)
+{
+	const otel_key_value_t given = {
+		.key = view(key), .value_type = OTEL_STRING, .value.s = view(value)};
+	const otel_span_start_options_ex_t options = {
+		.struct_size = sizeof(options), .attributes = &given, .attribute_count = 1};
+
+	return SDK(otel_tracer_start_span_ex)(tracer, view(name), &options);
 }
 
 /* The options of a caller of the first release end before the attributes: what lies there is none. */
@@ -296,6 +312,7 @@ static const struct driver driver = {
 	.end = end,
 	.destroy = destroy,
 	.set_attribute = set_attribute,
+	.start_with = start_with,
 	.start_with_value = start_with_value,
 	.set_value = set_value,
 	.attach = attach,

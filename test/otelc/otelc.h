@@ -28,6 +28,8 @@ typedef struct {
 	size_t len;
 } otel_string_view_t;
 
+enum { OTEL_STRING, OTEL_BOOL, OTEL_INT64, OTEL_DOUBLE };
+
 typedef struct {
 	otel_string_view_t key;
 	uint32_t value_type;

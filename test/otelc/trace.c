@@ -229,6 +229,17 @@ API void otel_span_destroy(otel_span_t *span)
 	errno = after;
 }
 
+static void keep_text(otel_span_t *span, otel_string_view_t key, otel_string_view_t value)
+{
+	struct attribute *a = &span->attribute[span->used];
+
+	if (span->number == 0 || span->ended || span->used == ATTRIBUTES_MAX)
+		return;
+	snprintf(a->key, sizeof(a->key), "%.*s", (int)key.len, key.ptr);
+	snprintf(a->value, sizeof(a->value), "%.*s", (int)value.len, value.ptr);
+	span->used++;
+}
+
 API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view_t key,
 						 otel_string_view_t value)
 {
@@ -240,14 +251,8 @@ API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_
 
 	clear_error();
 	if (handle_ok(span, KIND_SPAN)) {
-		struct attribute *a = &span->attribute[span->used];
-
 		status = OTEL_OK;
-		if (span->number != 0 && !span->ended && span->used < ATTRIBUTES_MAX) {
-			snprintf(a->key, sizeof(a->key), "%.*s", (int)key.len, key.ptr);
-			snprintf(a->value, sizeof(a->value), "%.*s", (int)value.len, value.ptr);
-			span->used++;
-		}
+		keep_text(span, key, value);
 	}
 	record(ours, "set_string_attribute %u %.*s -> %u\n", shown_span(span), (int)key.len,
 	       key.ptr, status);
@@ -307,11 +312,16 @@ API otel_status_t otel_span_set_attribute(otel_span_t *span, otel_key_value_t at
 {
 	int after = errno_after();
 	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+	int64_t shown = attribute.value.i;
 
 	clear_error();
+	if (status == OTEL_OK && attribute.value_type == OTEL_STRING)
+		keep_text(span, attribute.key, attribute.value.s);
+	/* Of a text its length: where it lies differs from run to run. */
+	if (attribute.value_type == OTEL_STRING)
+		shown = (int64_t)attribute.value.s.len;
 	record(OURS, "set_attribute %u %.*s type %u %" PRId64 " -> %u\n", shown_span(span),
-	       (int)attribute.key.len, attribute.key.ptr, attribute.value_type, attribute.value.i,
-	       status);
+	       (int)attribute.key.len, attribute.key.ptr, attribute.value_type, shown, status);
 	errno = after;
 	return status;
 }
@@ -397,6 +407,12 @@ API otel_span_t *otel_tracer_start_span_ex(const otel_tracer_t *tracer, otel_str
 
 	clear_error();
 	span = start_ex(tracer, name, options);
+	for (size_t i = 0;
+	     span != NULL && COVERS(options, attribute_count) && i < options->attribute_count;
+	     i++) {
+		if (options->attributes[i].value_type == OTEL_STRING)
+			keep_text(span, options->attributes[i].key, options->attributes[i].value.s);
+	}
 	record(OURS, "start_ex %s %.*s options %zu -> %u\n", shown_tracer(tracer), (int)name.len,
 	       name.ptr, options != NULL ? options->struct_size : 0, shown_span(span));
 	errno = after;

@@ -477,39 +477,55 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 }
 
 /* Of an attribute of an open span, which is to be a label. */
-static void keep_value(const struct sp_span_record *r, const struct sp_otelc_attribute *a)
+static void keep_value(const struct sp_span_record *r, unsigned label,
+		       const struct sp_otelc_attribute *a)
 {
 	static const enum sp_span_value_type types[] = {SP_SPAN_VALUE_TEXT, SP_SPAN_VALUE_BOOL,
 							SP_SPAN_VALUE_INT64, SP_SPAN_VALUE_DOUBLE};
-	unsigned key =
-		a->key.ptr != NULL ? sp_span_values_key(a->key.ptr, a->key.len) : SP_SPAN_KEY_NONE;
 	uint64_t word = a->value.is != 0;
 
-	if (key == SP_SPAN_KEY_NONE || a->type >= SP_ARRAY_LEN(types))
+	if (a->type >= SP_ARRAY_LEN(types))
 		return;
 	if (types[a->type] == SP_SPAN_VALUE_TEXT)
-		sp_span_values_set(r, key, SP_SPAN_VALUE_TEXT, a->value.text.ptr,
+		sp_span_values_set(r, label, SP_SPAN_VALUE_TEXT, a->value.text.ptr,
 				   a->value.text.ptr != NULL ? a->value.text.len : 0);
 	else
-		sp_span_values_set(r, key, types[a->type],
+		sp_span_values_set(r, label, types[a->type],
 				   types[a->type] == SP_SPAN_VALUE_BOOL ? (const void *)&word
 									: &a->value,
 				   sizeof(word));
 }
 
+/* What the program says under a key of ours stays; any other attribute matters where it is to be a label. */
+static void attribute_set(const void *span, const struct sp_otelc_attribute *a)
+{
+	unsigned label = SP_SPAN_KEY_NONE;
+	struct sp_span_record r;
+	uint8_t key = 0;
+
+	if (a->key.ptr != NULL) {
+		key = sp_span_attr_key(a->key.ptr, a->key.len);
+		label = sp_span_values_key(a->key.ptr, a->key.len);
+	}
+	if ((key == 0 && label == SP_SPAN_KEY_NONE) || !sp_span_of(span, &r))
+		return;
+	if (key != 0)
+		sp_span_keys_add(&r, key);
+	if (label != SP_SPAN_KEY_NONE)
+		keep_value(&r, label, a);
+}
+
 /* The attributes that one of the starts takes. */
-static void keep_given(const void *span, parent_fn *how, const uintptr_t *word)
+static void attributes_given(const void *span, parent_fn *how, const uintptr_t *word)
 {
 	const struct sp_otelc_options_ex *o = (const struct sp_otelc_options_ex *)word[3];
-	struct sp_span_record r;
 
 	/* the first release's callers have no attributes; what lies behind their struct is theirs */
 	if (how != parent_in_options_ex ||
-	    o->struct_size < offsetof(struct sp_otelc_options_ex, links) || o->attributes == NULL ||
-	    !sp_span_of(span, &r))
+	    o->struct_size < offsetof(struct sp_otelc_options_ex, links) || o->attributes == NULL)
 		return;
 	for (size_t i = 0; i < o->attribute_count; i++)
-		keep_value(&r, &o->attributes[i]);
+		attribute_set(span, &o->attributes[i]);
 }
 
 /* Set when scopes pile up, and so do not tell what a thread works for. */
@@ -538,8 +554,8 @@ static void started(parent_fn *parent, const void *span, const uintptr_t *word)
 	 */
 	s.has_parent = true;
 	parent(word, s.parent_id);
-	if (sp_span_started(&s) && sp_span_values_on())
-		keep_given(span, parent, word);
+	if (sp_span_started(&s))
+		attributes_given(span, parent, word);
 }
 
 static void set_string(void *span, const char *key, const char *value)
@@ -698,45 +714,27 @@ SP_EXPORT uintptr_t otel_span_update_name(WORDS)
 	HAND_ON(hook_done, otel_span_update_name, renamed);
 }
 
-/* What the program says under a key of ours stays. */
-static void attribute_set(const uintptr_t *word)
+static void string_set(const uintptr_t *word)
 {
-	uint8_t key = sp_span_attr_key((const char *)word[1], word[2]);
-	struct sp_span_record r;
-
-	if ((key == 0 && !sp_span_values_on()) || !sp_span_of((const void *)word[0], &r))
-		return;
-	if (key != 0)
-		sp_span_keys_add(&r, key);
-	keep_value(&r, &(struct sp_otelc_attribute){
-			       .key = {(const char *)word[1], word[2]},
-			       .type = SP_OTELC_TEXT,
-			       .value.text = {(const char *)word[3], word[4]},
-		       });
+	attribute_set((const void *)word[0], &(struct sp_otelc_attribute){
+						     .key = {(const char *)word[1], word[2]},
+						     .type = SP_OTELC_TEXT,
+						     .value.text = {(const char *)word[3], word[4]},
+					     });
 }
 
 SP_EXPORT uintptr_t otel_span_set_string_attribute(WORDS)
 {
-	HAND_ON(hook_done, otel_span_set_string_attribute, attribute_set);
-}
-
-/* The others matter only where they may become labels. */
-static void labelled_set(uintptr_t span, const struct sp_otelc_attribute *a)
-{
-	struct sp_span_record r;
-
-	if (sp_span_of((const void *)span, &r))
-		keep_value(&r, a);
+	HAND_ON(hook_done, otel_span_set_string_attribute, string_set);
 }
 
 static void int64_set(const uintptr_t *word)
 {
-	if (sp_span_values_on())
-		labelled_set(word[0], &(struct sp_otelc_attribute){
-					      .key = {(const char *)word[1], word[2]},
-					      .type = SP_OTELC_INT64,
-					      .value.integer = (int64_t)word[3],
-				      });
+	attribute_set((const void *)word[0], &(struct sp_otelc_attribute){
+						     .key = {(const char *)word[1], word[2]},
+						     .type = SP_OTELC_INT64,
+						     .value.integer = (int64_t)word[3],
+					     });
 }
 
 SP_EXPORT uintptr_t otel_span_set_int64_attribute(WORDS)
@@ -746,12 +744,11 @@ SP_EXPORT uintptr_t otel_span_set_int64_attribute(WORDS)
 
 static void bool_set(const uintptr_t *word)
 {
-	if (sp_span_values_on())
-		labelled_set(word[0], &(struct sp_otelc_attribute){
-					      .key = {(const char *)word[1], word[2]},
-					      .type = SP_OTELC_BOOL,
-					      .value.is = (uint32_t)word[3],
-				      });
+	attribute_set((const void *)word[0], &(struct sp_otelc_attribute){
+						     .key = {(const char *)word[1], word[2]},
+						     .type = SP_OTELC_BOOL,
+						     .value.is = (uint32_t)word[3],
+					     });
 }
 
 SP_EXPORT uintptr_t otel_span_set_bool_attribute(WORDS)
@@ -786,11 +783,10 @@ hooked_memory otel_span_set_attribute;        /* span, memory */
 	uintptr_t status =                                                                         \
 		next != NULL ? next(a, b, c, d, e, f, x more) : SP_OTELC_INTERNAL_ERROR;           \
                                                                                                    \
-	if (g.outermost && labelled && sp_span_values_on() && succeeded(status) &&                 \
-	    sp_lifecycle_active()) {                                                               \
+	if (g.outermost && labelled && succeeded(status) && sp_lifecycle_active()) {               \
 		int saved = errno;                                                                 \
                                                                                                    \
-		labelled_set(a, attribute);                                                        \
+		attribute_set((const void *)a, attribute);                                         \
 		errno = saved;                                                                     \
 	}                                                                                          \
 	sp_reentrancy_guard_leave(g);                                                              \
