@@ -636,8 +636,40 @@ struct tls_query {
 	const char *name;
 	unsigned index;
 	bool past_ours;
+	bool is_defined;
+	size_t room; /* that the objects of the start take, at most, beside the thread pointer */
 	struct sp_elf_tls *out;
 };
+
+/* What a C library may put between the thread pointer and the storage of the first object. */
+#define TLS_HEAD 64U
+
+static int visit_tls_room(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct tls_query *q = arg;
+	struct sp_elf_tables o;
+
+	for (int i = 0; q->index < startup_objects && i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			q->room += info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
+	}
+	q->index++;
+	q->is_defined = q->is_defined || (!is_ours(info) && sp_elf_read_tables(info, &o) &&
+					  find(&o, q->name, true) != NULL);
+	return 0;
+}
+
+/*
+ * Beside the thread pointer, where every thread has it. Constructors that run before ours may open objects, which
+ * count as of the start, and the storage of those is somewhere else in each thread.
+ */
+static bool is_beside(const struct dl_phdr_info *info, size_t room)
+{
+	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
+	uintptr_t tp = sp_arch_thread_pointer();
+
+	return (at < tp ? tp - at : at - tp) <= room;
+}
 
 /* The storage of an object that was there at the start has the same place in every thread. */
 static void note_storage(const struct dl_phdr_info *info, struct sp_elf_tls *out)
@@ -673,7 +705,8 @@ static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 	struct sp_elf_tables o;
 	/* glibc has told where the storage is since 2.4; other C libraries may not */
 	bool is_static = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof(void *) &&
-			 info->dlpi_tls_data != NULL && q->index < startup_objects;
+			 info->dlpi_tls_data != NULL && q->index < startup_objects &&
+			 is_beside(info, q->room);
 	const ElfW(Sym) * s;
 
 	q->index++;
@@ -695,10 +728,13 @@ static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 
 void sp_elf_find_tls(const char *name, struct sp_elf_tls *out)
 {
-	struct tls_query q = {.name = name, .out = out};
+	struct tls_query q = {.name = name, .room = TLS_HEAD, .out = out};
 
 	memset(out, 0, sizeof(*out));
-	(void)sp_fork_barrier_walk(visit_tls, &q);
+	(void)sp_fork_barrier_walk(visit_tls_room, &q);
+	q.index = 0;
+	if (q.is_defined)
+		(void)sp_fork_barrier_walk(visit_tls, &q);
 }
 
 void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, size_t *size)

@@ -54,6 +54,10 @@ all_spans linked
 under opens SPANPROF_ACTIVE_SPAN=context "$HOSTS/publisher_opens"
 all_spans opens
 
+# One that a library's constructor opens is there before ours, and its storage is elsewhere in each thread.
+under early "$HOSTS/publisher_opens_early"
+all_spans early
+
 # A library that is opened is found wherever sampling goes on, but nothing begins for it.
 under always SPANPROF_PROFILE=always "$HOSTS/publisher_opens"
 all_spans always

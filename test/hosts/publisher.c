@@ -5,7 +5,7 @@
  *
  *   publisher          two spans of 60 ms, one after the other, and two at a time on two threads,
  *                      which last three times as long, as a thread's first sample may be late;
- *                      60 ms between them belong to none
+ *                      60 ms between them, and 60 ms before them on these, belong to none
  *   publisher bad      the variable names no record, or one that lies: 10 ms each
  *   publisher roots MS the second span again and again on new threads, for so long, with a process
  *                      context that tells where the record has its local root
@@ -59,6 +59,8 @@ static void work(uint64_t span, uint64_t root, int ms)
 
 static void *in_thread(void *arg)
 {
+	/* In no span: each variable that may be this thread's is looked at. */
+	host_burn_ms(WORK_MS);
 	work((uint64_t)(uintptr_t)arg, 0, 3 * WORK_MS);
 	return NULL;
 }
