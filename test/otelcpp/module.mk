@@ -10,7 +10,7 @@ OTELCPP_HOST := $(addprefix $(B)/test/conformance/,main.o probe.o second.o stori
 # bound inside the library; as it is since 1.24.
 OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti quiet quiet_bsymbolic
 # What no release is: one thing each is not laid out as in any.
-OTELCPP_FOREIGN := foreign_token foreign_context foreign_options foreign_ids foreign_slots foreign_pointer \
+OTELCPP_FOREIGN := foreign_token foreign_context foreign_head foreign_options foreign_ids foreign_slots foreign_pointer \
 	foreign_resource
 
 # No debug information, which would take a third of the time: nothing here asks for lines.
@@ -55,6 +55,8 @@ $(eval $(call otelcpp_api,foreign_token,context/runtime_context.h,\
 s/^  const Context context_;/  const long more_[5] = {}; &/,more_))
 $(eval $(call otelcpp_api,foreign_context,context/context.h,\
 s/^    nostd::shared_ptr<DataList> next_{/    size_t more_ = 5; &/,more_))
+$(eval $(call otelcpp_api,foreign_head,context/context.h,\
+s/^  nostd::shared_ptr<DataList> head_;/  size_t more_ = 5; &/,more_))
 $(eval $(call otelcpp_api,foreign_options,trace/span_startoptions.h,\
 s/^  nostd::variant<SpanContext/  uint64_t more_ = 3; &/,more_))
 $(eval $(call otelcpp_api,foreign_ids,trace/span_context.h,\

@@ -166,7 +166,14 @@ static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[
 	memset(span_id, 0, 8);
 	if (storage == NULL || !sp_otelcpp_scopes_tell(sdk))
 		return false;
+	memset(&context, 0, sizeof(context));
 	get_current(storage, &context);
+	if (atomic_load_explicit(&sdk->contexts, memory_order_relaxed) != SP_OTELCPP_KNOWN &&
+	    !sp_otelcpp_is_pointer(sp_otelcpp_flavour_of(sdk), &context)) {
+		/* unknown layout: it cannot be released */
+		(void)looks_right(sdk, &context);
+		return false;
+	}
 	if (is_understood(sdk, &context) && context_span(sdk, &context, &ids))
 		memcpy(span_id, ids.span_id, 8);
 	sp_otelcpp_release(sp_otelcpp_flavour_of(sdk), &context);
