@@ -413,11 +413,89 @@ bool sp_elf_is_before(const char *name)
 
 /* --- Which objects there are ---------------------------------------------------------------------- */
 
+/* When our constructor ran; those that constructors before it had opened are among them, as the last ones. */
 static unsigned startup_objects;
+static unsigned own_index;
+
+/* By SONAME, by the path it was loaded from, or by the last part of that. */
+static bool is_named(const struct dl_phdr_info *info, const char *name)
+{
+	const ElfW(Dyn) *d = dynamic_of(info);
+	struct sp_elf_tables o;
+	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
+	const char *slash = strrchr(path, '/');
+
+	if (strcmp(path, name) == 0 || (slash != NULL && strcmp(slash + 1, name) == 0))
+		return true;
+	if (!sp_elf_read_tables(info, &o))
+		return false;
+	while (d->d_tag != DT_SONAME && d->d_tag != DT_NULL)
+		d++;
+	return d->d_tag == DT_SONAME && strcmp(o.str + d->d_un.d_val, name) == 0;
+}
+
+struct start {
+	unsigned end;
+	unsigned index; /* of the object that is looked at, */
+	unsigned named; /* and behind that of one that it needs */
+	const char *needed;
+	bool is_whole;
+};
+
+static int visit_start_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct start *s = arg;
+
+	s->named++;
+	return is_named(info, s->needed);
+}
+
+static int visit_start_object(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct start *s = arg;
+	const ElfW(Dyn) *d = dynamic_of(info);
+	struct sp_elf_tables o;
+
+	if (s->index++ == s->end)
+		return 1;
+	if (!sp_elf_read_tables(info, &o))
+		return 0;
+	for (; d->d_tag != DT_NULL && s->is_whole; d++) {
+		if (d->d_tag != DT_NEEDED)
+			continue;
+		s->needed = o.str + d->d_un.d_val;
+		s->named = 0;
+		if (sp_fork_barrier_walk(visit_start_named, s) == 0)
+			s->is_whole = false;
+		else if (s->named > s->end)
+			s->end = s->named;
+	}
+	return !s->is_whole;
+}
+
+/*
+ * How many objects the loader had mapped before any constructor ran, which are never unloaded: the program, what is
+ * preloaded, and behind these what they need, one after the other. If one is known by another name than it is needed
+ * by, all that were there when our constructor ran. Asked only where an SDK may be.
+ */
+static unsigned objects_of_start(void)
+{
+	static _Atomic unsigned known;
+	unsigned n = atomic_load_explicit(&known, memory_order_relaxed);
+	struct start s = {.end = own_index + 1, .is_whole = true};
+
+	if (n != 0 || startup_objects == 0)
+		return n;
+	(void)sp_fork_barrier_walk(visit_start_object, &s);
+	n = s.is_whole && s.end < startup_objects ? s.end : startup_objects;
+	atomic_store_explicit(&known, n, memory_order_relaxed);
+	return n;
+}
 
 struct spot {
 	uintptr_t address;
 	unsigned index;
+	unsigned of_start;
 	struct sp_elf_range range;
 	const char *name;
 	void *found;
@@ -520,7 +598,7 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 	if (!sp_elf_within(&range, (const void *)spot->address))
 		return 0;
 	if (spot->name == NULL) {
-		range.permanent = index < startup_objects;
+		range.permanent = index < spot->of_start;
 		range.unloads = info->dlpi_subs;
 		range.print = print_of(info);
 		spot->range = range;
@@ -538,7 +616,7 @@ static int visit_spot(struct dl_phdr_info *info, size_t size SP_UNUSED, void *ar
 
 struct sp_elf_range sp_elf_object_at(const void *address)
 {
-	struct spot spot = {.address = (uintptr_t)address};
+	struct spot spot = {.address = (uintptr_t)address, .of_start = objects_of_start()};
 
 	(void)sp_fork_barrier_walk(visit_spot, &spot);
 	return spot.range;
@@ -581,9 +659,13 @@ bool sp_elf_stayed(struct sp_elf_range *object)
 
 static int visit_start(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
-	++*(unsigned *)arg;
-	if (is_ours(info) && info->dlpi_name != NULL)
-		own_path = info->dlpi_name;
+	unsigned index = (*(unsigned *)arg)++;
+
+	if (is_ours(info)) {
+		own_index = index;
+		if (info->dlpi_name != NULL)
+			own_path = info->dlpi_name;
+	}
 	return 0;
 }
 
@@ -784,23 +866,6 @@ struct needs {
 	bool grown;
 	bool found;
 };
-
-/* By SONAME, by the path it was loaded from, or by the last part of that. */
-static bool is_named(const struct dl_phdr_info *info, const char *name)
-{
-	const ElfW(Dyn) *d = dynamic_of(info);
-	struct sp_elf_tables o;
-	const char *path = info->dlpi_name != NULL ? info->dlpi_name : "";
-	const char *slash = strrchr(path, '/');
-
-	if (strcmp(path, name) == 0 || (slash != NULL && strcmp(slash + 1, name) == 0))
-		return true;
-	if (!sp_elf_read_tables(info, &o))
-		return false;
-	while (d->d_tag != DT_SONAME && d->d_tag != DT_NULL)
-		d++;
-	return d->d_tag == DT_SONAME && strcmp(o.str + d->d_un.d_val, name) == 0;
-}
 
 static int visit_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {

@@ -120,7 +120,7 @@ static inline bool sp_elf_alive(struct sp_elf_range *object)
 /* How many objects were ever loaded. Takes a lock of the loader for a moment. */
 unsigned long long sp_elf_adds(void);
 
-/* INIT. The objects that are loaded now are permanent. */
+/* INIT. Of the objects that are loaded now, those are permanent that no constructor has opened. */
 void sp_elf_startup(void);
 
 /* The definition of name in that object; NULL if it has none. */

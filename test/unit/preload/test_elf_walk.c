@@ -217,6 +217,20 @@ Test(elf_walk, what_is_here_at_startup_stays)
 	cr_assert_not(sp_elf_object_at(dlsym(open_private(), "td_init")).permanent);
 }
 
+Test(elf_walk, what_a_constructor_before_ours_opened_may_be_closed)
+{
+	void *object = open_private();
+	struct sp_elf_range range;
+
+	sp_elf_startup();
+	range = sp_elf_object_at(dlsym(object, "td_init"));
+
+	cr_assert_not(range.permanent);
+	cr_assert_eq(dlclose(object), 0);
+	cr_assert_not(sp_elf_alive(&range));
+	cr_assert(sp_elf_object_at(dlsym(RTLD_NEXT, "malloc")).permanent);
+}
+
 Test(elf_walk, finds_every_definition)
 {
 	void *found[4] = {NULL, NULL, NULL, NULL};
