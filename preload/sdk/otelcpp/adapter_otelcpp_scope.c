@@ -744,10 +744,10 @@ static struct storage_class *watch(struct sp_otelcpp *sdk, const void *storage)
 	}
 	if (c == NULL || !is_settled(c, vptr)) {
 		/*
-		 * Another thread is doing it, and this one may attach before it is done: the next start
-		 * tries again.
+		 * Another thread is doing it, which is short, and what this one attaches before it is done
+		 * would not be seen. If it takes long, the next start tries again.
 		 */
-		if (!sp_try_lock_once(&classes_busy)) {
+		if (!sp_try_lock(&classes_busy)) {
 			note_unseen(sdk);
 			return NULL;
 		}
