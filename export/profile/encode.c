@@ -415,8 +415,10 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 	/* That nothing is in use any more is something to tell. */
 	if (err == 0 && sp_pprof_samples(r.profile) == 0 && range->type != SP_PROFILE_IN_USE)
 		err = -ENOENT;
-	if (err == 0)
+	if (err == 0) {
+		out->records = sp_pprof_samples(r.profile);
 		err = sp_pprof_pack(r.profile, &out->bytes);
+	}
 	sp_pprof_free(r.profile);
 	if (err == 0 && range->resource != NULL) {
 		const struct sp_bytes pprof = out->bytes;

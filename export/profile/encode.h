@@ -27,6 +27,7 @@ struct sp_encode_range {
 struct sp_encoded {
 	struct sp_bytes bytes; /* malloc'ed */
 	uint32_t end;          /* the first record that is not in it */
+	uint32_t records;      /* that are in it: those that have nothing to tell are passed over */
 	uint64_t samples; /* that it stands for: of CPU time in a profile of CPU time, else waits */
 	uint64_t others;  /* samples whose stack is too large for any profile, and has no frames */
 };

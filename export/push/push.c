@@ -538,16 +538,10 @@ static void retry_later(struct sp_push *p, const struct sp_reply *r)
 		     p->env.random(p->env.random_arg));
 }
 
-static uint32_t records_of(const struct sp_message *m)
-{
-	return m->end - m->first;
-}
-
 /* Half of what its message is. False: it is a single record, or cannot be encoded again. */
 static bool halve(struct sp_push *p, struct queued *b)
 {
-	return records_of(&b->message) > 1 &&
-	       encode(p, b, b->message.first, records_of(&b->message) / 2);
+	return b->message.records > 1 && encode(p, b, b->message.first, b->message.records / 2);
 }
 
 /*
@@ -556,7 +550,7 @@ static bool halve(struct sp_push *p, struct queued *b)
  */
 static void too_large(struct sp_push *p, struct queued *b, int status)
 {
-	bool is_single = records_of(&b->message) <= 1;
+	bool is_single = b->message.records <= 1;
 
 	b->was_too_large = true;
 	b->status = status;
@@ -655,8 +649,7 @@ static void begin(struct sp_push *p)
 			continue;
 		}
 		/* Others of its size were too large meanwhile: no need to be told so again. */
-		if (records_of(&b->message) > most_records(p) &&
-		    encode(p, b, b->message.first, p->most))
+		if (b->message.records > most_records(p) && encode(p, b, b->message.first, p->most))
 			b->status = p->learnt_status;
 		if (b->tries != 0)
 			b->origin->ops->counter_add(b->origin->ops->arg, SP_COUNT_PUSH_RETRIED, 1);

@@ -51,6 +51,7 @@ struct sp_message {
 	struct sp_interval *interval;
 	uint32_t first;
 	uint32_t end;
+	uint32_t records; /* of these that are in it */
 	struct sp_bytes body;
 	char *query; /* behind the path, from '?' on; NULL = none */
 	/* Begin and end of the profile, the latter when the first message with it was made. */

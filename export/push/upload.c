@@ -95,6 +95,7 @@ static int make(struct sp_origin *origin, const struct sp_encode_range *range,
 	out->samples = encoded->samples;
 	out->first = range->from;
 	out->end = encoded->end;
+	out->records = encoded->records;
 	return 0;
 }
 

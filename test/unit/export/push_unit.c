@@ -93,9 +93,10 @@ static void rest(void *arg, uint64_t now_ns)
 /* Records from first to end - 1 of a profile of that name. */
 static struct sp_message message(char name, uint32_t first, uint32_t end)
 {
-	struct sp_message m = {.first = first, .end = end, .samples = end - first};
+	uint32_t records = end - (first > u.nothing ? first : u.nothing);
+	struct sp_message m = {.first = first, .end = end, .records = records, .samples = records};
 
-	m.body = (struct sp_bytes){malloc(end - first + 1), end - first + 1};
+	m.body = (struct sp_bytes){malloc(records + 1), records + 1};
 	memset(m.body.data, name, m.body.len);
 	return m;
 }
@@ -103,7 +104,8 @@ static struct sp_message message(char name, uint32_t first, uint32_t end)
 static int encode(void *arg, struct sp_origin *origin, const struct sp_message *of,
 		  const struct sp_part *part, struct sp_message *out)
 {
-	uint32_t n = part->end - part->first;
+	uint32_t from = part->first > u.nothing ? part->first : u.nothing;
+	uint32_t n = part->end - from;
 
 	(void)arg;
 	(void)origin;
@@ -111,7 +113,7 @@ static int encode(void *arg, struct sp_origin *origin, const struct sp_message *
 		return -ESTALE;
 	u.encoded++;
 	*out = message((char)of->body.data[0], part->first,
-		       part->first + (n < part->most ? n : part->most));
+		       from + (n < part->most ? n : part->most));
 	return 0;
 }
 

@@ -43,6 +43,7 @@ struct push_unit {
 	/* Answers instead of the above, if set. */
 	void (*server)(const struct sp_message *message, struct sp_reply *reply);
 	unsigned encoded; /* again */
+	uint32_t nothing; /* the first so many records of each profile are left out of it */
 	bool is_gone;     /* what profiles are encoded from */
 };
 

@@ -89,6 +89,7 @@ static void encode_part(uint32_t from, uint32_t end)
 		cr_assert_lt(outs, 4096);
 		out[outs] = profile_read(encoded.bytes.data, encoded.bytes.len);
 		out_bytes[outs] = encoded.bytes.len;
+		cr_expect_eq(encoded.records, out[outs]->n_sample);
 		out_samples[outs++] = encoded.samples;
 		out_others += encoded.others;
 		free(encoded.bytes.data);

@@ -129,6 +129,27 @@ Test(push_halve, loses_but_the_one_sample_that_is_too_large, .timeout = 20)
 		  core.log);
 }
 
+static void all_but_record_one(const struct sp_message *message, struct sp_reply *reply)
+{
+	push_answer(reply, message->first <= 1 ? 413 : 200, "");
+	if (reply->status == 200)
+		taken += message->body.len - 1;
+}
+
+/* The first record of an interval is "(other)", which has no samples as a rule. */
+Test(push_halve, a_record_of_nothing_hides_no_single_sample, .timeout = 20)
+{
+	start(1, 413, "");
+	u.server = all_but_record_one;
+	u.nothing = 1;
+	push_put_records('a', 129);
+	run_dry();
+
+	cr_expect_eq(taken, 127);
+	cr_expect_eq(u.posts, 8 + 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
+}
+
 Test(push_halve, costs_little_where_not_even_one_sample_passes, .timeout = 20)
 {
 	start(0, 413, "");
@@ -152,7 +173,7 @@ Test(push_halve, costs_little_where_not_even_one_sample_passes, .timeout = 20)
 /* Its parts need not have all samples of a whole: what none of them has is counted with the last. */
 Test(push_halve, no_sample_is_left_between_the_parts, .timeout = 20)
 {
-	struct sp_message whole = {.end = 8, .samples = 10};
+	struct sp_message whole = {.end = 8, .records = 8, .samples = 10};
 
 	start(4, 413, "");
 	whole.body = (struct sp_bytes){calloc(9, 1), 9};

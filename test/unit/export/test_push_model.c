@@ -154,7 +154,11 @@ static struct item *item_of(const struct sp_message *m)
 static struct sp_message message(uint32_t number, enum sp_profile_type type, uint32_t first,
 				 uint32_t end)
 {
-	struct sp_message m = {.type = type, .first = first, .end = end, .samples = end - first};
+	struct sp_message m = {.type = type,
+			       .first = first,
+			       .end = end,
+			       .records = end - first,
+			       .samples = end - first};
 
 	m.body = (struct sp_bytes){malloc(sizeof(number)), sizeof(number)};
 	memcpy(m.body.data, &number, sizeof(number));
