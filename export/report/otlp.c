@@ -116,10 +116,11 @@ static bool put_strings(struct maker *m)
 {
 	pb_dictionary *d = m->from;
 	size_t most = d->n_string_table + 4 + 2 * d->n_link_table + d->n_attribute_table;
-	char **all = m->memory->alloc(m->memory->allocator_data, most * sizeof(*all));
+	char **all;
 
 	if (d->n_string_table == 0)
 		return fail(m, "the string table does not begin with an empty string");
+	all = m->memory->alloc(m->memory->allocator_data, most * sizeof(*all));
 	if (all == NULL)
 		return fail(m, NULL);
 	memcpy(all, d->string_table, d->n_string_table * sizeof(*all));

@@ -273,3 +273,46 @@ Test(report_otlp, refuses_what_is_not_there, .timeout = 60)
 	cr_expect_eq(run("--folded", "--lines"), 2);
 	expect_printed("it has no sample types");
 }
+
+static int pieces; /* of memory that were not given back */
+
+static void *counted_alloc(void *arg, size_t size)
+{
+	(void)arg;
+	pieces++;
+	return malloc(size);
+}
+
+static void counted_free(void *arg, void *piece)
+{
+	(void)arg;
+	pieces -= piece != NULL;
+	free(piece);
+}
+
+static int take_none(void *arg, Spanprof__Pprof__Profile *p)
+{
+	(void)arg;
+	(void)p;
+	return -1;
+}
+
+/* --serve reads a file that it refuses again every two seconds. */
+Test(report_otlp, keeps_nothing_of_what_it_refuses, .timeout = 20)
+{
+	ProtobufCAllocator memory = {counted_alloc, counted_free, NULL};
+	struct sp_bytes bytes;
+	const char *why;
+
+	make();
+	for (unsigned i = 0; i < 2; i++) {
+		tables.n_string_table = i == 0 ? 0 : SP_ARRAY_LEN(texts);
+		bytes.len =
+			spanprof__otlp__export_profiles_service_request__get_packed_size(&message);
+		bytes.data = malloc(bytes.len);
+		spanprof__otlp__export_profiles_service_request__pack(&message, bytes.data);
+		cr_expect_eq(sp_report_otlp(&bytes, &memory, take_none, NULL, &why), -1);
+		cr_expect_eq(pieces, 0, "%u: %d pieces", i, pieces);
+		free(bytes.data);
+	}
+}
