@@ -21,8 +21,8 @@ static const char help[] =
 	"       spanprof-report --serve PORT [option]... FOLDER|FILE...\n"
 	"       spanprof-report --status PID|FILE\n"
 	"\n"
-	"Shows which spans used the CPU time in pprof profiles, and in which functions. A\n"
-	"folder stands for its *.pb.gz, *.pb and *.pprof files.\n"
+	"Shows which spans used the CPU time in profiles in pprof or OTLP, and in which\n"
+	"functions. A folder stands for its *.pb.gz, *.pb, *.pprof, *.otlp.gz and *.otlp files.\n"
 	"\n"
 	"Select samples:\n"
 	"  --type TYPE        Read CPU time (cpu, the default), waiting time (off_cpu, needs\n"
@@ -259,7 +259,7 @@ static int take_port(struct sp_report_options *o, const char *value, size_t form
 
 static int print_status(struct sp_report_options *o, const char *of, size_t at)
 {
-	char why[160];
+	char why[160] = "cannot write the status";
 	struct timespec now;
 
 	(void)o, (void)at;

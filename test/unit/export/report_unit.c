@@ -4,6 +4,8 @@
 #include "report_unit.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio_ext.h>
 
 int sp_report_main(int argc, char **argv);
 
@@ -15,6 +17,8 @@ int sp_report_main(int argc, char **argv);
 #define FRAMES_MAX 2000
 
 const char *(*report_route)(const struct report_stack *stack);
+
+const char *report_stdout;
 
 int report_run(const char *const *argument, char *out, size_t cap)
 {
@@ -32,9 +36,16 @@ int report_run(const char *const *argument, char *out, size_t cap)
 	fflush(NULL);
 	dup2(fileno(f), 1);
 	dup2(fileno(f), 2);
+	if (report_stdout != NULL) {
+		int fd = open(report_stdout, O_WRONLY);
+
+		dup2(fd, 1);
+		close(fd);
+	}
 	optind = 0;
 	rc = sp_report_main(argc, argv);
 	fflush(NULL);
+	__fpurge(stdout);
 	dup2(stdout_copy, 1);
 	dup2(stderr_copy, 2);
 	close(stdout_copy);

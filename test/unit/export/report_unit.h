@@ -18,6 +18,9 @@
  */
 int report_run(const char *const *argument, char *out, size_t cap);
 
+/* Where its standard output goes instead; NULL = nowhere else. */
+extern const char *report_stdout;
+
 struct report_stack {
 	const char *const *frame; /* leaf first; "name" or "name@file:line" */
 	size_t frames;

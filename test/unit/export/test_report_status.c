@@ -173,3 +173,11 @@ Test(report_status, that_is_strange_is_one_line, .timeout = 20)
 	cr_expect_eq(status_of(status_file("{\"samples\":1,\"state\":\"\\u009b2J\"}")), 0);
 	expect_not_printed("\xc2\x9b");
 }
+
+Test(report_status, that_cannot_be_written_is_an_error, .timeout = 20)
+{
+	report_stdout = "/dev/full";
+
+	cr_expect_eq(status_of(status_file("{\"samples\": {}}")), 2);
+	expect_printed("status: cannot write the status\n");
+}
