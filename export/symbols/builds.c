@@ -33,6 +33,8 @@
 #define SP_LINES_MAX (96 * MIB)   /* what libdw keeps; it is made to forget when it is more */
 #define SP_LINES_SMALL (MIB / 2)  /* of one that is read again in a millisecond */
 #define SP_SYMBOLS_MAX ((size_t)4 << 20)
+/* That are looked at: many tables may be one and the same part of a file. */
+#define SP_SYMBOLS_SEEN_MAX ((size_t)16 << 20)
 #define SP_FRAMES_MAX_BYTES ((uint64_t)1 << 30)
 #define SP_SYMBOL_WALK 16U /* symbols examined before the nearest one */
 #define SP_MINI_PACKED_MAX (16 * MIB)
@@ -67,6 +69,7 @@ struct build {
 	struct sp_elf_file shared; /* what its debug information shares with others */
 	struct symbol *symbol;     /* ascending, one at an address */
 	size_t n, cap;
+	size_t seen;            /* symbols, of any kind */
 	bool is_full;           /* there was a full symbol table, not only the dynamic one */
 	const Elf_Data *frames; /* where functions begin; in the object's file */
 	uint64_t frames_vaddr;
@@ -157,7 +160,8 @@ static void read_symbols(struct build *b, Elf *elf)
 		if (data == NULL)
 			continue;
 		b->is_full = b->is_full || sh.sh_type == SHT_SYMTAB;
-		for (int i = 1; gelf_getsym(data, i, &sym) != NULL; i++) {
+		for (int i = 1; b->seen < SP_SYMBOLS_SEEN_MAX && gelf_getsym(data, i, &sym) != NULL;
+		     i++, b->seen++) {
 			const char *name = (const char *)strings->d_buf + sym.st_name;
 
 			if (sym.st_name < strings->d_size && is_code(elf, &sym, name))

@@ -191,3 +191,70 @@ Test(elf_hostile, what_a_packed_section_promises_is_counted_by_any_name, .timeou
 	cr_expect_lt(sp_lines_need(elf), (uint64_t)1 << 20);
 	elf_end(elf);
 }
+
+#define SYMBOLS (1U << 20)
+
+/* So many tables of symbols, all of the same million undefined ones, and behind them one of a function at 0x1000. */
+static void symbol_tables(unsigned n)
+{
+	static const char strings[] = "\0late";
+	struct image {
+		Elf64_Ehdr head;
+		char strings[16];
+		Elf64_Sym function[2];
+		Elf64_Shdr section[64 + 3];
+		Elf64_Sym symbol[SYMBOLS];
+	} *all = calloc(1, sizeof(*all));
+	Elf64_Shdr *at = &all->section[1];
+
+	memcpy(all->strings, strings, sizeof(strings));
+	all->head = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
+				 .e_type = ET_DYN,
+				 .e_machine = EM_X86_64,
+				 .e_version = 1,
+				 .e_ehsize = sizeof(Elf64_Ehdr),
+				 .e_shoff = offsetof(struct image, section),
+				 .e_shentsize = sizeof(Elf64_Shdr),
+				 .e_shnum = (Elf64_Half)(n + 3),
+				 .e_shstrndx = 1};
+	all->function[1] = (Elf64_Sym){.st_name = 1,
+				       .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+				       .st_shndx = 1,
+				       .st_value = 0x1000,
+				       .st_size = 16};
+	*at++ = (Elf64_Shdr){.sh_type = SHT_STRTAB,
+			     .sh_offset = offsetof(struct image, strings),
+			     .sh_size = sizeof(strings)};
+	for (unsigned i = 0; i < n; i++)
+		*at++ = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+				     .sh_offset = offsetof(struct image, symbol),
+				     .sh_size = sizeof(all->symbol),
+				     .sh_link = 1,
+				     .sh_addralign = 8,
+				     .sh_entsize = sizeof(Elf64_Sym)};
+	*at = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+			   .sh_offset = offsetof(struct image, function),
+			   .sh_size = sizeof(all->function),
+			   .sh_link = 1,
+			   .sh_addralign = 8,
+			   .sh_entsize = sizeof(Elf64_Sym)};
+	image = (const uint8_t *)all;
+	image_len = sizeof(*all);
+}
+
+/* A file of 24 MiB can have thousands of them, each with its header alone: that would take minutes. */
+Test(elf_hostile, not_all_is_read_of_tables_of_symbols_without_end, .timeout = 120)
+{
+	static const struct sp_build_sources symbols = {.debug_root = "/nonexistent",
+							.symbols = true};
+
+	symbol_tables(1);
+	ask(&symbols, 0x1000);
+	cr_assert_not_null(answer.symbol);
+	cr_expect_str_eq(answer.symbol, "late");
+	free((void *)(uintptr_t)image);
+	symbol_tables(64);
+	ask(&symbols, 0x1000);
+	cr_expect_null(answer.symbol);
+	free((void *)(uintptr_t)image);
+}
