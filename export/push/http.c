@@ -419,7 +419,8 @@ static size_t keep_body(char *data, size_t size, size_t n, void *arg)
 
 /*
  * Notes the empty line after the headers (also that of "100 Continue", which the next status line
- * corrects) and the Date header. curl_easy_header() would do, but libcurl has it only since 7.83.
+ * corrects) and the Date header. What comes behind a body is no head any more.
+ * curl_easy_header() would do, but libcurl has it only since 7.83.
  */
 // NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type
 static size_t see_header(char *data, size_t size, size_t n, void *arg)
@@ -428,6 +429,8 @@ static size_t see_header(char *data, size_t size, size_t n, void *arg)
 	struct transfer *t = arg;
 	size_t len = size * n;
 
+	if (t->answered && (len < 5 || memcmp(data, "HTTP/", 5) != 0))
+		return len;
 	t->answered = data[0] == '\r' || data[0] == '\n';
 	if (len > strlen(name) && len < sizeof(t->date) &&
 	    strncasecmp(data, name, strlen(name)) == 0) {

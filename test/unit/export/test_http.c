@@ -238,6 +238,17 @@ Test(http, an_answer_that_breaks_off_is_one_when_its_head_is_there, .timeout = 2
 	cr_expect_eq(reply.status, 200);
 }
 
+/* Fields behind the body (a trailer) are no new head. */
+Test(http, an_answer_that_breaks_off_in_its_trailer_is_one, .timeout = 20)
+{
+	post("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+	     "Server-Timing: db\r\n",
+	     5000);
+
+	cr_expect_eq(reply.kind, SP_REPLY_STATUS);
+	cr_expect_eq(reply.status, 200);
+}
+
 Test(http, talks_to_a_unix_socket, .timeout = 20)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
