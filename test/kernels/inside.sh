@@ -24,11 +24,12 @@ if [[ $(uname -m) == aarch64 ]]; then
 	mount --bind build/aarch64 build
 	# What that processor and its C library do not have, with an emulator of system calls or without.
 	export SPANPROF_TEST_SKIPS=/tmp/skips
-	# There is no compiler in its root.
+	# There is no compiler and no valgrind in its root.
 	SLOW+="symbolize "
 	sed -n 's|^unit aarch64/\(.*: no small stacks here\)$|unit \1|p; s|^unit aarch64/\(.*: its contexts .*\)$|unit \1|p' \
 		test/skips >"$SPANPROF_TEST_SKIPS"
-	echo 'e2e test/e2e/setxid, in part: * has no -fsanitize=*' >>"$SPANPROF_TEST_SKIPS"
+	printf 'e2e test/e2e/%s\n' 'setxid, in part: * has no -fsanitize=*' 'exporter_process, in part: valgrind is not installed' \
+		>>"$SPANPROF_TEST_SKIPS"
 else
 	HOSTS_ROWS='[!v]*'
 	SLOW+="family_server unwind_snapshot "
