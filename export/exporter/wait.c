@@ -206,8 +206,11 @@ bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 
 #define LOOK_NS SP_NS_PER_S
 #define RIGHTS_NS (100 * SP_NS_PER_MS)
-/* A host that is about to execute another program does so within milliseconds. */
-#define LEAVING_NS (20 * SP_NS_PER_MS)
+/*
+ * A host that is about to execute another program does so within milliseconds. And one that writes into its region
+ * that a flush is asked for each time that one is answered gets no more of them.
+ */
+#define SOON_NS (20 * SP_NS_PER_MS)
 /* So many upload intervals later a host in which nothing has moved since is looked at for an exec again. */
 #define STILL 3U
 /* An exec that has not failed by then has not: for hosts whose memory map may not be read. */
@@ -279,6 +282,8 @@ void sp_waiter_flushed(struct sp_waiter *w)
 	w->end_ns = 0;
 	atomic_store_explicit(&w->view->region->flush_done, w->answer, memory_order_release);
 	sp_view_wake(&w->view->region->flush_done);
+	/* The wake of another one, asked for in the meantime, has been heard already. */
+	w->is_asked_again = flush_is_asked(w);
 }
 
 static bool is_leaving(const struct sp_waiter *w)
@@ -314,12 +319,12 @@ static bool has_gone(struct sp_waiter *w)
 		w->leaving_ns = 0;
 	else if (w->leaving_ns == 0)
 		w->leaving_ns = now;
-	if (hints_at_exec(w, now) || (w->leaving_ns != 0 && w->image_ns > now + LEAVING_NS))
+	if (hints_at_exec(w, now) || (w->leaving_ns != 0 && w->image_ns > now + SOON_NS))
 		w->image_ns = 0;
 	if (now < w->image_ns ||
 	    (w->is_still && w->leaving_ns == 0 && now - w->image_ns < STILL * interval_ns(w)))
 		return false;
-	w->image_ns = now + (w->leaving_ns != 0 ? LEAVING_NS : interval_ns(w));
+	w->image_ns = now + (w->leaving_ns != 0 ? SOON_NS : interval_ns(w));
 	w->is_still = true;
 	image = sp_host_has_image(w->host);
 	return image == 0 || (image < 0 && w->leaving_ns != 0 && now - w->leaving_ns > LEFT_NS);
@@ -414,7 +419,8 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	has_fired = atomic_exchange_explicit(&w->watch.has_fired, false, memory_order_acquire);
 	if (w->barred)
 		return SP_WAIT_STOP;
-	w->rests = has_rested(w, now) && !has_fired;
+	w->rests = has_rested(w, now) && !has_fired && !w->is_asked_again;
+	w->is_asked_again = false;
 	if (w->rests)
 		return SP_WAIT_RESTS;
 	asked = flush_is_asked(w);
@@ -452,7 +458,7 @@ uint64_t sp_waiter_due_ns(const struct sp_waiter *w)
 	/* It is asked again when its rings are looked into, which is soon enough. */
 	if (w->rests)
 		return UINT64_MAX;
-	if (is_leaving(w))
-		return w->news_ns + LEAVING_NS;
+	if (w->is_asked_again || is_leaving(w))
+		return w->news_ns + SOON_NS;
 	return w->news_ns + (w->watch.runs && w->host->pidfd >= 0 ? LOOK_NS : BLIND_NS);
 }

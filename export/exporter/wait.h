@@ -96,6 +96,7 @@ struct sp_waiter {
 	uint64_t leaving_ns; /* since when it wants to be another program; 0 = it does not */
 	uint64_t end_ns;     /* of the flush in progress; 0 = there is none */
 	uint32_t answer;     /* what flush_done will be then */
+	bool is_asked_again; /* for a flush, while another one was in progress */
 	bool has_moved;      /* set by whoever found something in its rings */
 	bool is_still;       /* nothing has moved since its memory map was read */
 	bool rests;          /* it had used none since the call before that */

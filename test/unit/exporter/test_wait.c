@@ -104,6 +104,23 @@ Test(waiting, answers_only_what_was_asked_before_it_began)
 	cr_expect_eq(host.region->flush_done, 2);
 }
 
+/* Two threads end at once, say. Whoever watches has told of the second one while the first was in progress. */
+Test(waiting, answers_soon_what_was_asked_in_the_meantime)
+{
+	waiter.watch.runs = true;
+	ask(sp_clock_mono_ns() + SP_NS_PER_S);
+	expect(SP_WAIT_FLUSH);
+	ask(sp_clock_mono_ns() + SP_NS_PER_S);
+	expect(SP_WAIT_FLUSH);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
+
+	sp_waiter_flushed(&waiter);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 20 * SP_NS_PER_MS);
+	expect(SP_WAIT_FLUSH);
+	sp_waiter_flushed(&waiter);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
+}
+
 Test(waiting, gives_a_flush_the_hosts_time_and_no_more_than_was_configured)
 {
 	ask(sp_clock_mono_ns() + 100 * SP_NS_PER_MS);
