@@ -103,7 +103,10 @@ void sp_region_swap_first(struct sp_region *r)
 	lead_handlers(p);
 }
 
-/* Takes at most as much as the ring holds, because others may be filling it. How many records were carried over. */
+/*
+ * Takes at most as much as the ring holds, because others may be filling it. How many of the records that were
+ * counted when they were put (sp_channel_count_put()) were carried over.
+ */
 static uint64_t carry_over(struct sp_ring *from, struct place *to, struct sp_ring *ring)
 {
 	uint64_t carried = 0;
@@ -113,10 +116,14 @@ static uint64_t carry_over(struct sp_ring *from, struct place *to, struct sp_rin
 
 	while (bytes < from->size &&
 	       (len = sp_ring_take(from, &kind, &record, sizeof(record))) != 0) {
-		bool counts = kind != SP_RECORD_MODULE_EVENT;
+		bool is_sample = kind == SP_RECORD_SAMPLE || kind == SP_RECORD_SNAPSHOT;
+		bool counts = is_sample || kind == SP_RECORD_CPU_TIME;
 
 		bytes += len + sizeof(uint64_t);
 		len = len < sizeof(record) ? len : sizeof(record);
+		/* That the block was freed may be told in the old ring, where it would stay: in use for ever. */
+		if (is_sample)
+			record.sample[offsetof(struct sp_sample, block) / sizeof(uint64_t)] = 0;
 		if ((!counts || sp_names_tell(&to->channel, name_of_record())) &&
 		    sp_ring_put(ring, (enum sp_record_kind)kind, &record, len) == 0)
 			carried += counts;

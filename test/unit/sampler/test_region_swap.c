@@ -28,6 +28,7 @@ static const uint64_t sizes[SP_REGION_PARTS] = {SP_RING_BYTES(1 << 16), SP_RING_
 static int64_t later_s;   /* by so much the clock of the test is ahead */
 static uint64_t seen[16]; /* span ids, in order */
 static unsigned seen_n;
+static uint64_t block; /* of the last sample */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -73,6 +74,8 @@ static void put(struct sp_channel *o, enum sp_record_kind kind, uint64_t number)
 		cr_assert_eq(sp_ring_put(&o->ring, kind, &t, sizeof(t)), 0);
 	if (kind == SP_RECORD_MODULE_EVENT)
 		cr_assert_eq(sp_ring_put(&o->ring, kind, &event, sizeof(event)), 0);
+	else if (kind == SP_RECORD_FREED)
+		cr_assert_eq(sp_ring_put(&o->ring, kind, &number, sizeof(number)), 0);
 	else
 		sp_channel_count_put(o);
 }
@@ -83,6 +86,8 @@ static void note(const struct sp_record *record, void *arg)
 	cr_assert_lt(seen_n, 16);
 	seen[seen_n++] = record->kind == SP_RECORD_MODULE_EVENT ? record->module_event.bias
 								: record->sample.span_id;
+	if (record->kind == SP_RECORD_SAMPLE)
+		block = record->sample.block;
 }
 
 /* As the exporter of the region in use. */
@@ -146,6 +151,35 @@ Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
 	cr_expect_eq(*told(SP_COUNT_UPLOADS), 7, "it goes on from there");
 	cr_expect_eq(*told(SP_COUNT_UNSAMPLED_DRAINED), 1);
 	cr_expect_eq(swap(), 0, "no sample is lost twice");
+}
+
+/* They are not counted when they are put, so none of them stands for a sample that is lost. */
+Test(region_swap, carries_frees_over_besides_what_it_counts)
+{
+	struct sp_sample s = {.span_id = 1, .depth = 2, .block = 7};
+
+	cr_assert_eq(put_sample(&sp_channel_now()->ring, &s), 0);
+	sp_channel_count_put(sp_channel_now());
+	drain(1);
+	*told(SP_COUNT_SAMPLES_DRAINED) = 1;
+	put(sp_channel_now(), SP_RECORD_FREED, 7);
+
+	cr_expect_eq(swap(), 1);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1);
+}
+
+/* Its end may be told in the ring that nobody reads any more. */
+Test(region_swap, carries_a_sample_over_without_its_block)
+{
+	struct sp_sample s = {.span_id = 1, .depth = 2, .block = 7};
+
+	cr_assert_eq(put_sample(&sp_channel_now()->ring, &s), 0);
+	sp_channel_count_put(sp_channel_now());
+	cr_expect_eq(swap(), 0);
+
+	drain(1);
+	cr_expect_eq(seen[0], 1);
+	cr_expect_eq(block, 0);
 }
 
 Test(region_swap, counts_waits_that_the_exporter_had_in_its_hands_as_lost)
