@@ -144,7 +144,11 @@ void sp_signals_use_alternate_stack(void)
 		return;
 	/* before our signal may be delivered there */
 	sp_thread_disarm_cramped();
-	if (sp_signals_number() != 0)
+	/*
+	 * What was installed in our place since we last looked must not be lost: that of the C library, whose new
+	 * thread has not run yet, is noted first, and that of the host, whose signal it is, stays.
+	 */
+	if (sp_signals_number() != 0 && sp_signals_keep())
 		(void)install(sp_signals_number(), &known);
 	errno = saved;
 }

@@ -311,6 +311,22 @@ Test(signals, alternate_stacks_are_used_from_the_first_such_handler_on)
 	cr_assert_eq(errno, 4711);
 }
 
+/* By its first handler with an alternate stack; nothing of ours has looked since. */
+Test(signals, a_host_that_takes_ours_for_an_alternate_stack_has_it)
+{
+	struct sigaction sa = action(SA_ONSTACK);
+
+	for (int signo = 1; signo < SIGRTMIN; signo++)
+		(void)signal(signo, SIG_DFL);
+	install();
+	cr_assert_eq(sigaction(SIGNO, &sa, NULL), 0);
+	sp_signals_use_alternate_stack();
+	raise(SIGNO);
+
+	cr_assert_eq(host_calls, 1);
+	cr_assert_not(sp_signals_keep());
+}
+
 Test(signals, a_handler_of_the_host_for_our_signal_keeps_its_own_stack)
 {
 	sp_signals_use_alternate_stack();
@@ -386,6 +402,24 @@ Test(signals, the_c_library_gets_its_own_when_a_program_changes_its_user)
 	atomic_store(&stop, true);
 	cr_assert_eq(pthread_join(next, NULL), 0);
 	cr_assert_eq(pthread_join(other, NULL), 0);
+}
+
+/*
+ * As the C library does with the second thread: before that one has run, and looked after our signal, the first thread
+ * may set a handler with an alternate stack.
+ */
+Test(signals, a_handler_that_came_in_our_place_is_noted_before_alternate_stacks_are_used)
+{
+	for (int signo = 1; signo < SIGRTMIN; signo++)
+		(void)signal(signo, SIG_DFL);
+	install_default();
+	kernel_sets(host_action);
+	sp_signals_use_alternate_stack();
+
+	cr_assert_eq(kernel_action(SP_SIGNAL_SETXID).action, chain);
+	cr_assert(kernel_action(SP_SIGNAL_SETXID).flags & SA_ONSTACK);
+	cr_assert_eq(syscall(SYS_tgkill, getpid(), gettid(), SP_SIGNAL_SETXID), 0);
+	cr_assert_eq(host_calls, 1);
 }
 
 static void other_library(int signo, siginfo_t *si, void *ucontext)
