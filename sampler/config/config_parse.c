@@ -532,11 +532,14 @@ static int signal_by_range(struct span t)
 	return from_min ? SIGRTMIN + (int)n : SIGRTMAX - (int)n;
 }
 
-/* Signals that report a fault, cannot be caught, or are used by the kernel or the C library. */
+/*
+ * Signals that report a fault, cannot be caught, or are used by the kernel or the C library; and those that stop the
+ * process by default: one from a terminal is handed on by taking our handler away, and our next would stop it again.
+ */
 static bool signal_refused(int number)
 {
-	static const int refused[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-				      SIGTRAP, SIGABRT, SIGCHLD, SIGCONT, SIGSYS};
+	static const int refused[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE,  SIGILL,  SIGTRAP,
+				      SIGABRT, SIGCHLD, SIGCONT, SIGSYS, SIGTSTP, SIGTTIN, SIGTTOU};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(refused); i++)
 		if (number == refused[i])

@@ -37,11 +37,11 @@ static const char *const bad_duration[] = {"15",
 					   "307445734561825861h",
 					   NULL};
 static const char *const bad_period[] = {"10", "0", "0ms", "999us", "2s", "ten", "-10ms", NULL};
-static const char *const bad_signal[] = {"SIGKILL",  "stop",    "SEGV",      "SIGBUS",  "SIGFPE",
-					 "SIGILL",   "SIGTRAP", "ABRT",      "SIGCHLD", "9",
-					 "11",       "32",      "33",        "0",       "65",
-					 "-1",       "SIG",     "SIGBOGUS",  "RTMIN-1", "RTMIN+",
-					 "RTMIN+99", "RTMAX+1", "SIGSIGURG", "1 0",     NULL};
+static const char *const bad_signal[] = {
+	"SIGKILL", "stop",      "SEGV", "SIGBUS",   "SIGFPE",  "SIGILL", "SIGTRAP",
+	"ABRT",    "SIGCHLD",   "9",    "11",       "32",      "33",     "0",
+	"65",      "-1",        "SIG",  "SIGBOGUS", "RTMIN-1", "RTMIN+", "RTMIN+99",
+	"RTMAX+1", "SIGSIGURG", "1 0",  "TSTP",     "SIGTTIN", "ttou",   NULL};
 static const char *const bad_path[] = {"relative/path", "./x", "~/" HUSH, "/a\nb", HUSH, NULL};
 static const char *const bad_address[] = {HUSH,
 					  "localhost:4040",
