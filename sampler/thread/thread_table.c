@@ -279,6 +279,7 @@ void sp_thread_born(struct sp_thread *t)
 	if (slot == NULL) {
 		sp_thread_unclaim(t);
 		sp_thread_excluded = true;
+		sp_count(SP_COUNT_THREADS_NO_BLOCK);
 		return;
 	}
 	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);

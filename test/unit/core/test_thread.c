@@ -104,6 +104,19 @@ Test(thread, born_owns_the_block_that_was_claimed_for_it)
 	cr_assert_eq(kernel_timers_of(200), 1);
 }
 
+/* As where there is no memory for the map. */
+Test(thread, born_with_an_id_that_cannot_be_noted_is_counted)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	become(SP_TID_MAX, NULL);
+	sp_thread_born(t);
+
+	cr_assert_null(sp_thread_own);
+	cr_assert_eq(sp_count_read(SP_COUNT_THREADS_NO_BLOCK), 1);
+	cr_assert_eq(sp_thread_claim(), t, "the block is free");
+}
+
 Test(thread, a_birth_that_failed_gives_its_block_back)
 {
 	struct sp_thread *t = sp_thread_claim();
