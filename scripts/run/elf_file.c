@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -109,12 +110,31 @@ static int read_headers(struct sp_elf *f)
 	return 0;
 }
 
+int sp_open_regular(const char *path)
+{
+	char found[32];
+	struct stat st;
+	int place = open(path, O_PATH | O_CLOEXEC);
+	int fd = -1;
+
+	if (place < 0)
+		return -errno;
+	(void)snprintf(found, sizeof(found), "/proc/self/fd/%d", place);
+	errno = EACCES;
+	if (fstat(place, &st) == 0 && S_ISREG(st.st_mode))
+		fd = open(access(found, F_OK) == 0 ? found : path,
+			  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		fd = -errno;
+	(void)close(place);
+	return fd;
+}
+
 int sp_elf_open(const char *path, struct sp_elf *f)
 {
-	/* Opening must not wait for whoever writes into a pipe. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = sp_open_regular(path);
 
-	return fd >= 0 ? sp_elf_take(fd, f) : -errno;
+	return fd >= 0 ? sp_elf_take(fd, f) : fd;
 }
 
 int sp_elf_take(int fd, struct sp_elf *f)

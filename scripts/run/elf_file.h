@@ -28,6 +28,13 @@ struct sp_elf {
 	char interp[SP_ELF_INTERP_MAX]; /* the loader it asks for, "" = none */
 };
 
+/*
+ * A descriptor to read of a regular file, or a negative errno. To open a device can do something, such as start a
+ * watchdog, and whoever chose the path can put one there at any time: what was looked at is what is opened, where there
+ * is a /proc.
+ */
+int sp_open_regular(const char *path);
+
 /* 0, -ENOEXEC when it is not ELF or damaged, or why it cannot be read. sp_elf_close() after 0. */
 int sp_elf_open(const char *path, struct sp_elf *f);
 /* The same for an open file, which it takes over also when it fails. */

@@ -264,14 +264,12 @@ int sp_target_find(const char *name, char path[PATH_MAX])
 static bool is_plain_script(const char *path)
 {
 	char text[SCRIPT_LINE];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	ssize_t got = -1;
+	int fd = sp_open_regular(path);
+	ssize_t got;
 
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		got = read(fd, text, sizeof(text));
+	got = read(fd, text, sizeof(text));
 	(void)close(fd);
 	return got > 0 && memchr(text, '\0', (size_t)got) == NULL;
 }
@@ -282,7 +280,7 @@ static bool script_interpreter(const char *path, char out[SCRIPT_LINE], bool *en
 	char line[SCRIPT_LINE] = "";
 	char *at;
 	char *rest;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = sp_open_regular(path);
 	ssize_t got = fd >= 0 ? read(fd, line, sizeof(line) - 1) : -1;
 
 	if (fd >= 0)

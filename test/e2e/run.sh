@@ -279,6 +279,42 @@ wait "$pid" || true
 run gone "$RUNNER" --check --pid "$pid"
 expect_rc gone 125
 
+# To open a device can do something. What a script, or a process in what it maps, has led to one by is looked at only.
+printf '#!%s\n' "$WORK/device" >"$WORK/leads"
+chmod +x "$WORK/leads"
+python3 - "$RUNNER" "$WORK" <<'END' || fail "it opens what is no regular file"
+import ctypes, mmap, os, subprocess, sys
+runner, work = sys.argv[1:]
+mapped = f"{work}/mapped"
+with open(mapped, "wb") as f:
+    f.write(bytes(4096))
+with open(mapped, "rb") as f:
+    code = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+os.unlink(mapped)
+libc = ctypes.CDLL(None)
+watch = libc.inotify_init1(os.O_NONBLOCK)
+# The second one has the name by which the kernel tells of a file that is gone.
+devices = f"{work}/device", f"{mapped} (deleted)"
+for device in devices:
+    os.mkfifo(device)
+    os.chmod(device, 0o755)
+    assert libc.inotify_add_watch(watch, device.encode(), 0x20) >= 0  # IN_OPEN
+assert f"{devices[1]}\n" in open("/proc/self/maps").read()
+
+def opened():
+    try:
+        return os.read(watch, 4096) != b""
+    except BlockingIOError:
+        return False
+
+for asked in [f"{work}/leads"], ["--pid", str(os.getpid())]:
+    subprocess.run([runner, "--check"] + asked, stdout=subprocess.DEVNULL)
+    assert not opened(), asked
+for device in devices:
+    os.close(os.open(device, os.O_RDONLY | os.O_NONBLOCK))
+    assert opened()
+END
+
 # Files from nowhere: cut, and with damaged headers. Never a crash, never long.
 mkdir "$WORK/odd"
 python3 - "$OTELCPP/bsymbolic/libmini.so" "$HOSTS/entry" "$WORK/odd" <<'END'
