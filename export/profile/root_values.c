@@ -201,8 +201,12 @@ void sp_root_values_take(struct sp_root_values *v, const struct sp_span_values *
 			       (v->now.text.used + len < SP_ROOT_VALUES_TEXTS &&
 				sp_strtab_put(&v->now.text, text, len, &root->value[i]) == 0);
 	}
-	if (!fits)
-		v->ops->counter_add(v->ops->arg, SP_COUNT_SPAN_VALUES_NO_ROOM, 1);
+	if (fits)
+		return;
+	/* Some values of a root and not the others would be taken for all of them. */
+	if (root != NULL)
+		memset(root->value, 0, sizeof(root->value));
+	v->ops->counter_add(v->ops->arg, SP_COUNT_SPAN_VALUES_NO_ROOM, 1);
 }
 
 void sp_root_values_age(struct sp_root_values *v)

@@ -143,6 +143,13 @@ Test(root_values, have_bounds_and_tell)
 	}
 	cr_expect_geq(core.counter[SP_COUNT_SPAN_VALUES_NO_ROOM],
 		      10 + SP_ROOT_VALUES_MAX - SP_ROOT_VALUES_TEXTS / SP_SPAN_VALUE_BYTES);
+	/* The last text had no room. Of two values the one that is there already is not kept without the other. */
+	begin(1);
+	add(0, SP_SPAN_VALUE_TEXT, get(1, 0), strlen(get(1, 0)));
+	add(1, SP_SPAN_VALUE_TEXT, text, strlen(text));
+	sp_root_values_take(values, &record);
+	cr_expect_null(get(1, 0));
+	cr_expect_null(get(1, 1));
 }
 
 static char refusals[500];
