@@ -30,12 +30,15 @@ static int refuse(char why[SP_REPORT_ERROR], const char *text)
 
 int sp_report_open(const char *path, struct stat *st, char why[SP_REPORT_ERROR])
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd;
 
+	/* A look before, because to open a device can do something, and a folder may be anybody's. */
+	if (stat(path, st) == 0 && !S_ISREG(st->st_mode))
+		return refuse(why, "not a regular file");
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode))
 		return fd;
-	/* A socket cannot even be opened. */
-	(void)refuse(why, fd >= 0 || errno == ENXIO ? "not a regular file" : strerror(errno));
+	(void)refuse(why, fd >= 0 ? "not a regular file" : strerror(errno));
 	if (fd >= 0)
 		(void)close(fd);
 	return -1;
