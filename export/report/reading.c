@@ -156,21 +156,34 @@ static enum sp_side side_of(const struct sp_reading *r, const struct sp_report_s
 	return side == SP_SIDE_SELECTED ? r->side : side;
 }
 
+/* A value of a hostile profile can be as large as 2^63, so that the second one does not fit any more. */
+static void add(struct sp_reading *r, uint64_t *sum, uint64_t n)
+{
+	r->too_much |= __builtin_add_overflow(*sum, n, sum);
+}
+
 static void add_sample(void *arg, const struct sp_report_sample *s)
 {
 	struct sp_reading *r = arg;
 	enum sp_side side = side_of(r, s);
+	const struct sp_sum *sum = side == SP_SIDE_BASELINE ? &r->tally.base : &r->tally.total;
 
-	if (r->too_large)
+	if (r->too_large || r->too_much)
 		return;
-	if (r->selection.span_id != NULL &&
+	if (r->side == SP_SIDE_SELECTED && r->selection.span_id != NULL &&
 	    strcasecmp(r->selection.span_id, s->blocked_by_span_id) == 0)
-		r->blocked_ns += s->ns;
+		add(r, &r->blocked_ns, s->ns);
 	if (!r->is_shown) {
 		if (side == SP_SIDE_SELECTED)
-			r->waiting_ns += s->ns;
+			add(r, &r->waiting_ns, s->ns);
 		return;
 	}
+	/* All other sums are of a part of these samples. */
+	if (side != SP_SIDE_NONE)
+		r->too_much |=
+			s->ns > UINT64_MAX - sum->ns || s->samples > UINT64_MAX - sum->samples;
+	if (r->too_much)
+		return;
 	sp_tally_add(&r->tally, s, side);
 	if (r->wants_tree)
 		sp_tree_add(&r->tree, s, side);
@@ -204,6 +217,8 @@ static int check_sums(struct sp_reading *r, const char *path)
 		return refuse(r, SP_EXIT_DAMAGED, path,
 			      "the report takes too much memory with this file; name fewer files, "
 			      "or select spans");
+	if (r->too_much)
+		return refuse(r, SP_EXIT_DAMAGED, path, "its values are too large to be summed up");
 	if (r->selection.too_many)
 		return refuse(r, SP_EXIT_DAMAGED, path, "the selected spans have too many names");
 	if (r->selection.nomem || r->tally.nomem || r->tree.nomem)

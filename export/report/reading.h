@@ -51,6 +51,7 @@ struct sp_reading {
 	size_t last_n, last_cap;
 	const char *path; /* that is being read */
 	bool too_large;
+	bool too_much; /* sums would not fit */
 };
 
 /* 0 or an exit status with why, as below. sp_reading_fini() is right after either. */

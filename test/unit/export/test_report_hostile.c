@@ -2,8 +2,11 @@
 /* Damaged and unreasonable profiles for spanprof-report: one line says what is wrong, and nothing crashes. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/profile/gzip.h"
@@ -116,6 +119,43 @@ Test(report_hostile, proves_every_index, .timeout = 20)
 	p->sample[0]->n_value = 2;
 	report_write("bad.pb", p);
 	cr_expect_eq(run(in_scratch("bad.pb")), 0, "%s", output);
+	spanprof__pprof__profile__free_unpacked(p, NULL);
+	free(b.data);
+}
+
+/* In anybody's folder a link can lead to a device, and to open that can do something. */
+Test(report_hostile, opens_nothing_but_files, .timeout = 20)
+{
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct inotify_event event;
+
+	cr_assert_eq(mkfifo(in_scratch("device.pb"), 0600), 0);
+	cr_assert_geq(inotify_add_watch(watch, in_scratch("device.pb"), IN_OPEN), 0);
+	cr_expect_eq(run(scratch), 2);
+	expect_printed("device.pb: not a regular file\n");
+	cr_expect_lt(read(watch, &event, sizeof(event)), 0);
+	close(open(in_scratch("device.pb"), O_RDONLY | O_NONBLOCK));
+	cr_expect_eq(read(watch, &event, sizeof(event)), sizeof(event));
+	close(watch);
+}
+
+/* A value can be 2^63 - 1: two of them fit into a sum, three do not. */
+Test(report_hostile, has_no_sums_that_do_not_fit, .timeout = 20)
+{
+	struct sp_bytes b = report_small_profile();
+	Spanprof__Pprof__Profile *p = spanprof__pprof__profile__unpack(NULL, b.len, b.data);
+
+	for (size_t value = 0; value < 2; value++) {
+		for (size_t i = 0; i < p->n_sample; i++)
+			p->sample[i]->value[value] = i < 2 ? INT64_MAX : 0;
+		report_write("huge.pb", p);
+		cr_expect_eq(run(in_scratch("huge.pb")), 0, "%s", output);
+		p->sample[2]->value[value] = INT64_MAX;
+		report_write("huge.pb", p);
+		cr_expect_eq(run(in_scratch("huge.pb")), 2, "%s", output);
+		expect_printed("its values are too large to be summed up");
+		p->sample[2]->value[value] = 0;
+	}
 	spanprof__pprof__profile__free_unpacked(p, NULL);
 	free(b.data);
 }

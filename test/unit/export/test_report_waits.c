@@ -170,6 +170,10 @@ Test(report_waits, have_a_sentence_about_who_held_up_a_span)
 	expect_printed("\nothers waited 0.37 s for locks that it held\n");
 	must_report("--type", "off_cpu", "--span=00000000000000CC");
 	expect_printed("\nothers waited 0.37 s for locks that it held\n");
+	/* How long they did in a baseline is not added. */
+	must_report("--type", "off_cpu", "--span=00000000000000CC", "--baseline",
+		    in_scratch("o.pb"));
+	expect_printed("\nothers waited 0.37 s for locks that it held\n");
 
 	must_report("--type", "off_cpu", "--json");
 	j = json();
