@@ -207,8 +207,8 @@ bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 #define LOOK_NS SP_NS_PER_S
 #define RIGHTS_NS (100 * SP_NS_PER_MS)
 /*
- * A host that is about to execute another program does so within milliseconds. And one that writes into its region
- * that a flush is asked for each time that one is answered gets no more of them.
+ * A host that is about to execute another program does so within milliseconds. A host whose region asks for the next
+ * flush as soon as one was answered gets one in this time at most.
  */
 #define SOON_NS (20 * SP_NS_PER_MS)
 /* So many upload intervals later a host in which nothing has moved since is looked at for an exec again. */

@@ -156,7 +156,7 @@ static enum sp_side side_of(const struct sp_reading *r, const struct sp_report_s
 	return side == SP_SIDE_SELECTED ? r->side : side;
 }
 
-/* A value of a hostile profile can be as large as 2^63, so that the second one does not fit any more. */
+/* Each value of a hostile profile can be 2^63 - 1, so that a sum of three does not fit. */
 static void add(struct sp_reading *r, uint64_t *sum, uint64_t n)
 {
 	r->too_much |= __builtin_add_overflow(*sum, n, sum);
