@@ -3,7 +3,11 @@
  * A program with handlers of its own for one signal: installs, reads back, raises, resets, ignores
  * and blocks, and prints all that it can see. The whole is done before the first span, across it and
  * inside of it; a profiler that uses the same signal must not change a word.
- * Usage: handlers <signal number>
+ * Usage: handlers <signal number> [still]
+ *
+ * With "still" the program sends itself nothing from its first span on. Valgrind 3.19 runs the handler of a signal that a
+ * thread sends to itself with the mask and on the stack of another handler, if that one's timer ends in the same
+ * moment, without us as well: what the handler sees there says nothing about us.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -14,6 +18,7 @@
 #include "test/sdk/opentelemetry_c.h"
 
 static int signo;
+static int still;
 static volatile sig_atomic_t calls;
 static volatile sig_atomic_t seen_code;
 static volatile sig_atomic_t seen_value;
@@ -112,7 +117,7 @@ static void install(int flags, int masked)
 static void raise_and_show(const char *what)
 {
 	errno = 0;
-	HOST_CHECK(raise(signo) == 0);
+	HOST_CHECK(still || raise(signo) == 0);
 	show_calls(what);
 }
 
@@ -123,7 +128,7 @@ static void by_sigaction(void)
 	install(SA_SIGINFO | SA_RESTART, SIGUSR1);
 	show_installed("sigaction");
 	raise_and_show("raise");
-	HOST_CHECK(sigqueue(getpid(), signo, value) == 0);
+	HOST_CHECK(still || sigqueue(getpid(), signo, value) == 0);
 	show_calls("sigqueue");
 	install(SA_NODEFER, SIGUSR2);
 	show_installed("nodefer");
@@ -274,6 +279,7 @@ int main(int argc, char **argv)
 	otelc_init_tracer_provider("handlers", "1.0", "test", "");
 	everything("before the first span");
 	install(SA_SIGINFO | SA_RESTART, SIGUSR1);
+	still = argc > 2 && strcmp(argv[2], "still") == 0;
 	span = otelc_start_span(otelc_get_tracer(), "handlers", OTELC_SPAN_KIND_INTERNAL, NULL);
 	printf("-- across the first span\n");
 	show_installed("still");
