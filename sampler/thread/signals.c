@@ -25,9 +25,22 @@
 #define SIGNALS 64
 
 static void (*our_handler)(int, siginfo_t *, void *);
-static struct sp_signals_action known;  /* not ours, as last met */
-static _Atomic unsigned strangers;      /* handlers met in our place that were not the known one */
-static _Atomic bool on_alternate_stack; /* some handler of the host has SA_ONSTACK */
+static struct sp_signals_action known; /* not ours, as last met */
+static _Atomic unsigned strangers;     /* handlers met in our place that were not the known one */
+
+/*
+ * What the host's handlers with SA_ONSTACK say of its stacks. One for a signal that comes at any moment has to run
+ * there because the stacks of goroutines are too small for any handler. One for faults is there to report that
+ * a stack has overflowed, and says nothing of its size. Rust gives each thread an alternate stack of 8 KiB, or of
+ * AT_MINSIGSTKSZ, for those alone. Ours would have no room for a walk there, or none at all.
+ */
+enum alternate {
+	ALTERNATE_NONE,
+	ALTERNATE_FAULTS, /* ours runs there, too: fibers may be small */
+	ALTERNATE_CRAMPED, /* the same, but a thread was met whose alternate stack is too small: ours runs elsewhere */
+	ALTERNATE_ALWAYS,
+};
+static _Atomic int alternate = ALTERNATE_NONE;
 
 #if defined(__x86_64__)
 /*
@@ -71,8 +84,8 @@ static bool is_default(const struct sp_signals_action *a)
  * and the ring would wait for that record for ever.
  *
  * No call of the host is interrupted (SA_RESTART). Alternate stacks are used as soon as any handler
- * of the host uses them, because coroutine stacks may be small. If none does, they are not: an alternate
- * stack that nobody uses may be too small, or unmapped long ago. A signal that the user named may
+ * of the host uses them, because coroutine stacks may be small (but see enum alternate). If none does, they are not:
+ * an alternate stack that nobody uses may be too small, or unmapped long ago. A signal that the user named may
  * have a handler of the host already; then that one's flags hold.
  */
 static int install(int signo, const struct sp_signals_action *before)
@@ -116,7 +129,25 @@ static int take_what_is_there(int signo)
 
 bool sp_signals_on_alternate_stack(void)
 {
-	return atomic_load_explicit(&on_alternate_stack, memory_order_relaxed);
+	int now = atomic_load_explicit(&alternate, memory_order_relaxed);
+
+	return now == ALTERNATE_FAULTS || now == ALTERNATE_ALWAYS;
+}
+
+static int asked_by(int signo)
+{
+	switch (signo) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGILL:
+	case SIGFPE:
+	case SIGTRAP:
+	case SIGSYS:
+	case SIGABRT:
+		return ALTERNATE_FAULTS;
+	default:
+		return ALTERNATE_ALWAYS;
+	}
 }
 
 /*
@@ -124,33 +155,63 @@ bool sp_signals_on_alternate_stack(void)
  * nptl/pthread_create.c). It says nothing about the program's stacks. Valgrind, for one, lets no stack grow for a
  * handler with the flag, though the thread has no alternate stack, and ends the program.
  */
-static bool any_on_alternate_stack(void)
+static int asked_by_any(void)
 {
+	int asked = ALTERNATE_NONE;
+
 	for (int signo = 1; signo <= SIGNALS; signo++) {
 		struct sp_signals_action now;
 
 		if (signo != SP_SIGNAL_SETXID && read_action(signo, &now) && !is_default(&now) &&
-		    (now.flags & SA_ONSTACK) != 0)
-			return true;
+		    (now.flags & SA_ONSTACK) != 0 && asked_by(signo) > asked)
+			asked = asked_by(signo);
 	}
-	return false;
+	return asked;
 }
 
-void sp_signals_use_alternate_stack(void)
+/* Another thread may decide otherwise meanwhile; then the last one to install knows of both. */
+static void install_as_decided(void)
+{
+	int decided;
+
+	do {
+		decided = atomic_load_explicit(&alternate, memory_order_seq_cst);
+		/*
+		 * What was installed in our place since we last looked must not be lost: that of the C library,
+		 * whose new thread has not run yet, is noted first, and that of the host, whose signal it is, stays.
+		 */
+		if (sp_signals_number() != 0 && sp_signals_keep())
+			(void)install(sp_signals_number(), &known);
+	} while (decided != atomic_load_explicit(&alternate, memory_order_seq_cst));
+}
+
+void sp_signals_use_alternate_stack(int signo)
 {
 	int saved = errno;
+	int asked = asked_by(signo);
+	int now = atomic_load_explicit(&alternate, memory_order_relaxed);
 
-	if (atomic_exchange_explicit(&on_alternate_stack, true, memory_order_seq_cst))
-		return;
+	do {
+		if (now >= asked)
+			return;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&alternate, &now, asked, memory_order_seq_cst, memory_order_relaxed));
 	/* before our signal may be delivered there */
 	sp_thread_disarm_cramped();
-	/*
-	 * What was installed in our place since we last looked must not be lost: that of the C library, whose new
-	 * thread has not run yet, is noted first, and that of the host, whose signal it is, stays.
-	 */
-	if (sp_signals_number() != 0 && sp_signals_keep())
-		(void)install(sp_signals_number(), &known);
+	install_as_decided();
 	errno = saved;
+}
+
+bool sp_signals_leave_alternate_stack(void)
+{
+	int saved = errno;
+	int faults = ALTERNATE_FAULTS;
+
+	if (atomic_compare_exchange_strong_explicit(&alternate, &faults, ALTERNATE_CRAMPED,
+						    memory_order_seq_cst, memory_order_relaxed))
+		install_as_decided();
+	errno = saved;
+	return !sp_signals_on_alternate_stack();
 }
 
 int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
@@ -162,7 +223,7 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *))
 	if (sp_signals_number() != 0)
 		return 0;
 	our_handler = handler;
-	atomic_store_explicit(&on_alternate_stack, any_on_alternate_stack(), memory_order_relaxed);
+	atomic_store_explicit(&alternate, asked_by_any(), memory_order_relaxed);
 	err = take_what_is_there(signo != 0 ? signo : SP_SIGNAL_SETXID);
 	if (err != 0 && signo == 0)
 		err = take_what_is_there(SIGURG);

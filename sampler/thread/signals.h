@@ -50,13 +50,19 @@ bool sp_signals_keep(void);
  */
 bool sp_signals_move(void);
 
-/* Any context. A handler of the host uses alternate stacks, so ours runs on a thread's, too. */
+/* Any context. Handlers of the host use alternate stacks, so ours runs on a thread's, too. */
 SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
 /*
- * APP, async-signal-safe: a handler of the host asks for alternate stacks. From now on ours runs there,
+ * APP, async-signal-safe: the host's handler for that signal asks for alternate stacks. From now on ours runs there,
  * too, and threads whose alternate stack is too small for it have no timer. errno preserved.
  */
-void sp_signals_use_alternate_stack(void);
+void sp_signals_use_alternate_stack(int signo);
+/*
+ * APP, async-signal-safe: a thread's alternate stack is too small for ours. False if ours has to run there all the
+ * same. True if it does not from now on, in any thread, because the host's handlers of faults alone ask for such
+ * stacks. errno preserved.
+ */
+bool sp_signals_leave_alternate_stack(void);
 
 /* SIG. Hands a signal that is not ours to what was installed before. */
 SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext);
@@ -86,7 +92,8 @@ SP_SIGSAFE struct sp_signals_action sp_signals_before(int signo);
  * handler. But an alternate stack may be just large enough for the host's own handler. If it cannot
  * hold the kernel's signal frame, the kernel kills the process (SIGSEGV); if it cannot hold our
  * frames below that, they overrun it. So a thread whose alternate stack cannot hold a sample gets
- * no timer, and a sample has no frames where there is no room for a walk.
+ * no timer, and a sample has no frames where there is no room for a walk; but if only handlers of faults
+ * ask for such stacks, ours leaves all of them at the first one that has no room for a walk.
  *
  * How large the kernel's frame is depends on the processor's registers. AT_MINSIGSTKSZ is an upper
  * bound that includes registers which hardly any program may use (AMX: 8 KiB). So the handler
@@ -111,6 +118,11 @@ uint32_t sp_alternate_stack_own(void);
 
 /* Any context. The handler may run on an alternate stack of that size; always true for 0, none. */
 SP_SIGSAFE bool sp_alternate_stack_holds_sample(uint32_t bytes);
+/*
+ * Any context. The same with a walk, and without a walk even if the kernel's frame is once as large as it can be, as
+ * in a thread that begins to use AMX.
+ */
+SP_SIGSAFE bool sp_alternate_stack_holds_walk(uint32_t bytes);
 
 /* APP, at activation. */
 void sp_alternate_stack_init(void);

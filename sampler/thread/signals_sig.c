@@ -178,11 +178,23 @@ uint32_t sp_alternate_stack_own(void)
 	return size_of(&now);
 }
 
-SP_SIGSAFE bool sp_alternate_stack_holds_sample(uint32_t bytes)
+/* As measured, or as large as it can be. */
+static uint32_t frame_size(void)
 {
 	uint32_t frame = atomic_load_explicit(&frame_measured, memory_order_relaxed);
 
-	if (frame == 0 || frame > frame_bound)
-		frame = frame_bound;
-	return bytes == 0 || bytes >= frame + SP_HANDLER_ROOM_LEAST;
+	return frame == 0 || frame > frame_bound ? frame_bound : frame;
+}
+
+SP_SIGSAFE bool sp_alternate_stack_holds_sample(uint32_t bytes)
+{
+	return bytes == 0 || bytes >= frame_size() + SP_HANDLER_ROOM_LEAST;
+}
+
+SP_SIGSAFE bool sp_alternate_stack_holds_walk(uint32_t bytes)
+{
+	uint32_t likely = frame_size() < FRAME_DEFAULT ? frame_size() : FRAME_DEFAULT;
+
+	return bytes == 0 || (bytes >= frame_bound + SP_HANDLER_ROOM_LEAST &&
+			      bytes >= likely + SP_HANDLER_ROOM_WALK);
 }

@@ -202,12 +202,14 @@ void sp_thread_disarm(struct sp_thread *t)
 static bool cramped(const struct sp_thread *t)
 {
 	uint32_t bytes = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
+	uint32_t alternate = atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed);
 
 	if (bytes != 0 && bytes < SP_THREAD_STACK_LEAST)
 		return true;
-	return sp_signals_on_alternate_stack() &&
-	       !sp_alternate_stack_holds_sample(
-		       atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed));
+	if (!sp_signals_on_alternate_stack() || sp_alternate_stack_holds_walk(alternate) ||
+	    sp_signals_leave_alternate_stack())
+		return false;
+	return !sp_alternate_stack_holds_sample(alternate);
 }
 
 /*

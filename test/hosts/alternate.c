@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program with an alternate signal stack that no handler of its own is running on while it works.
- * Usage: alternate unmapped|readonly|BYTES [handler]
+ * Usage: alternate unmapped|readonly|BYTES [handler|fault]
  * A stack of BYTES lies right above a page that cannot be touched. With "handler" the program has a
- * handler that wants such a stack, and its own signal is taken there at the end.
+ * handler that wants such a stack, and its own signal is taken there at the end; with "fault" one for SIGSEGV, as
+ * each program in Rust has it, from its beginning on.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -51,7 +52,7 @@ static stack_t make_stack(const char *kind)
 
 int main(int argc, char **argv)
 {
-	bool handler = argc > 2 && strcmp(argv[2], "handler") == 0;
+	int handled = argc < 3 ? 0 : strcmp(argv[2], "fault") == 0 ? SIGSEGV : SIGUSR1;
 	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
 	/* Some have the old one read into the place of the new one. */
 	struct sigaction *volatile same = &act;
@@ -62,17 +63,20 @@ int main(int argc, char **argv)
 	HOST_CHECK(argc > 1);
 	otelc_init_tracer_provider("alternate", "1.0", "test", "");
 	tracer = otelc_get_tracer();
-	work(tracer);
-	if (handler)
-		HOST_CHECK(sigaction(SIGUSR1, &act, same) == 0);
+	if (handled != SIGSEGV)
+		work(tracer);
+	if (handled != 0)
+		HOST_CHECK(sigaction(handled, &act, same) == 0);
 	stack = make_stack(argv[1]);
 	work(tracer);
+	if (handled == SIGSEGV)
+		work(tracer);
 	HOST_CHECK(sigaltstack(NULL, &now) == 0);
 	printf("the stack is %s\n",
 	       now.ss_sp == stack.ss_sp && now.ss_size == stack.ss_size ? "as set" : "another");
-	if (handler) {
-		HOST_CHECK(raise(SIGUSR1) == 0);
-		printf("%s\n", taken == SIGUSR1 ? "taken" : "not taken");
+	if (handled != 0) {
+		HOST_CHECK(raise(handled) == 0);
+		printf("%s\n", taken == handled ? "taken" : "not taken");
 		HOST_CHECK(sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL) == 0);
 	}
 	work(tracer);

@@ -305,10 +305,33 @@ Test(signals, alternate_stacks_are_used_from_the_first_such_handler_on)
 {
 	install();
 	errno = 4711;
-	sp_signals_use_alternate_stack();
+	sp_signals_use_alternate_stack(SIGUSR1);
 
 	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
 	cr_assert_eq(errno, 4711);
+}
+
+/* Rust has such handlers, and alternate stacks without room for ours. */
+Test(signals, alternate_stacks_that_are_too_small_are_left_to_handlers_of_faults)
+{
+	install();
+	sp_signals_use_alternate_stack(SIGSEGV);
+	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
+	cr_assert(sp_signals_leave_alternate_stack());
+	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0);
+	sp_signals_use_alternate_stack(SIGBUS);
+	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0, "said before");
+}
+
+Test(signals, alternate_stacks_stay_in_use_for_handlers_of_what_comes_at_any_moment)
+{
+	install();
+	sp_signals_use_alternate_stack(SIGSEGV);
+	cr_assert(sp_signals_leave_alternate_stack());
+	sp_signals_use_alternate_stack(SIGUSR1);
+	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
+	cr_assert_not(sp_signals_leave_alternate_stack());
+	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
 }
 
 /* By its first handler with an alternate stack; nothing of ours has looked since. */
@@ -320,7 +343,7 @@ Test(signals, a_host_that_takes_ours_for_an_alternate_stack_has_it)
 		(void)signal(signo, SIG_DFL);
 	install();
 	cr_assert_eq(sigaction(SIGNO, &sa, NULL), 0);
-	sp_signals_use_alternate_stack();
+	sp_signals_use_alternate_stack(SIGNO);
 	raise(SIGNO);
 
 	cr_assert_eq(host_calls, 1);
@@ -329,7 +352,7 @@ Test(signals, a_host_that_takes_ours_for_an_alternate_stack_has_it)
 
 Test(signals, a_handler_of_the_host_for_our_signal_keeps_its_own_stack)
 {
-	sp_signals_use_alternate_stack();
+	sp_signals_use_alternate_stack(SIGUSR1);
 	install_over(action(SA_RESTART));
 
 	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0);
@@ -414,7 +437,7 @@ Test(signals, a_handler_that_came_in_our_place_is_noted_before_alternate_stacks_
 		(void)signal(signo, SIG_DFL);
 	install_default();
 	kernel_sets(host_action);
-	sp_signals_use_alternate_stack();
+	sp_signals_use_alternate_stack(SIGUSR1);
 
 	cr_assert_eq(kernel_action(SP_SIGNAL_SETXID).action, chain);
 	cr_assert(kernel_action(SP_SIGNAL_SETXID).flags & SA_ONSTACK);
