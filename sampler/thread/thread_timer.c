@@ -316,12 +316,18 @@ void sp_thread_rearm(void)
 		arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
+/*
+ * A thread that another one has found, and in which our handler has not run yet, does not know its block, but may
+ * have a timer. It gets to know its block here.
+ */
 bool sp_thread_alternate_begin(void)
 {
-	if (sp_thread_own == NULL)
+	struct sp_thread *t = sp_thread_self();
+
+	if (t == NULL)
 		return false;
 	if (sp_signals_on_alternate_stack())
-		sp_thread_disarm(sp_thread_own);
+		sp_thread_disarm(t);
 	return true;
 }
 

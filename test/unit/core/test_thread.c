@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "sampler/base/process.h"
 #include "sampler/region/ring.h"
 #include "sampler/sampling/thread_account.h"
+#include "sampler/thread/signals.h"
 
 #define PERIOD_NS (10 * SP_NS_PER_MS)
 
@@ -422,6 +424,29 @@ Test(thread, without_a_period_is_not_armed)
 	cr_assert_eq(kernel_timers_of(100), 1);
 	sp_thread_rearm();
 	cr_assert_eq(kernel_timers_of(100), 1);
+}
+
+/* Our handler has not run in it, so it does not know its block. */
+Test(thread, that_only_the_scan_has_found_has_no_timer_on_a_stack_that_is_too_small)
+{
+	static char memory[65536];
+	stack_t small = {.ss_sp = memory, .ss_size = SP_HANDLER_ROOM_LEAST};
+	stack_t before;
+
+	sp_alternate_stack_init();
+	sp_signals_use_alternate_stack();
+	sp_thread_enrol(200);
+	become(200, NULL);
+	cr_assert_eq(kernel_timers_of(200), 1);
+
+	cr_assert(sp_thread_alternate_begin());
+	cr_expect_eq(kernel_timers_of(200), 0);
+	cr_assert_eq(syscall(SYS_sigaltstack, &small, &before), 0);
+	sp_thread_alternate_end();
+
+	cr_expect_eq(kernel_timers_of(200), 0);
+	cr_expect_eq(unarmed(SP_UNARMED_STACK), 1);
+	cr_assert_eq(syscall(SYS_sigaltstack, &before, NULL), 0);
 }
 
 static bool child_is_right(struct sp_thread *own)
