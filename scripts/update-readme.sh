@@ -7,7 +7,7 @@
 #   update-readme.sh --demo     runs the demo: its output and its flame graph (test/rideshare)
 #   update-readme.sh --products the flame graph of the front page, as "make products" left it (test/products)
 #   update-readme.sh --matrix   the conformance matrix, as "make matrix" left it (test/conformance)
-#   update-readme.sh --check-matrix
+#   update-readme.sh --check-matrix    also where only a part of it was run (MATRIX_PAIRS)
 #   update-readme.sh --latest   the results of "make sdk-latest" (test/sdk-latest)
 #   update-readme.sh --links    what "make bench-links" left (test/bench)
 #   update-readme.sh --wait-names what "make bench-wait-names" left (test/bench)
@@ -107,9 +107,10 @@ make_picture()
 	cp "$work/picture.png" "$2"
 }
 
+# make_matrix readme|promised
 make_matrix()
 {
-	python3 test/conformance/matrix.py readme build/test/conformance/matrix.json >"$work/matrix"
+	python3 test/conformance/matrix.py "$1" build/test/conformance/matrix.json >"$work/matrix"
 }
 
 case ${1-} in
@@ -138,11 +139,11 @@ case ${1-} in
 	make_picture build/products/mysql/flamegraph.html test/products/flamegraph.png
 	;;
 --matrix)
-	make_matrix
+	make_matrix readme
 	put matrix "$MATRIX"
 	;;
 --check-matrix)
-	make_matrix
+	make_matrix promised
 	check matrix "$MATRIX" test/conformance/matrix.py
 	;;
 --latest)

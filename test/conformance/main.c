@@ -84,7 +84,8 @@ static int tell(const struct story *story, const struct driver *driver)
 	if (option.story != NULL)
 		snprintf(spans, sizeof(spans), "%s/spans", option.folder);
 	else
-		snprintf(spans, sizeof(spans), "%s/spans.%d", option.folder, (int)getpid());
+		snprintf(spans, sizeof(spans), "%s/spans.%d.%s", option.folder, (int)getpid(),
+			 story->name);
 	snprintf(work, sizeof(work), "%s/work", option.folder);
 	/* where the SDK writes down what it is asked */
 	snprintf(calls, sizeof(calls), "%s/calls.%s", option.folder, story->name);

@@ -5,6 +5,8 @@ every way, under the profiler and without it.
   matrix.py run SO RESULTS [CONF PROGRAMS]    prints the matrix; fails if a cell does, or if the
                               self-check does, which is made without CONF only
   matrix.py readme RESULTS    prints the same as the tables of test/conformance/README.md
+  matrix.py promised RESULTS    the same; of pairs that did not run it says what the others of their SDK, and
+                              matrix.conf, let expect
   matrix.py ways RESULTS CONF VERSION    prints one table: ways of loading, and the stories proven
   matrix.py ways-in FILE CONF    FILE has a row for each way of CONF
   matrix.py told FOLDER STDERR work|samples    a story was told with pieces of these: its profile has the program's
@@ -19,6 +21,7 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -29,7 +32,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONF = os.path.join(HERE, "matrix.conf")
 BUILD = os.path.join("build", "test", "conformance")
-LIMIT_S = 120
+LIMIT_S = 120 * int(os.environ.get("TEST_PATIENCE", "1"))
 EMULATOR = os.environ.get("TEST_EMULATOR", "").split()
 # Three of them are a piece, where samples are taken in place of work.
 SAMPLE_MS = 1000
@@ -42,6 +45,14 @@ OUTSIDE_MS = 120
 SLACK_SHARE = 0.08
 # Which span is whose, and what comes first, is chance here.
 AT_ONCE = "first spans at once"
+# Threads wait 50 ms for the one that starts the profiler. On a machine where a start takes longer, their first spans are
+# counted as lost and have no labels. This is a regular expression for that message; without it nothing may be lost.
+TOLD = os.environ.get("MATRIX_TOLD", "")
+# What lacks where the profiler did not see a span: the label, and the attribute. A wrong one is another message.
+MISSING = re.compile(r" line \d+: (no label), not \"[^\"]*\";| span [^;]* has (the profile id) \"\";")
+# So many pairs of SDK and way are run, of which one is of each SDK, and one of each way; all of them without it.
+PAIRS = os.environ.get("MATRIX_PAIRS", "all")
+SEED = os.environ.get("MATRIX_SEED") or str(random.SystemRandom().randrange(10**6))
 # What we may ask of an SDK of C, and with which results.
 OURS = re.compile(
     r"ours (get_context \d+ -> [037]"
@@ -189,14 +200,34 @@ def run_host(argv, env):
                     kind, rest = line.rstrip("\n").split(" ", 1)
                     story, detail = rest.split(":", 1)
                     verdicts[story] = (kind, detail.strip())
-        calls = {}
+        calls, story_of = {}, {}
         for name in os.listdir(folder):
+            if name.startswith("spans."):
+                _, pid, story = name.split(".", 2)
+                story_of[pid] = story
             if name.startswith("calls."):
                 with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                     calls[name[len("calls."):]] = file.read().splitlines()
     # What the profiler says is its own; the rest is the host's.
     stderr = [x for x in done.stderr.splitlines() if not x.startswith("spanprof[")]
-    return done.returncode, done.stdout, "\n".join(stderr), verdicts, calls
+    lost = told_losses(done.stderr.splitlines(), story_of)
+    return done.returncode, done.stdout, "\n".join(stderr), verdicts, calls, lost
+
+
+def told_losses(lines, story_of):
+    """How many spans each story lost, as the profiler says it: {story: count}."""
+    lost = collections.Counter()
+    for line in lines:
+        said = re.match(r"spanprof\[(\d+)\]: lost since the last push: (\d+) (?:%s)" % TOLD, line) if TOLD else None
+        if said and said[1] in story_of:
+            lost[story_of[said[1]]] += int(said[2])
+    return lost
+
+
+def only_lost(detail, count):
+    """Nothing is wrong but that no more than so many labels and attributes are missing."""
+    missing = collections.Counter(found[1] or found[2] for found in MISSING.finditer(detail))
+    return MISSING.sub("", " " + detail).strip() == "" and max(missing.values(), default=0) <= count
 
 
 def sections(stdout):
@@ -213,14 +244,16 @@ def sections(stdout):
 
 def judge(with_us, without):
     """One verdict per story from the two runs."""
-    _, out_with, err_with, verdicts, calls_with = with_us
-    _, out_without, err_without, bare, calls_without = without
+    _, out_with, err_with, verdicts, calls_with, lost = with_us
+    _, out_without, err_without, bare, calls_without, _ = without
     shown, alone = sections(out_with), sections(out_without)
     cells = {}
     for story in alone:
         kind, detail = verdicts.get(story, ("fail", "no verdict: " + err_with[-300:]))
         if kind == "silent":
             kind, detail = "fail", "the profiler was not there"
+        if kind == "fail" and story == AT_ONCE and only_lost(detail, lost[story]):
+            kind, detail = "ok", "lost %d" % lost[story]
         if bare.get(story, ("none",))[0] not in ("silent", "na"):
             kind, detail = "fail", "without the profiler: " + err_without[-300:]
         if shown.get(story) != alone[story]:
@@ -277,7 +310,8 @@ def run_cell(conf, so, sdk, mode, labels=None, more=None, preload=True):
     env.update(scopes)
     env.update(MODE_ENV.get(mode, {}))
     env.update(more or {})
-    env["SPANPROF_FLUSH_TIMEOUT"] = "0"
+    # What was lost is told at the end, if somebody waits for it.
+    env["SPANPROF_FLUSH_TIMEOUT"] = "30s" if TOLD else "0"
     env["CONFORMANCE_LABELS"] = labels or ("unseen" if kind == "unseen" else expected)
     if preload:
         env["LD_PRELOAD"] = so
@@ -311,8 +345,20 @@ def self_check(conf, so):
                                ("a context that is kept", told + end,
                                 ["start -> 1", "ours get_context 1 -> 0", "end 1 -> 0"])):
         plain = ["start -> 1", "end 1 -> 0"] if calls else []
-        if judge((0, other, "", {"s": ("ok", "")}, {"s": calls}),
-                 (0, told + end, "", {"s": ("silent", "")}, {"s": plain}))["s"][0] != "fail":
+        if judge((0, other, "", {"s": ("ok", "")}, {"s": calls}, collections.Counter()),
+                 (0, told + end, "", {"s": ("silent", "")}, {"s": plain}, {}))["s"][0] != "fail":
+            wrong.append(what)
+    gone = 'line 7: no label, not "a"; span a has the profile id "";'
+    for what, story, detail, lost, verdict in (
+            ("a loss that is not told", AT_ONCE, gone, 0, "fail"),
+            ("more lost than told", AT_ONCE, gone + " " + gone, 1, "fail"),
+            ("a loss in another story", "nested", gone, 1, "fail"),
+            ("a wrong label beside a loss", AT_ONCE, gone + ' line 7: name "b", not "a";', 9, "fail"),
+            ("half a label beside a loss", AT_ONCE, gone + ' line 7: not the id of "a";', 9, "fail"),
+            ("another span's attribute beside a loss", AT_ONCE, gone + ' span a has the profile id "12";', 9, "fail"),
+            ("a loss that is told fails, which", AT_ONCE, gone, 1, "ok")):
+        if judge((0, "== %s\n" % story, "", {story: ("fail", detail)}, {}, collections.Counter({story: lost})),
+                 (0, "== %s\n" % story, "", {story: ("silent", "")}, {}, {}))[story][0] != verdict:
             wrong.append(what)
     for what, label in (("another span's time", ("1" * 16, "1" * 32, "a")), ("time without a label", ("", "", ""))):
         report = {"spans": [dict(zip(("span_id", "trace_id", "span_name"), label), ns=100e6, samples=9)],
@@ -409,15 +455,41 @@ def told(folder, stderr, kind):
     return wrong_times(wanted, report, kind) + wrong_values(values, report, kind) + wrong_marks(exported, report)
 
 
-NO_LABEL = re.compile(r'( *line \d+: (name "", not "[^"]*"|not the (id|trace) of "[^"]*");)*')
-SYMBOL = {"ok": "+", "unseen": "0", "na": ".", "absent": " ", "fail": "F"}
+NO_LABEL = re.compile(r'( *line \d+: no label, not "[^"]*";)*')
+SYMBOL = {"ok": "+", "unseen": "0", "na": ".", "absent": " ", "not run": "-", "fail": "F"}
+
+
+def drawn(pairs, count, seed):
+    """So many of the pairs by chance, or a few more where each SDK and each way would not be among them otherwise."""
+    chance = random.Random(seed)
+    left, taken, lacks = list(pairs), [], {x for p in pairs for x in (("sdk", p[0]), ("mode", p[1]))}
+    chance.shuffle(left)
+    while left and (lacks or len(taken) < count):
+        new = [{("sdk", s), ("mode", m)} & lacks for s, m in left]
+        best = max(range(len(left)), key=lambda i: len(new[i]))
+        lacks -= new[best]
+        taken.append(left.pop(best))
+    return taken
 
 
 def run(so, conf):
-    pairs = [(s, m) for s in conf.sdks for m in conf.modes
+    every = [(s, m) for s in conf.sdks for m in conf.modes
              if conf.exception.get((s, m), ("",))[0] != "absent"]
+    pairs = every if PAIRS == "all" or conf.path != CONF else drawn(every, int(PAIRS), SEED)
+    if len(pairs) < len(every):
+        print("%d of %d pairs of SDK and way, drawn with MATRIX_SEED=%s" % (len(pairs), len(every), SEED), flush=True)
+    finished = []
+
+    def run_pair(sdk, mode):
+        cells = run_cell(conf, so, sdk, mode)
+        finished.append((sdk, mode))
+        print("%d of %d: %s %s, %d stories, %d failed%s" % (
+            len(finished), len(pairs), sdk, mode, len(cells), sum(kind == "fail" for kind, _ in cells.values()),
+            "".join(", " + detail for kind, detail in cells.values() if kind == "ok" and detail)), flush=True)
+        return cells
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        jobs = {p: pool.submit(run_cell, conf, so, *p) for p in pairs}
+        jobs = {p: pool.submit(run_pair, *p) for p in pairs}
         check = pool.submit(self_check, conf, so) if conf.path == CONF else None
         cells = {p: job.result() for p, job in jobs.items()}
         wrong = check.result() if check else []
@@ -430,6 +502,8 @@ def run(so, conf):
                 verdict, detail = cells.get((sdk, mode), {}).get(story, ("fail", "not told"))
                 if kind == "absent":
                     verdict, detail = "absent", why
+                elif (sdk, mode) not in cells:
+                    verdict, detail = "not run", ""
                 elif (story, sdk, mode) in conf.lacks:
                     verdict, detail = "na", conf.lacks[story, sdk, mode]
                 elif (story, sdk, mode) in conf.mute and NO_LABEL.fullmatch(detail):
@@ -448,7 +522,7 @@ def show(conf, stories, result):
     for letter, title in conf.modes.values():
         print("  %s  %s" % (letter, title))
     print("  + labels and attributes proven   0 proven not to be seen, and unharmed   "
-          ". no such operation   F failed\n")
+          ". no such operation   - not run   F failed\n")
     print(" " * first + "".join(conf.sdks[s].ljust(width) for s in sdks).rstrip())
     letters = "".join(letter for letter, _ in conf.modes.values())
     print(" " * first + "".join(letters.ljust(width) for _ in sdks).rstrip())
@@ -523,6 +597,8 @@ def readme(conf, stories, result):
     rows = []
     for sdk, title in conf.sdks.items():
         got = {(s, m): result["%s|%s|%s" % (s, sdk, m)][0] for s in stories for m in conf.modes}
+        if "not run" in got.values():
+            sys.exit("the tables want all pairs of SDK and way, and not those of MATRIX_PAIRS")
         good = [cell for cell, verdict in got.items() if verdict == "ok"]
         rows.append([quoted(title), str(len({s for s, _ in good})), str(len({m for _, m in good})),
                      "**fails**" if "fail" in got.values() else str(len(good))])
@@ -530,6 +606,29 @@ def readme(conf, stories, result):
     print("What is not proven, and why:\n")
     for line in not_proven(conf, stories, result):
         print(line)
+
+
+def promised(conf, stories, result):
+    """Of pairs that did not run, what is due if those that did are right: a cell of these that is not as the tables
+    say shows in the tables."""
+    for sdk in conf.sdks:
+        lacks = {}
+        for story in stories:
+            for mode in conf.modes:
+                verdict, why = result["%s|%s|%s" % (story, sdk, mode)]
+                if verdict == "na" and (story, sdk, mode) not in conf.lacks:
+                    lacks[story] = why
+        for story in stories:
+            for mode in conf.modes:
+                cell = "%s|%s|%s" % (story, sdk, mode)
+                due = conf.exception.get((sdk, mode)) or ("ok", "")
+                if (story, sdk, mode) in conf.lacks:
+                    due = ("na", conf.lacks[story, sdk, mode])
+                elif story in lacks:
+                    due = ("na", lacks[story])
+                if result[cell][0] == "not run":
+                    result[cell] = due
+    return result
 
 
 def ways(conf, saved, version):
@@ -570,9 +669,11 @@ def main():
         with open(sys.argv[2], encoding="utf-8") as file:
             ways(Conf(sys.argv[3]), json.load(file), sys.argv[4])
         return 0
-    if sys.argv[1] == "readme":
+    if sys.argv[1] in ("readme", "promised"):
         with open(sys.argv[2], encoding="utf-8") as file:
             saved = json.load(file)
+        if sys.argv[1] == "promised":
+            promised(Conf(), saved["stories"], saved["result"])
         readme(Conf(), saved["stories"], saved["result"])
         return 0
     conf = Conf(*sys.argv[4:6])
@@ -584,6 +685,9 @@ def main():
     check_reasons(conf, result)
     print("\n%d cells proven, %d proven not to be seen, %d without the operation, %d failed"
           % (count["ok"], count["unseen"], count["na"], count["fail"]))
+    pairs = {cell.split("|", 1)[1]: verdict != "not run" for cell, (verdict, _) in result.items() if verdict != "absent"}
+    if count["not run"]:
+        print("these are of %d of the %d pairs of SDK and way (MATRIX_SEED=%s)" % (sum(pairs.values()), len(pairs), SEED))
     for cell, (verdict, detail) in result.items():
         if verdict == "fail":
             print("FAIL %s: %s" % (cell, detail))

@@ -28,7 +28,7 @@ static bool sampled;
 static unsigned open_around;
 static struct span span[STORY_SPANS_MAX];
 static unsigned spans;
-static char failure[4096];
+static char failure[32768]; /* all spans of a story may fail, and each has to be told */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct story_files *files;
 static _Atomic unsigned pieces;
@@ -288,10 +288,15 @@ static bool is_zero(const void *bytes, size_t len)
 	return memcmp(bytes, zero, len) == 0;
 }
 
+static bool is_none(const struct probe_label *l)
+{
+	return is_zero(l->span_id, sizeof(l->span_id)) &&
+	       is_zero(l->trace_id, sizeof(l->trace_id)) && l->name[0] == '\0';
+}
+
 static void expect_none(const struct probe_label *l, int line)
 {
-	if (!is_zero(l->span_id, sizeof(l->span_id)) ||
-	    !is_zero(l->trace_id, sizeof(l->trace_id)) || l->name[0] != '\0')
+	if (!is_none(l))
 		fail(" line %d: no label expected, \"%s\" found;", line, l->name);
 }
 
@@ -379,6 +384,10 @@ void story_expect_label(const struct span *s, int line)
 	probe_sample(&l);
 	if (s == NULL) {
 		expect_none(&l, line);
+		return;
+	}
+	if (is_none(&l)) {
+		fail(" line %d: no label, not \"%s\";", line, of_name->name);
 		return;
 	}
 	if (strcmp(l.name, of_name->name) != 0)
