@@ -34,13 +34,14 @@ case $ARCHITECTURE in
 amd64) emulator=(qemu-system-x86_64 -M q35) console=ttyS0 ;;
 arm64) emulator=(qemu-system-aarch64 -M virt) console=ttyAMA0 ;;
 esac
+readonly PAIRS=${MATRIX_PAIRS:+ kernels.pairs=$MATRIX_PAIRS}
 readonly SHARED=security_model=none,readonly=on,multidevs=remap
 # Not by KVM, which not every machine has, and which not every virtual machine has as it should be.
 "${emulator[@]}" -accel tcg,thread=multi -cpu max -smp "$CPUS" -m "${KERNELS_MEMORY:-4G}" -nodefaults -no-user-config \
 	-display none -no-reboot -serial stdio -kernel "$KERNEL/boot/vmlinuz-$RELEASE" -initrd "$WORK/initrd.gz" \
 	-drive "file=$WORK/disk,format=raw,if=virtio,cache=unsafe" \
 	-virtfs "local,path=$ROOT,mount_tag=root,$SHARED" -virtfs "local,path=$PWD,mount_tag=project,$SHARED" \
-	-append "console=$console quiet loglevel=3 panic=-1 kernels.directory=$PWD kernels.script=$SCRIPT" \
+	-append "console=$console quiet loglevel=3 panic=-1 kernels.directory=$PWD kernels.script=$SCRIPT$PAIRS" \
 	</dev/null 2>&1 | sed -u "s/\r\$//" | tee "$WORK/log"
 status=$(sed -n 's/^kernels: exit status \([0-9]*\)$/\1/p' "$WORK/log" | tail -n 1)
 exit "${status:-125}"
