@@ -6,7 +6,10 @@
  * one entry for each unit, and that of the functions of a unit, made when an address in it is first
  * looked up. libdw's own search reads .debug_aranges before version 0.191, which clang does not write,
  * does not see functions in namespaces, and walks all entries of a unit for each address. The walks
- * are bounded, so that damaged files that refer to themselves do not loop. Context: the exporter.
+ * are bounded, so that damaged files that refer to themselves do not loop. So are the ranges that are
+ * read, because any number of entries can name one long list. Where not everything was read that could
+ * cover an address, nothing is told of it: the line of an inlined function would pass for one of the
+ * function around it. Context: the exporter.
  */
 #include "export/symbols/lines.h"
 
@@ -19,10 +22,13 @@
 #include "export/symbols/elf_file.h"
 #include "export/util/containers.h"
 
-#define SP_BLOCKS_MAX 32U      /* nested */
-#define SP_INLINES_WALK 65536U /* entries of one function looked at for one address */
+#define SP_BLOCKS_MAX 32U /* nested */
+/* Entries of one function, and ranges of these, that are looked at for one address. */
+#define SP_INLINES_WALK (256U << 10)
 #define SP_UNITS_MAX ((size_t)1 << 20)
 #define SP_RANGES_MAX ((size_t)4 << 20)
+/* That are read of a file, first of its units and then of its functions. */
+#define SP_RANGES_SEEN_MAX ((size_t)16 << 20)
 #define SP_ENTRIES_MAX (4U << 20) /* of one unit */
 #define SP_NESTING_MAX 64U
 #define SP_OVERLAP 32U /* overlapping ranges examined before the nearest one */
@@ -46,6 +52,7 @@ struct unit {
 	Dwarf_Die die;
 	bool is_split;
 	bool is_open;
+	bool is_complete; /* all its functions are known */
 	struct ranges functions;
 	Dwarf_Die *function;
 	size_t function_n, function_cap;
@@ -56,6 +63,7 @@ struct sp_lines {
 	struct unit *unit;
 	size_t n, cap;
 	struct ranges ranges;
+	size_t seen;  /* ranges of units, and after these of functions */
 	size_t bytes; /* of units that were looked into */
 	bool is_split;
 };
@@ -70,16 +78,19 @@ static int add_range(struct ranges *r, uint64_t lo, uint64_t hi, uint64_t item)
 	return 0;
 }
 
-static int add_ranges(struct ranges *r, Dwarf_Die *die, uint64_t item)
+static int add_ranges(struct sp_lines *l, struct ranges *r, Dwarf_Die *die, uint64_t item)
 {
 	Dwarf_Addr base, lo, hi;
 	ptrdiff_t at = 0;
 	int err = 0;
 
 	/* The linker gives address 0 to functions that it discards. */
-	while (err == 0 && (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
-		if (lo != 0)
+	while (err == 0 && (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0) {
+		if (l->seen++ >= SP_RANGES_SEEN_MAX)
+			err = -E2BIG;
+		else if (lo != 0)
 			err = add_range(r, lo, hi, item);
+	}
 	return err;
 }
 
@@ -122,10 +133,10 @@ static int add_unit(struct sp_lines *l, const Dwarf_Die *die, bool is_split)
 	u = &l->unit[l->n++];
 	*u = (struct unit){.die = *die, .is_split = is_split};
 	l->is_split = l->is_split || is_split;
-	return add_ranges(&l->ranges, &u->die, l->n - 1);
+	return add_ranges(l, &l->ranges, &u->die, l->n - 1);
 }
 
-/* False if no unit covers anything, or out of memory. */
+/* False if no unit covers anything, or out of memory. Units behind too many ranges are left out. */
 static bool add_units(struct sp_lines *l)
 {
 	Dwarf_CU *cu = NULL;
@@ -139,9 +150,10 @@ static bool add_units(struct sp_lines *l)
 		if (die.addr != NULL && has_code(dwarf_tag(&die)))
 			err = add_unit(l, &die, type == DW_UT_skeleton);
 	}
+	l->seen = 0;
 	if (l->ranges.n != 0)
 		qsort(l->ranges.range, l->ranges.n, sizeof(*l->ranges.range), by_start);
-	return err == 0 && l->ranges.n != 0;
+	return err != -ENOMEM && l->ranges.n != 0;
 }
 
 /* Sections about variables, frames and macros: large, and useless for lines. */
@@ -270,13 +282,16 @@ size_t sp_lines_bytes(const struct sp_lines *l)
 	return l->bytes + l->cap * sizeof(*l->unit) + l->ranges.cap * sizeof(*l->ranges.range);
 }
 
-static int add_function(struct unit *u, Dwarf_Die *die)
+static int add_function(struct sp_lines *l, struct unit *u, Dwarf_Die *die)
 {
 	size_t before = u->functions.n;
+	int err;
 
-	if (!SP_GROW(u->function, u->function_cap, u->function_n + 1, SP_ENTRIES_MAX) ||
-	    add_ranges(&u->functions, die, u->function_n) != 0)
+	if (!SP_GROW(u->function, u->function_cap, u->function_n + 1, SP_ENTRIES_MAX))
 		return -ENOMEM;
+	err = add_ranges(l, &u->functions, die, u->function_n);
+	if (err != 0)
+		return err;
 	if (u->functions.n != before)
 		u->function[u->function_n++] = *die;
 	return 0;
@@ -292,19 +307,20 @@ static bool may_hold_functions(int tag)
 }
 
 /* Lists every function below the root, by a walk with a stack of its own. */
-static int list_functions(struct unit *u)
+static int list_functions(struct sp_lines *l, struct unit *u)
 {
 	Dwarf_Die path[SP_NESTING_MAX];
 	Dwarf_Die root = u->die;
 	unsigned entries = 0;
 	unsigned depth = 0;
+	int err = 0;
 	int more;
 
 	/* Of a split unit only the line table is in the object itself. */
 	if (u->is_split)
 		(void)dwarf_cu_info(u->die.cu, NULL, NULL, NULL, &root, NULL, NULL, NULL);
 	more = root.addr != NULL ? dwarf_child(&root, &path[0]) : 1;
-	while (entries++ < SP_ENTRIES_MAX) {
+	while (err == 0 && entries++ < SP_ENTRIES_MAX) {
 		int tag;
 
 		if (more != 0) {
@@ -315,8 +331,8 @@ static int list_functions(struct unit *u)
 			continue;
 		}
 		tag = dwarf_tag(&path[depth]);
-		if (tag == DW_TAG_subprogram && add_function(u, &path[depth]) != 0)
-			return -ENOMEM;
+		if (tag == DW_TAG_subprogram)
+			err = add_function(l, u, &path[depth]);
 		if (may_hold_functions(tag) && depth + 1 < SP_NESTING_MAX &&
 		    dwarf_child(&path[depth], &path[depth + 1]) == 0) {
 			depth++;
@@ -326,7 +342,7 @@ static int list_functions(struct unit *u)
 	}
 	if (u->functions.n != 0)
 		qsort(u->functions.range, u->functions.n, sizeof(*u->functions.range), by_start);
-	return 0;
+	return err;
 }
 
 /* An address was found in the unit for the first time. */
@@ -338,7 +354,7 @@ static void open_unit(struct sp_lines *l, struct unit *u)
 	u->is_open = true;
 	if (dwarf_getsrclines(&u->die, &rows, &n) == 0)
 		l->bytes += n * SP_ROW_BYTES;
-	(void)list_functions(u);
+	u->is_complete = list_functions(l, u) == 0;
 	l->bytes += u->functions.cap * sizeof(*u->functions.range) +
 		    u->function_cap * sizeof(*u->function);
 }
@@ -400,10 +416,24 @@ static bool has_ranges(Dwarf_Die *die)
 	return dwarf_hasattr(die, DW_AT_low_pc) != 0 || dwarf_hasattr(die, DW_AT_ranges) != 0;
 }
 
-/* A block without addresses of its own may hold anything. */
-static bool worth_entering(Dwarf_Die *die, int tag, uint64_t vaddr)
+/* As dwarf_haspc(), which reads a list to its end however long that is. */
+static bool covers(Dwarf_Die *die, uint64_t vaddr, unsigned *budget)
 {
-	return is_block(tag) && (dwarf_haspc(die, vaddr) > 0 || !has_ranges(die));
+	Dwarf_Addr base, lo, hi;
+	ptrdiff_t at = 0;
+
+	while (*budget != 0 && (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0) {
+		--*budget;
+		if (vaddr >= lo && vaddr < hi)
+			return true;
+	}
+	return false;
+}
+
+/* A block without addresses of its own may hold anything. */
+static bool worth_entering(Dwarf_Die *die, int tag, uint64_t vaddr, unsigned *budget)
+{
+	return is_block(tag) && (covers(die, vaddr, budget) || !has_ranges(die));
 }
 
 /* Goes from *die to the inlined function below it that holds vaddr, through blocks: down, along and
@@ -426,11 +456,11 @@ static bool descend(Dwarf_Die *die, uint64_t vaddr, unsigned *budget)
 		}
 		--*budget;
 		tag = dwarf_tag(&path[depth]);
-		if (tag == DW_TAG_inlined_subroutine && dwarf_haspc(&path[depth], vaddr) > 0) {
+		if (tag == DW_TAG_inlined_subroutine && covers(&path[depth], vaddr, budget)) {
 			*die = path[depth];
 			return true;
 		}
-		if (depth + 1 < SP_BLOCKS_MAX && worth_entering(&path[depth], tag, vaddr) &&
+		if (depth + 1 < SP_BLOCKS_MAX && worth_entering(&path[depth], tag, vaddr, budget) &&
 		    dwarf_child(&path[depth], &path[depth + 1]) == 0)
 			depth++;
 		else
@@ -465,6 +495,8 @@ unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
 		return 0;
 	if (!unit->is_open)
 		open_unit(l, unit);
+	if (!unit->is_complete)
+		return 0;
 	r = find(&unit->functions, vaddr);
 	if (r != NULL) {
 		die = unit->function[r->item];
@@ -473,6 +505,8 @@ unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
 			call_site(&die, &reversed[n - 1]);
 			reversed[n++].name = name_of(&die);
 		}
+		if (budget == 0)
+			return 0;
 	}
 	line_of(&unit->die, vaddr, &reversed[n - 1]);
 	for (unsigned i = 0; i < n; i++)

@@ -258,3 +258,126 @@ Test(elf_hostile, not_all_is_read_of_tables_of_symbols_without_end, .timeout = 1
 	cr_expect_null(answer.symbol);
 	free((void *)(uintptr_t)image);
 }
+
+/*
+ * In the assembler's language: a list of RANGES empty ranges, abbreviations, and units. "function NAME START" and "unit
+ * START END" have one range, and the others the list.
+ */
+#define RANGES "0x10000"
+#define ABBREVIATION(N, TAG, CHILDREN, ATTRIBUTES)                                                 \
+	".uleb128 " N ", " TAG "\n.byte " CHILDREN "\n.uleb128 " ATTRIBUTES ", 0, 0\n"
+#define PLACE "0x11, 1, 0x12, 7" /* DW_AT_low_pc, DW_AT_high_pc */
+#define LIST "0x55, 0x17"        /* DW_AT_ranges */
+#define NAME "3, 8"
+static const char debug_head[] =
+	".macro unit_head\n.long 2f - 1f\n1: .short 4\n.long 0\n.byte 8\n.endm\n"
+	".macro unit start, size\nunit_head\n.byte 1\n.quad \\start, \\size\n.endm\n"
+	".macro unit_of_list\nunit_head\n.byte 2\n.long 0\n2:\n.endm\n"
+	".macro end_unit\n.byte 0\n2:\n.endm\n"
+	".macro function name, start, size\n.byte 3\n.asciz \"\\name\"\n.quad \\start, "
+	"\\size\n.endm\n"
+	".macro function_of_list\n.byte 4\n.asciz \"list\"\n.long 0\n.endm\n"
+	".macro inlined name, start, size\n.byte 5\n.asciz \"\\name\"\n.quad \\start, "
+	"\\size\n.endm\n"
+	".macro inlined_of_list\n.byte 6\n.asciz \"list\"\n.long 0\n.endm\n"
+	".section .debug_ranges\n.fill 2 * " RANGES ", 8, 1\n.quad 0, 0\n"
+	".section .debug_abbrev\n" ABBREVIATION("1", "0x11", "1", PLACE)
+		ABBREVIATION("2", "0x11", "0", LIST) ABBREVIATION("3", "0x2e", "1", NAME ", " PLACE)
+			ABBREVIATION("4", "0x2e", "0",
+				     NAME ", " LIST) ABBREVIATION("5", "0x1d", "0", NAME ", " PLACE)
+				ABBREVIATION("6", "0x1d", "0",
+					     NAME ", " LIST) ".byte 0\n.section .debug_info\n";
+
+/* A file of that debug information, in which "MANY" is how many name the list. */
+static void debug_information(const char *info, unsigned many)
+{
+	char command[256], path[] = "/tmp/spanprof-ranges-XXXXXX";
+	FILE *as, *library;
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	(void)snprintf(command, sizeof(command), "gcc -shared -nostdlib -x assembler -o %s -",
+		       path);
+	as = popen(command, "w");
+	cr_assert_not_null(as);
+	fprintf(as, ".set MANY, %u\n%s%s", many, debug_head, info);
+	cr_assert_eq(pclose(as), 0);
+	free((void *)(uintptr_t)image);
+	image = malloc((size_t)4 << 20);
+	library = fopen(path, "r");
+	cr_assert_not_null(library);
+	image_len = fread((void *)(uintptr_t)image, 1, (size_t)4 << 20, library);
+	fclose(library);
+	unlink(path);
+}
+
+/* The names of the functions at an address, innermost first. At 0x1000 the file is opened. */
+static const char *functions_at(uint64_t at)
+{
+	static const struct sp_build_sources dwarf = {
+		.debug_root = "/nonexistent", .symbols = true, .dwarf = true};
+	static char names[256];
+	size_t len = 0;
+
+	ask(&dwarf, at);
+	names[0] = '\0';
+	for (unsigned i = 0; i < answer.lines && len < sizeof(names); i++)
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s ",
+					answer.line[i].name != NULL ? answer.line[i].name : "-");
+	return names;
+}
+
+/*
+ * A list of a MiB, named by each entry of another MiB: seven thousand million ranges. Of what was not read nothing is told.
+ */
+Test(elf_hostile, not_all_is_read_of_ranges_of_units_without_end, .timeout = 120)
+{
+	static const char info[] =
+		"unit 0x1000, 16\nfunction early, 0x1000, 16\n.byte 0\nend_unit\n"
+		".rept MANY\nunit_of_list\n.endr\n"
+		"unit 0x1100, 16\nfunction late, 0x1100, 16\n.byte 0\nend_unit\n";
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	debug_information(info, 1);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "late ");
+	debug_information(info, 512);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "");
+}
+
+Test(elf_hostile, not_all_is_read_of_ranges_of_functions_without_end, .timeout = 120)
+{
+	static const char info[] =
+		"unit 0x1000, 16\nfunction early, 0x1000, 16\n.byte 0\nend_unit\n"
+		"unit 0x1100, 16\nfunction before, 0x1100, 16\n.byte 0\n"
+		".rept MANY\nfunction_of_list\n.endr\nend_unit\n";
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	debug_information(info, 1);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "before ");
+	debug_information(info, 512);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "");
+}
+
+Test(elf_hostile, not_all_is_read_of_ranges_of_inlined_functions_without_end, .timeout = 120)
+{
+	static const char info[] = "unit 0x1000, 0x200\nfunction outer, 0x1000, 16\n"
+				   ".rept MANY\ninlined_of_list\n.endr\n"
+				   "inlined inner, 0x1000, 8\n.byte 0\n"
+				   "function plain, 0x1100, 16\n.byte 0\nend_unit\n";
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	debug_information(info, 1);
+	cr_expect_str_eq(functions_at(0x1000), "inner outer ");
+	cr_expect_str_eq(functions_at(0x1100), "plain ");
+	debug_information(info, 512);
+	cr_expect_str_eq(functions_at(0x1000), "");
+	cr_expect_str_eq(functions_at(0x1100), "plain ");
+}
