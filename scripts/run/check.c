@@ -530,6 +530,9 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct tree *t
 		row("loader", "%s", tree->said);
 	if (tree->full)
 		row("note", "more than %u objects: the others were not examined", TREE_MAX);
+	if (sp_elf_is_cut())
+		row("note", "its files are too large to be looked through: what comes after the "
+			    "first 8 GiB was not examined");
 	if (all.hooked != 0) {
 		row("verdict", "can be profiled: its spans will be seen");
 		return SP_CHECK_HOOKED;

@@ -26,6 +26,13 @@
 #define CONTENT_MAX ((uint64_t)2 << 30)
 #define WINDOW ((size_t)256 << 10)
 
+/*
+ * Bytes that are read in all: the names that are looked for, in a program of 2 GiB. A file without contents can be of
+ * any size, with tables of symbols as large as itself, and a process can map hundreds of them.
+ */
+static uint64_t budget = (uint64_t)8 << 30;
+static bool is_cut;
+
 /* All of it or nothing. */
 static bool read_at(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
 {
@@ -33,6 +40,10 @@ static bool read_at(const struct sp_elf *f, uint64_t offset, void *out, size_t l
 
 	if (offset > f->size || len > f->size - offset)
 		return false;
+	is_cut = is_cut || len > budget;
+	if (is_cut)
+		return false;
+	budget -= len;
 	while (len != 0) {
 		ssize_t got = pread(f->fd, at, len, (off_t)offset);
 
@@ -164,6 +175,11 @@ void sp_elf_close(struct sp_elf *f)
 	f->fd = -1;
 	f->phdr = NULL;
 	f->shdr = NULL;
+}
+
+bool sp_elf_is_cut(void)
+{
+	return is_cut;
 }
 
 bool sp_elf_pie(const struct sp_elf *f)

@@ -41,6 +41,9 @@ int sp_elf_open(const char *path, struct sp_elf *f);
 int sp_elf_take(int fd, struct sp_elf *f);
 void sp_elf_close(struct sp_elf *f);
 
+/* So much was read of all files that nothing more is. */
+bool sp_elf_is_cut(void);
+
 /* The dynamic section marks it as a program. */
 bool sp_elf_pie(const struct sp_elf *f);
 

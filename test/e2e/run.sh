@@ -315,6 +315,30 @@ for device in devices:
     assert opened()
 END
 
+# A process maps a file of 64 GiB without contents, all of which is a table of symbols by its headers.
+python3 - "$RUNNER" "$WORK/sparse" <<'END' || fail "a file without contents is read without end"
+import mmap, os, struct, subprocess, sys
+runner, sparse = sys.argv[1:]
+size = 64 << 30
+with open(sparse, "wb") as f:
+    f.write(struct.pack("<16s2HI3QI6H", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, 120, 0, 64, 56, 1, 64, 3, 0))
+    f.write(bytes(56 + 64))
+    f.write(struct.pack("<2I4Q2I2Q", 0, 3, 0, 0, 0, 64, 0, 0, 1, 0))
+    f.write(struct.pack("<2I4Q2I2Q", 0, 2, 0, 0, 4096, size - 4096, 1, 0, 8, 24))
+    f.truncate(size)
+with open(sparse, "rb") as f:
+    code = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+
+def read_by_children():
+    return int(open("/proc/self/io").readline().split()[1])
+
+before = read_by_children()
+said = subprocess.run([runner, "--check", "--pid", str(os.getpid())], stdout=subprocess.PIPE, text=True).stdout
+assert "too large to be looked through" in said, said
+assert (4 << 30) < read_by_children() - before < (9 << 30), read_by_children() - before
+END
+rm "$WORK/sparse"
+
 # Files from nowhere: cut, and with damaged headers. Never a crash, never long.
 mkdir "$WORK/odd"
 python3 - "$OTELCPP/bsymbolic/libmini.so" "$HOSTS/entry" "$WORK/odd" <<'END'
