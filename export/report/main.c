@@ -36,8 +36,7 @@ static int draw(const struct sp_reading *r)
 	if (out == NULL)
 		return complain(path, strerror(errno));
 	sp_flame_head_of(r, &head);
-	sp_flame_print(out, &r->tree, &head);
-	failed = ferror(out) != 0;
+	failed = sp_flame_print(out, &r->tree, &head) != 0 || ferror(out) != 0;
 	if (fclose(out) != 0 || failed)
 		return complain(path, "cannot be written");
 	(void)sp_report_clean(path, clean);

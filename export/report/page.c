@@ -3,6 +3,7 @@
 #include "export/report/page.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "export/report/load.h"
@@ -90,6 +91,14 @@ static void put_html(FILE *out, const char *s)
 /* Narrower frames can be neither seen nor clicked, even if their caller is as wide as the page. */
 #define SP_FLAME_SHARE_MIN (1.0 / 20000)
 
+/*
+ * What a browser can hold: the callers of all nodes, each of which may be a frame of its own where leaves are at the
+ * root, and the bytes of their names. A profile that was made for it could have thousands of times as many. Then only
+ * wider frames are drawn.
+ */
+#define SP_FLAME_CALLERS_MAX 2000000U
+#define SP_FLAME_NAMES_MAX ((size_t)16 << 20)
+
 /* What stands for siblings that are too narrow, as the last of them. */
 #define SP_FLAME_NARROW "[too narrow to draw]"
 
@@ -107,9 +116,13 @@ void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head)
 }
 
 struct writer {
-	FILE *out;
+	FILE *out; /* NULL = nodes are counted */
 	const struct sp_tree *t;
 	bool diff;
+	double share_min;
+	uint32_t *name; /* by text: its number on the page; 0 = it has none */
+	size_t name_bytes;
+	uint64_t callers;                   /* of all nodes */
 	uint32_t nodes;                     /* written so far */
 	uint32_t number[SP_TREE_DEPTH + 1]; /* of the last node of that depth */
 };
@@ -123,11 +136,14 @@ static void put_names(struct writer *w)
 		(void)fprintf(w->out, "%s\"%s\"", before, sp_frame_kind_words[i]);
 		before = ",";
 	}
-	/* Number 0 is what is too narrow; a text has the number by which the tree knows it. */
+	/* Number 0 is what is too narrow. */
 	(void)fputs("],\n\"names\":[\"" SP_FLAME_NARROW "\"", w->out);
-	for (uint32_t i = 1; i < w->t->text.n; i++) {
+	for (uint32_t i = 1, n = 0; i < w->t->text.n; i++) {
 		size_t len;
 
+		if (w->name[i] == 0)
+			continue;
+		w->name[i] = ++n;
 		(void)fputs(",\n", w->out);
 		sp_page_put_json(w->out, sp_strtab_get(&w->t->text, i, &len));
 	}
@@ -138,13 +154,23 @@ struct sums {
 	uint64_t ns, samples, base_ns, base_samples;
 };
 
-/* One node: its caller's number, name, kind, and what it has itself. */
-static void put_node(struct writer *w, uint32_t depth, uint32_t name, enum sp_frame_kind kind,
+/* One node: its caller's number, name, kind, and what it has itself. text 0: what is too narrow. */
+static void put_node(struct writer *w, uint32_t depth, uint32_t text, enum sp_frame_kind kind,
 		     const struct sums *self)
 {
+	if (w->out == NULL) {
+		size_t len = 0;
+
+		if (text != 0 && w->name[text] == 0)
+			(void)sp_strtab_get(&w->t->text, text, &len);
+		w->name_bytes += len;
+		w->name[text] = 1;
+		w->callers += depth;
+		return;
+	}
 	(void)fprintf(w->out, "%s%" PRIu32 ",%" PRIu32 ",%d,%" PRIu64 ",%" PRIu64,
-		      w->nodes != 0 ? ",\n" : "", w->number[depth - 1], name, (int)kind, self->ns,
-		      self->samples);
+		      w->nodes != 0 ? ",\n" : "", w->number[depth - 1], w->name[text], (int)kind,
+		      self->ns, self->samples);
 	if (w->diff)
 		(void)fprintf(w->out, ",%" PRIu64 ",%" PRIu64, self->base_ns, self->base_samples);
 	w->number[depth] = ++w->nodes;
@@ -196,13 +222,11 @@ static void put_nodes(struct writer *w)
 {
 	uint32_t i = w->t->node[0].first;
 
-	w->number[0] = 0;
-	(void)fputs("\"nodes\":[", w->out);
 	while (i != 0) {
 		const struct sp_tree_node *n = &w->t->node[i];
 		struct sums self;
 
-		if (sp_tree_share(w->t, n) < SP_FLAME_SHARE_MIN) {
+		if (sp_tree_share(w->t, n) < w->share_min) {
 			put_narrow(w, i);
 			i = after_siblings(w->t, i);
 			continue;
@@ -211,13 +235,31 @@ static void put_nodes(struct writer *w)
 		put_node(w, n->depth, n->text, n->kind, &self);
 		i = sp_tree_after(w->t, i, true);
 	}
-	(void)fputs("]", w->out);
 }
 
-void sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head)
+/* Decides which nodes are written, and which names these have. */
+static void choose_nodes(struct writer *w)
 {
-	struct writer w = {.out = out, .t = t, .diff = head->diff};
+	w->share_min = SP_FLAME_SHARE_MIN / 2;
+	do {
+		memset(w->name, 0, w->t->text.n * sizeof(*w->name));
+		w->share_min *= 2;
+		w->callers = w->name_bytes = 0;
+		put_nodes(w);
+	} while (w->share_min <= 1 &&
+		 (w->callers > SP_FLAME_CALLERS_MAX || w->name_bytes > SP_FLAME_NAMES_MAX));
+	w->name[0] = 0;
+}
 
+int sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head)
+{
+	struct writer w = {.t = t, .diff = head->diff};
+
+	w.name = calloc(t->text.n, sizeof(*w.name));
+	if (w.name == NULL)
+		return -1;
+	choose_nodes(&w);
+	w.out = out;
 	(void)fputs("{\"title\":", out);
 	sp_page_put_json(out, head->title);
 	(void)fputs(",\n\"sums\":", out);
@@ -234,12 +276,17 @@ void sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_fla
 		      head->in_bytes ? "true" : "false", head->diff ? "true" : "false",
 		      head->by_span ? "true" : "false");
 	put_names(&w);
+	(void)fputs("\"nodes\":[", out);
 	put_nodes(&w);
-	(void)fputs("}\n", out);
+	(void)fputs("]}\n", out);
+	free(w.name);
+	return 0;
 }
 
-void sp_flame_print(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head)
+int sp_flame_print(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head)
 {
+	int err;
+
 	(void)fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 		    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
 		    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
@@ -252,8 +299,9 @@ void sp_flame_print(FILE *out, const struct sp_tree *t, const struct sp_flame_he
 	(void)fputs("</style>\n</head>\n", out);
 	(void)fputs(body.text, out);
 	(void)fputs("<script type=\"application/json\" id=\"profile\">\n", out);
-	sp_flame_print_data(out, t, head);
+	err = sp_flame_print_data(out, t, head);
 	(void)fputs("</script>\n<script>\n", out);
 	(void)fputs(script.text, out);
 	(void)fputs("</script>\n<script>spanprof.showInline();</script>\n</body>\n</html>\n", out);
+	return err;
 }

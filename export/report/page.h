@@ -51,9 +51,9 @@ void sp_flame_head_of(const struct sp_reading *r, struct sp_flame_head *head);
 
 /*
  * The whole page, and its data alone, an object of JSON. Both expect a sorted tree with spans at the
- * root. Equal trees give equal bytes.
+ * root. Equal trees give equal bytes. -1 when out of memory; of the data nothing is written then.
  */
-void sp_flame_print(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head);
-void sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head);
+int sp_flame_print(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head);
+int sp_flame_print_data(FILE *out, const struct sp_tree *t, const struct sp_flame_head *head);
 
 #endif

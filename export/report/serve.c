@@ -178,7 +178,8 @@ static void put_report(FILE *out, struct server *s, struct kept *k, struct query
 	} else if (k == &s->graph) {
 		sp_flame_head_of(&k->r, &head);
 		(void)fputs(",\n\"profile\":", out);
-		sp_flame_print_data(out, &k->r.tree, &head);
+		if (sp_flame_print_data(out, &k->r.tree, &head) != 0)
+			(void)fputs("null,\"error\":\"out of memory\"", out);
 	}
 	(void)fputs("}\n", out);
 	if (k != NULL && (err != 0 || !sp_reading_may_go_on(&k->r, &q->o) ||

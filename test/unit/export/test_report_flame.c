@@ -330,8 +330,73 @@ Test(report_flame, cuts_deep_stacks_and_adds_narrow_ones_up, .timeout = 20)
 	cr_expect_eq(column(data, at, 3), 1400);
 	cr_expect_eq(column(data, at, 4), 3);
 	cr_expect_eq(column(data, at, 0), 1, "in no span");
+	cr_expect_null(strstr(page, "\"narrower\""), "a name that no frame has");
 	json_decref(data);
 	free(page);
+}
+
+#define HOSTILE_STACKS 200U
+#define HOSTILE_FRAMES 500U
+
+/* The data of a page of many stacks, of which the first one has most of the time; each frame has a name of that length. */
+static json_t *many_stacks(unsigned stacks, unsigned frames, int length)
+{
+	static const char *frame[HOSTILE_STACKS][HOSTILE_FRAMES];
+	static struct report_stack stack[HOSTILE_STACKS];
+	char *page;
+	json_t *data;
+
+	for (unsigned i = 0; i < stacks; i++) {
+		for (unsigned k = 0; k < frames; k++)
+			cr_assert_gt(asprintf((char **)(uintptr_t)&frame[i][k], "f%u_%u_%0*u", i, k,
+					      length, 0U),
+				     0);
+		stack[i] = (struct report_stack){
+			.frame = frame[i], .frames = frames, .samples = i == 0 ? 1000 : 1};
+	}
+	/* In files that are no larger than those of the exporter. */
+	for (unsigned i = 0; i < stacks; i += 10) {
+		char file[16];
+
+		(void)snprintf(file, sizeof(file), "%u.pb", i);
+		report_write_stacks(file, stack + i, 10, 0);
+	}
+	must_report("--flamegraph", in_scratch("a.html"));
+	page = report_file(in_scratch("a.html"));
+	data = data_of(page);
+	free(page);
+	for (unsigned i = 0; i < stacks; i++)
+		for (unsigned k = 0; k < frames; k++)
+			free((void *)(uintptr_t)frame[i][k]);
+	return data;
+}
+
+/* With leaves at the root each caller of a node is a frame of its own, which are 125 thousand for each stack. */
+Test(report_flame, has_no_more_frames_than_a_browser_can_hold, .timeout = 60)
+{
+	json_t *data = many_stacks(10, 500, 1);
+
+	cr_expect_eq(nodes(data), 1 + 10 * 500);
+	json_decref(data);
+	data = many_stacks(40, 500, 1);
+	cr_expect_eq(nodes(data), 1 + 500 + 1);
+	cr_expect_eq(column(data, 500, 4), 1000, "the leaf of the stack that is wide");
+	cr_expect_str_eq(name(data, 501), "[too narrow to draw]");
+	cr_expect_eq(column(data, 501, 4), 39, "all others");
+	json_decref(data);
+}
+
+Test(report_flame, has_no_more_names_than_a_browser_can_hold, .timeout = 60)
+{
+	json_t *data = many_stacks(10, 100, 1000);
+
+	cr_expect_eq(nodes(data), 1 + 10 * 100);
+	json_decref(data);
+	data = many_stacks(200, 100, 1000);
+	cr_expect_eq(nodes(data), 1 + 100 + 1);
+	cr_expect_eq(json_array_size(json_object_get(data, "names")), 1 + 1 + 100);
+	cr_expect_eq(column(data, 101, 4), 199, "all others");
+	json_decref(data);
 }
 
 Test(report_flame, says_when_it_cannot_be_written, .timeout = 20)
