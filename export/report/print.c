@@ -494,21 +494,28 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 	return w.err != 0 || ferror(out) != 0 ? -1 : 0;
 }
 
-/* So many spans are listed on the page. */
+/* So many spans, and names of these, are listed on the page; a profile may have a million. */
 #define SP_JSON_LISTED 200U
+#define SP_JSON_NAMES_LISTED 1000U
 
 void sp_report_print_lists(FILE *out, const struct sp_tally *t, const char *name)
 {
 	struct writer w = {.out = out, .before = ","};
 	const char *before = "";
 	unsigned listed = 0;
+	uint64_t found = 0;
 
 	put(&w, "labelled", sum_with(&t->labelled, "spans", t->span.n));
-	put_rows(&w, "span_names", t, t->name.n, span_name);
+	put(&w, "all_span_names", number(t->name.n));
+	put_rows(&w, "span_names", t,
+		 t->name.n < SP_JSON_NAMES_LISTED ? t->name.n : SP_JSON_NAMES_LISTED, span_name);
 	put_key(&w, "spans");
 	(void)fputc('[', out);
-	for (size_t i = 0; i < t->span.n && listed < SP_JSON_LISTED; i++) {
+	for (size_t i = 0; i < t->span.n; i++) {
 		if (name != NULL && strcmp(sp_tally_text(t, t->span.row[i].name), name) != 0)
+			continue;
+		found++;
+		if (listed == SP_JSON_LISTED)
 			continue;
 		(void)fputs(before, out);
 		put_value(&w, span(t, i));
@@ -516,4 +523,5 @@ void sp_report_print_lists(FILE *out, const struct sp_tally *t, const char *name
 		listed++;
 	}
 	(void)fputc(']', out);
+	put(&w, "all_spans", number(found));
 }

@@ -3,6 +3,7 @@
 """Asks "spanprof-report --serve" as nobody should, and as a browser does.
 
 usage: report_serve.py profile FOLDER       writes a profile
+       report_serve.py names FOLDER         writes one with many spans, each with a name of its own
        report_serve.py hostile PORT
        report_serve.py news PORT FOLDER    files come, change and go
        report_serve.py look PORT FOLDER    ends with 77 where there is no browser
@@ -137,6 +138,14 @@ def profile(folder, name, samples):
     os.rename(f"{folder}/.{name}", f"{folder}/{name}")
 
 
+def names(folder):
+    p = Profile("cpu", int(time.time()) - 30)
+    for i in range(1200):
+        p.sample(["main@/srv/shopd"], 1, 10 ** 7, span_id=f"{i + 1000:016x}", span_name=f"name {i}")
+    p.write(f"{folder}/.names")
+    os.rename(f"{folder}/.names", f"{folder}/names.pb.gz")
+
+
 def news(port, folder):
     """What was read is not read again: nothing is lost when it becomes unreadable behind the server's back."""
     def samples(query=""):
@@ -237,6 +246,8 @@ def look(port, folder):
 what, *args = sys.argv[1:]
 if what == "profile":
     profile(args[0], "first.pb.gz", 10)
+elif what == "names":
+    names(args[0])
 elif what == "hostile":
     hostile(int(args[0]))
 elif what == "news":

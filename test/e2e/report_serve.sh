@@ -52,6 +52,15 @@ expect "$WORK/body" 'len(d["span_names"]) == 2 and [s["span_id"] for s in d["spa
 python3 "$SERVE" hostile "$port" || fail "a hostile request"
 python3 "$SERVE" news "$port" "$WORK/profiles" || fail "files that come, change and go"
 
+# A list has an end, and tells of how many it is.
+python3 "$SERVE" names "$WORK/profiles"
+[[ $(get /spans.json) == 200 ]] || fail "no long lists"
+expect "$WORK/body" 'len(d["span_names"]) == 1000 and d["all_span_names"] == 1202'
+expect "$WORK/body" 'len(d["spans"]) == 200 and d["all_spans"] == 1203'
+[[ $(get '/spans.json?span_name=name+7') == 200 ]] || fail "no spans of a name"
+expect "$WORK/body" 'len(d["spans"]) == 1 and d["all_spans"] == 1'
+rm "$WORK/profiles/names.pb.gz"
+
 run busy "$REPORT" --serve "$port" "$WORK/profiles"
 expect_rc busy 2
 grep -q '^spanprof-report: --serve: cannot listen at 127.0.0.1: Address already in use$' "$WORK/busy.err" ||

@@ -69,6 +69,7 @@
 	function showLists(lists) {
 		const all = chosen(), inBytes = /_space$/.test(all.get("type") || "");
 		const amount = (n) => spanprof.amount(n, inBytes), share = (ns) => spanprof.percent(ns / (lists.labelled && lists.labelled.ns || 1));
+		const of = (rows, n) => n > rows.length ? " (the first " + rows.length + " of " + n + ")" : "";
 		const names = (lists.span_names || []).map((n) => [n.span_name === all.get("span_name"),
 			{ span_name: n.span_name, span: "" },
 			[n.span_name || "(no name)", String(n.spans), amount(n.ns), share(n.ns)]]);
@@ -76,8 +77,8 @@
 			[s.span_id + "  " + s.span_name, amount(s.ns), share(s.ns)]]);
 		const controls = make("div");
 		controls.append(select(TYPES, "type", "Profile type"), " ", select(TIMES, "last", "Time"), " ", comparison());
-		spanprof.replaceLists(byId("choice"), controls, list(["span name", "spans", inBytes ? "memory" : "time", "of spans"], names),
-			list(["span", inBytes ? "memory" : "time", "of spans"], spans));
+		spanprof.replaceLists(byId("choice"), controls, list(["span name" + of(names, lists.all_span_names), "spans", inBytes ? "memory" : "time", "of spans"], names),
+			list(["span" + of(spans, lists.all_spans), inBytes ? "memory" : "time", "of spans"], spans));
 		byId("choice").hidden = false;
 	}
 
