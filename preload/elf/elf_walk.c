@@ -434,27 +434,39 @@ static bool is_named(const struct dl_phdr_info *info, const char *name)
 	return d->d_tag == DT_SONAME && strcmp(o.str + d->d_un.d_val, name) == 0;
 }
 
-struct start {
-	unsigned end;
-	unsigned index; /* of the object that is looked at, */
-	unsigned named; /* and behind that of one that it needs */
-	const char *needed;
-	bool is_whole;
+struct named {
+	const char *name;
+	unsigned n;
 };
 
-static int visit_start_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+static int visit_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
-	struct start *s = arg;
+	struct named *q = arg;
 
-	s->named++;
-	return is_named(info, s->needed);
+	q->n++;
+	return is_named(info, q->name);
 }
+
+/* The number of the first object of that name, from 1; 0 = there is none. */
+static unsigned number_of(const char *name)
+{
+	struct named q = {.name = name};
+
+	return sp_fork_barrier_walk(visit_named, &q) != 0 ? q.n : 0;
+}
+
+struct start {
+	unsigned end;
+	unsigned index; /* of the object that is looked at */
+	bool is_whole;
+};
 
 static int visit_start_object(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct start *s = arg;
 	const ElfW(Dyn) *d = dynamic_of(info);
 	struct sp_elf_tables o;
+	unsigned needed;
 
 	if (s->index++ == s->end)
 		return 1;
@@ -463,12 +475,9 @@ static int visit_start_object(struct dl_phdr_info *info, size_t size SP_UNUSED, 
 	for (; d->d_tag != DT_NULL && s->is_whole; d++) {
 		if (d->d_tag != DT_NEEDED)
 			continue;
-		s->needed = o.str + d->d_un.d_val;
-		s->named = 0;
-		if (sp_fork_barrier_walk(visit_start_named, s) == 0)
-			s->is_whole = false;
-		else if (s->named > s->end)
-			s->end = s->named;
+		needed = number_of(o.str + d->d_un.d_val);
+		s->is_whole = needed != 0;
+		s->end = needed > s->end ? needed : s->end;
 	}
 	return !s->is_whole;
 }
@@ -860,29 +869,10 @@ struct needs {
 	uint8_t state[OBJECTS_MAX];
 	const void *from;
 	const struct sp_elf_range *wanted;
-	const char *needed; /* one name in an object's list */
-	unsigned index;     /* of the object that is looked at, */
-	unsigned named;     /* and of one that may have that name */
+	unsigned index; /* of the object that is looked at */
 	bool grown;
 	bool found;
 };
-
-static int visit_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
-{
-	struct needs *s = arg;
-	unsigned index = s->named++;
-
-	if (index >= OBJECTS_MAX)
-		return 1;
-	if (!is_named(info, s->needed))
-		return 0;
-	if (s->state[index] == NOT_REACHED) {
-		s->state[index] = REACHED;
-		s->grown = true;
-		s->found |= covers(info, (const void *)s->wanted->start);
-	}
-	return 1;
-}
 
 static int visit_needing(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
@@ -901,10 +891,12 @@ static int visit_needing(struct dl_phdr_info *info, size_t size SP_UNUSED, void 
 	if (!sp_elf_read_tables(info, &o))
 		return 0;
 	for (; d->d_tag != DT_NULL && !s->found; d++) {
-		s->needed = o.str + d->d_un.d_val;
-		s->named = 0;
-		if (d->d_tag == DT_NEEDED)
-			(void)sp_fork_barrier_walk(visit_named, s);
+		unsigned needed = d->d_tag == DT_NEEDED ? number_of(o.str + d->d_un.d_val) : 0;
+
+		if (needed == 0 || needed > OBJECTS_MAX || s->state[needed - 1] != NOT_REACHED)
+			continue;
+		s->state[needed - 1] = REACHED;
+		s->grown = true;
 	}
 	return 0;
 }
