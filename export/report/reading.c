@@ -166,7 +166,7 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 {
 	struct sp_reading *r = arg;
 	enum sp_side side = side_of(r, s);
-	const struct sp_sum *sum = side == SP_SIDE_BASELINE ? &r->tally.base : &r->tally.total;
+	struct sp_sum sum = side == SP_SIDE_BASELINE ? r->tally.base : r->tally.total;
 
 	if (r->too_large || r->too_much)
 		return;
@@ -179,9 +179,10 @@ static void add_sample(void *arg, const struct sp_report_sample *s)
 		return;
 	}
 	/* All other sums are of a part of these samples. */
-	if (side != SP_SIDE_NONE)
-		r->too_much |=
-			s->ns > UINT64_MAX - sum->ns || s->samples > UINT64_MAX - sum->samples;
+	if (side != SP_SIDE_NONE) {
+		add(r, &sum.ns, s->ns);
+		add(r, &sum.samples, s->samples);
+	}
 	if (r->too_much)
 		return;
 	sp_tally_add(&r->tally, s, side);
