@@ -7,7 +7,8 @@
  * looked up. libdw's own search reads .debug_aranges before version 0.191, which clang does not write,
  * does not see functions in namespaces, and walks all entries of a unit for each address. The walks
  * are bounded, so that damaged files that refer to themselves do not loop. So are the ranges that are
- * read, because any number of entries can name one long list. Where not everything was read that could
+ * read, because any number of entries can name one long list, and the attributes, because entries that
+ * take a byte each can have any number of these, all of which libdw reads to come behind one. Where not everything was read that could
  * cover an address, nothing is told of it: the line of an inlined function would pass for one of the
  * function around it. Context: the exporter.
  */
@@ -25,6 +26,8 @@
 #define SP_BLOCKS_MAX 32U /* nested */
 /* Entries of one function, and ranges of these, that are looked at for one address. */
 #define SP_INLINES_WALK (256U << 10)
+#define SP_ATTRIBUTES_MAX 256U /* of an entry; compilers write some twenty */
+#define SP_ABBREVIATIONS_MAX (1U << 20)
 #define SP_UNITS_MAX ((size_t)1 << 20)
 #define SP_RANGES_MAX ((size_t)4 << 20)
 /* That are read of a file, first of its units and then of its functions. */
@@ -124,10 +127,23 @@ static bool has_code(int tag)
 	return tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit;
 }
 
+static size_t attributes_of(Dwarf_Abbrev *abbreviation)
+{
+	size_t n;
+
+	return dwarf_getattrcnt(abbreviation, &n) == 0 ? n : 0;
+}
+
+/* A unit with too many attributes is left out, and counts as ranges do that take as long. */
 static int add_unit(struct sp_lines *l, const Dwarf_Die *die, bool is_split)
 {
+	size_t attributes = attributes_of(die->abbrev);
 	struct unit *u;
 
+	if (attributes > SP_ATTRIBUTES_MAX) {
+		l->seen += attributes / 16;
+		return l->seen > SP_RANGES_SEEN_MAX ? -E2BIG : 0;
+	}
 	if (!SP_GROW(l->unit, l->cap, l->n + 1, SP_UNITS_MAX))
 		return -ENOMEM;
 	u = &l->unit[l->n++];
@@ -306,6 +322,24 @@ static bool may_hold_functions(int tag)
 	       tag == DW_TAG_lexical_block;
 }
 
+/* An entry of that unit may have too many attributes. */
+static bool may_be_wide(Dwarf_Die *unit)
+{
+	Dwarf_Off at = 0;
+	size_t length;
+
+	for (unsigned i = 0; i < SP_ABBREVIATIONS_MAX; i++) {
+		Dwarf_Abbrev *abbreviation = dwarf_getabbrev(unit, at, &length);
+
+		if (abbreviation == NULL || abbreviation == DWARF_END_ABBREV)
+			return false;
+		if (attributes_of(abbreviation) > SP_ATTRIBUTES_MAX)
+			return true;
+		at += length;
+	}
+	return true;
+}
+
 /* Lists every function below the root, by a walk with a stack of its own. */
 static int list_functions(struct sp_lines *l, struct unit *u)
 {
@@ -319,6 +353,8 @@ static int list_functions(struct sp_lines *l, struct unit *u)
 	/* Of a split unit only the line table is in the object itself. */
 	if (u->is_split)
 		(void)dwarf_cu_info(u->die.cu, NULL, NULL, NULL, &root, NULL, NULL, NULL);
+	if (root.addr != NULL && may_be_wide(&root))
+		return -E2BIG;
 	more = root.addr != NULL ? dwarf_child(&root, &path[0]) : 1;
 	while (err == 0 && entries++ < SP_ENTRIES_MAX) {
 		int tag;

@@ -270,8 +270,9 @@ Test(elf_hostile, not_all_is_read_of_tables_of_symbols_without_end, .timeout = 1
 #define LIST "0x55, 0x17"        /* DW_AT_ranges */
 #define NAME "3, 8"
 static const char debug_head[] =
-	".macro unit_head\n.long 2f - 1f\n1: .short 4\n.long 0\n.byte 8\n.endm\n"
-	".macro unit start, size\nunit_head\n.byte 1\n.quad \\start, \\size\n.endm\n"
+	".macro unit_head table=0\n.long 2f - 1f\n1: .short 4\n.long \\table\n.byte 8\n.endm\n"
+	".macro unit start, size, table=0\nunit_head \\table\n.byte 1\n.quad \\start, "
+	"\\size\n.endm\n"
 	".macro unit_of_list\nunit_head\n.byte 2\n.long 0\n2:\n.endm\n"
 	".macro end_unit\n.byte 0\n2:\n.endm\n"
 	".macro function name, start, size\n.byte 3\n.asciz \"\\name\"\n.quad \\start, "
@@ -281,7 +282,7 @@ static const char debug_head[] =
 	"\\size\n.endm\n"
 	".macro inlined_of_list\n.byte 6\n.asciz \"list\"\n.long 0\n.endm\n"
 	".section .debug_ranges\n.fill 2 * " RANGES ", 8, 1\n.quad 0, 0\n"
-	".section .debug_abbrev\n" ABBREVIATION("1", "0x11", "1", PLACE)
+	".section .debug_abbrev\nfirst:\n" ABBREVIATION("1", "0x11", "1", PLACE)
 		ABBREVIATION("2", "0x11", "0", LIST) ABBREVIATION("3", "0x2e", "1", NAME ", " PLACE)
 			ABBREVIATION("4", "0x2e", "0",
 				     NAME ", " LIST) ABBREVIATION("5", "0x1d", "0", NAME ", " PLACE)
@@ -380,4 +381,49 @@ Test(elf_hostile, not_all_is_read_of_ranges_of_inlined_functions_without_end, .t
 	debug_information(info, 512);
 	cr_expect_str_eq(functions_at(0x1000), "");
 	cr_expect_str_eq(functions_at(0x1100), "plain ");
+}
+
+/* Attributes of no bytes, each of which libdw reads to come behind the entry or to find another one. */
+#define WIDE ".rept MANY\n.uleb128 0x2001, 0x19\n.endr\n.uleb128 0, 0\n"
+#define WIDE_UNIT                                                                                  \
+	".section .debug_abbrev\nwide:\n.uleb128 1, 0x11\n.byte 1\n.uleb128 " PLACE "\n" WIDE      \
+	".byte 0\n.section .debug_info\n"
+#define WIDE_ENTRY                                                                                 \
+	".section .debug_abbrev\nwide:\n" ABBREVIATION("1", "0x11", "1", PLACE)                    \
+		ABBREVIATION("3", "0x2e", "1", NAME ", " PLACE) ".uleb128 7, 0x34\n.byte 0\n" WIDE \
+								".byte 0\n.section .debug_info\n"
+
+/* A MiB of entries of a byte, with 60 thousand attributes each, would take minutes. */
+Test(elf_hostile, wide_entries_are_not_read, .timeout = 120)
+{
+	static const char info[] =
+		WIDE_ENTRY "unit 0x1000, 16\nfunction early, 0x1000, 16\n.byte 0\nend_unit\n"
+			   "unit 0x1100, 16, wide-first\nfunction before, 0x1100, 16\n.byte 0\n"
+			   ".fill 1000, 1, 7\nend_unit\n";
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	debug_information(info, 200);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "before ");
+	debug_information(info, 60000);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "");
+}
+
+Test(elf_hostile, not_all_is_read_of_wide_units_without_end, .timeout = 120)
+{
+	static const char info[] =
+		WIDE_UNIT "unit 0x1000, 16\nfunction early, 0x1000, 16\n.byte 0\nend_unit\n"
+			  ".rept 5000\nunit 0x1200, 16, wide-first\nend_unit\n.endr\n"
+			  "unit 0x1100, 16\nfunction late, 0x1100, 16\n.byte 0\nend_unit\n";
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	debug_information(info, 200);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "late ");
+	debug_information(info, 60000);
+	cr_expect_str_eq(functions_at(0x1000), "early ");
+	cr_expect_str_eq(functions_at(0x1100), "");
 }
