@@ -568,11 +568,10 @@ static void open_shared(const struct sp_builds *all, struct build *b)
 		return;
 	need = sp_lines_need(b->shared.elf);
 	if (need <= SP_BUILD_UNPACKED_MAX)
-		b->alt = dwarf_begin_elf(b->shared.elf, DWARF_C_READ, NULL);
+		b->alt = sp_lines_begin(b->shared.elf);
 	if (b->alt == NULL || !sp_elf_file_let_go(&b->shared))
 		return;
 	b->unpacked_bytes += need;
-	(void)dwarf_new_oom_handler(b->alt, sp_elf_give_up);
 	dwarf_setalt(dwarf, b->alt);
 }
 

@@ -252,17 +252,25 @@ uint64_t sp_lines_need(Elf *elf)
 	return sum;
 }
 
+Dwarf *sp_lines_begin(Elf *elf)
+{
+	Dwarf *dwarf;
+
+	leave_out_needless(elf);
+	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	/* Its own way out of too little memory is the end of the process. */
+	if (dwarf != NULL)
+		(void)dwarf_new_oom_handler(dwarf, sp_elf_give_up);
+	return dwarf;
+}
+
 struct sp_lines *sp_lines_new(Elf *elf)
 {
 	struct sp_lines *l = calloc(1, sizeof(*l));
 
 	if (l == NULL)
 		return NULL;
-	leave_out_needless(elf);
-	l->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	/* Its own way out of too little memory is the end of the process. */
-	if (l->dwarf != NULL)
-		(void)dwarf_new_oom_handler(l->dwarf, sp_elf_give_up);
+	l->dwarf = sp_lines_begin(elf);
 	if (l->dwarf != NULL && add_units(l))
 		return l;
 	sp_lines_free(l);

@@ -25,6 +25,9 @@ bool sp_lines_in(Elf *elf);
 /* Bytes of memory that the packed debug sections of a file need, unpacked; 0 = none are packed. */
 uint64_t sp_lines_need(Elf *elf);
 
+/* Begins to read a file, as sp_lines_new() does. NULL: it cannot be read. */
+Dwarf *sp_lines_begin(Elf *elf);
+
 /*
  * Reads the debug information of an open file, of which it may change libelf's copy of the section
  * headers, and which has to live as long. NULL: there is none to be used, or out of memory. Packed sections are unpacked as a whole, so the

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "export/objects/object_file.h"
@@ -289,21 +290,29 @@ static const char debug_head[] =
 				ABBREVIATION("6", "0x1d", "0",
 					     NAME ", " LIST) ".byte 0\n.section .debug_info\n";
 
-/* A file of that debug information, in which "MANY" is how many name the list. */
-static void debug_information(const char *info, unsigned many)
+/* Makes a file of that debug information, in which "MANY" is how many name the list. */
+static void assemble(const char *path, const char *flags, const char *info, unsigned many)
 {
-	char command[256], path[] = "/tmp/spanprof-ranges-XXXXXX";
-	FILE *as, *library;
-	int fd = mkstemp(path);
+	char command[256];
+	FILE *as;
 
-	cr_assert_geq(fd, 0);
-	close(fd);
-	(void)snprintf(command, sizeof(command), "gcc -shared -nostdlib -x assembler -o %s -",
-		       path);
+	(void)snprintf(command, sizeof(command), "gcc -shared -nostdlib %s -x assembler -o %s -",
+		       flags, path);
 	as = popen(command, "w");
 	cr_assert_not_null(as);
 	fprintf(as, ".set MANY, %u\n%s%s", many, debug_head, info);
 	cr_assert_eq(pclose(as), 0);
+}
+
+static void debug_information(const char *info, unsigned many)
+{
+	char path[] = "/tmp/spanprof-ranges-XXXXXX";
+	FILE *library;
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	assemble(path, "", info, many);
 	free((void *)(uintptr_t)image);
 	image = malloc((size_t)4 << 20);
 	library = fopen(path, "r");
@@ -426,4 +435,45 @@ Test(elf_hostile, not_all_is_read_of_wide_units_without_end, .timeout = 120)
 	debug_information(info, 60000);
 	cr_expect_str_eq(functions_at(0x1000), "early ");
 	cr_expect_str_eq(functions_at(0x1100), "");
+}
+
+static long peak_kib(void)
+{
+	struct rusage use;
+
+	cr_assert_eq(getrusage(RUSAGE_SELF, &use), 0);
+	return use.ru_maxrss;
+}
+
+/* What dwz has moved into a file that several files share is in a file that one of these names. */
+Test(elf_hostile, of_a_shared_file_nothing_is_unpacked_that_nobody_reads, .timeout = 120)
+{
+	static const char shared[] = "unit 0x1000, 16\nend_unit\n.section .debug_str\n"
+				     ".asciz \"shared\"\n.section .debug_loc\n.zero 0x8000000\n";
+	/* DW_FORM_GNU_strp_alt */
+	static const char own[] = ".section .debug_abbrev\nother:\n" ABBREVIATION("1", "0x11", "1",
+										  PLACE)
+		ABBREVIATION(
+			"3", "0x2e", "0",
+			"3, 0x1f21, " PLACE) ".byte 0\n"
+					     ".section .debug_info\nunit 0x1000, 16, other-first\n"
+					     ".byte 3\n.long 0\n.quad 0x1000, 16\nend_unit\n"
+					     ".section .gnu_debugaltlink\n.asciz \"%s\"\n.byte 1, "
+					     "2, 3, 4\n";
+	char path[] = "/tmp/spanprof-shared-XXXXXX";
+	char info[sizeof(own) + sizeof(path)];
+	int fd = mkstemp(path);
+	long before;
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	cr_assert_geq(fd, 0);
+	close(fd);
+	assemble(path, "-gz=zlib -Wl,--build-id=0x01020304", shared, 0);
+	(void)snprintf(info, sizeof(info), own, path);
+	debug_information(info, 0);
+	before = peak_kib();
+	cr_expect_str_eq(functions_at(0x1000), "shared ");
+	cr_expect_lt(peak_kib() - before, 64 << 10);
+	unlink(path);
 }
