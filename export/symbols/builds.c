@@ -576,17 +576,17 @@ static void open_shared(const struct sp_builds *all, struct build *b)
 }
 
 /* What lines are read from. In the object's own file nothing is packed any more the second time. */
-static Elf *unpack(struct build *b, uint64_t need)
+static const struct sp_elf_file *unpack(struct build *b, uint64_t need)
 {
 	if (b->unpacked.elf != NULL)
-		return b->unpacked.elf;
+		return &b->unpacked;
 	b->unpacked_bytes += need;
 	/* Without a build id it might be another file by now. */
 	if (need == 0 || b->dwarf != &b->debug || b->id_len == 0 ||
 	    sp_elf_file_open(b->dwarf_path, b->id, b->id_len, &b->unpacked) != 0)
-		return b->dwarf->elf;
+		return b->dwarf;
 	b->unpacked_times++;
-	return b->unpacked.elf;
+	return &b->unpacked;
 }
 
 /*
@@ -596,6 +596,7 @@ static Elf *unpack(struct build *b, uint64_t need)
 static bool open_lines(struct sp_builds *all, struct build *b)
 {
 	uint64_t need = b->unpacked.elf == NULL ? sp_lines_need(b->dwarf->elf) : 0;
+	const struct sp_elf_file *file;
 
 	if (need > SP_BUILD_UNPACKED_MAX) {
 		all->losses.over_limit++;
@@ -605,7 +606,8 @@ static bool open_lines(struct sp_builds *all, struct build *b)
 	if (all->is_hurried && b->dwarf == &b->debug && need > SP_HURRY_BYTES)
 		return false;
 	make_room(all, b, SP_WORK_BYTES - need);
-	b->lines = sp_lines_new(unpack(b, need));
+	file = unpack(b, need);
+	b->lines = sp_lines_new(file->elf, file->fd);
 	if (b->lines == NULL) {
 		b->dwarf = NULL;
 		sp_elf_file_close(&b->unpacked);

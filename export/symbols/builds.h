@@ -6,8 +6,6 @@
 #include "export/objects/modules.h"
 #include "export/symbols/lines.h"
 
-/* Memory for the packed debug information of a build. It is left alone if it needs more. */
-#define SP_BUILD_UNPACKED_MAX ((size_t)192 << 20)
 #define SP_SYMBOL_MAX 4096U /* bytes of a name; longer ones are cut */
 
 struct sp_build_sources {

@@ -17,6 +17,8 @@
 #include <dwarf.h>
 #include <errno.h>
 #include <gelf.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +71,7 @@ struct sp_lines {
 	size_t seen;  /* ranges of units, and after these of functions */
 	size_t bytes; /* of units that were looked into */
 	bool is_split;
+	char path[PATH_MAX]; /* of the file, as libdw has it */
 };
 
 static int add_range(struct ranges *r, uint64_t lo, uint64_t hi, uint64_t item)
@@ -264,12 +267,16 @@ Dwarf *sp_lines_begin(Elf *elf)
 	return dwarf;
 }
 
-struct sp_lines *sp_lines_new(Elf *elf)
+struct sp_lines *sp_lines_new(Elf *elf, int fd)
 {
 	struct sp_lines *l = calloc(1, sizeof(*l));
+	char link[32];
 
 	if (l == NULL)
 		return NULL;
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (realpath(link, l->path) == NULL)
+		l->path[0] = '\0';
 	l->dwarf = sp_lines_begin(elf);
 	if (l->dwarf != NULL && add_units(l))
 		return l;
@@ -330,6 +337,53 @@ static bool may_hold_functions(int tag)
 	       tag == DW_TAG_lexical_block;
 }
 
+/*
+ * libdw opens the file of a split unit itself. It would wait for a writer where the path leads to a FIFO, and unpack what
+ * has any size.
+ */
+static bool may_open(struct sp_lines *l, const char *path)
+{
+	struct sp_elf_file file;
+	uint64_t need;
+	int err = sp_elf_file_open(path, NULL, 0, &file);
+
+	if (err != 0)
+		return err == -ENOENT;
+	need = sp_lines_need(file.elf);
+	sp_elf_file_close(&file);
+	if (need > SP_BUILD_UNPACKED_MAX)
+		return false;
+	l->bytes += need;
+	return true;
+}
+
+/* Looks at all files that libdw may open: of the whole program, beside the object, in the folder of the compilation. */
+static bool may_open_split(struct sp_lines *l, Dwarf_Die *die)
+{
+	int folder = strrchr(l->path, '/') != NULL ? (int)(strrchr(l->path, '/') - l->path) : 0;
+	Dwarf_Attribute attr;
+	const char *dir = dwarf_formstring(dwarf_attr(die, DW_AT_comp_dir, &attr));
+	const char *name = dwarf_formstring(dwarf_attr(die, DW_AT_dwo_name, &attr));
+	char path[3][SP_DEBUG_PATH_MAX];
+	int len[3] = {0, 0, 0};
+
+	if (name == NULL)
+		name = dwarf_formstring(dwarf_attr(die, DW_AT_GNU_dwo_name, &attr));
+	if (name == NULL)
+		return true;
+	len[0] = snprintf(path[0], sizeof(path[0]), "%s.dwp", l->path);
+	len[1] = snprintf(path[1], sizeof(path[1]), "%.*s/%s", name[0] != '/' ? folder : 0, l->path,
+			  name);
+	if (name[0] != '/' && dir != NULL)
+		len[2] = snprintf(path[2], sizeof(path[2]), "%.*s/%s/%s",
+				  dir[0] != '/' ? folder : 0, l->path, dir, name);
+	for (unsigned i = 0; i < 3; i++)
+		if (len[i] != 0 &&
+		    (len[i] < 0 || (size_t)len[i] >= sizeof(path[i]) || !may_open(l, path[i])))
+			return false;
+	return true;
+}
+
 /* An entry of that unit may have too many attributes. */
 static bool may_be_wide(Dwarf_Die *unit)
 {
@@ -359,6 +413,8 @@ static int list_functions(struct sp_lines *l, struct unit *u)
 	int more;
 
 	/* Of a split unit only the line table is in the object itself. */
+	if (u->is_split && !may_open_split(l, &u->die))
+		return -EACCES;
 	if (u->is_split)
 		(void)dwarf_cu_info(u->die.cu, NULL, NULL, NULL, &root, NULL, NULL, NULL);
 	if (root.addr != NULL && may_be_wide(&root))

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Memory for the packed debug information of a build. It is left alone if it needs more. */
+#define SP_BUILD_UNPACKED_MAX ((size_t)192 << 20)
 #define SP_LINES_DEPTH 32U /* functions at one address; those inlined deeper are left out */
 
 /* One function at an address. Strings live as long as the sp_lines. */
@@ -33,7 +35,7 @@ Dwarf *sp_lines_begin(Elf *elf);
  * headers, and which has to live as long. NULL: there is none to be used, or out of memory. Packed sections are unpacked as a whole, so the
  * caller asks sp_lines_need() first.
  */
-struct sp_lines *sp_lines_new(Elf *elf);
+struct sp_lines *sp_lines_new(Elf *elf, int fd);
 void sp_lines_free(struct sp_lines *l);
 
 /* For what refers to a file that several files share. */

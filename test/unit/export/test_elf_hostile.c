@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/objects/object_file.h"
@@ -475,5 +476,34 @@ Test(elf_hostile, of_a_shared_file_nothing_is_unpacked_that_nobody_reads, .timeo
 	before = peak_kib();
 	cr_expect_str_eq(functions_at(0x1000), "shared ");
 	cr_expect_lt(peak_kib() - before, 64 << 10);
+	unlink(path);
+}
+
+/* libdw would wait for somebody who writes into it. */
+Test(elf_hostile, a_split_unit_is_not_looked_for_in_a_fifo, .timeout = 20)
+{
+	/* DW_AT_GNU_dwo_name, DW_AT_GNU_dwo_id */
+	static const char split[] = ".section .debug_abbrev\nother:\n" ABBREVIATION(
+		"1", "0x11", "0",
+		PLACE
+		", 0x2130, 8, 0x2131, 7") ".byte 0\n"
+					  ".section .debug_info\nunit 0x1000, 16, other-first\n"
+					  ".asciz \"%s\"\n.quad 5\n2:\n"
+					  "unit 0x1100, 16\nfunction whole, 0x1100, 16\n.byte "
+					  "0\nend_unit\n";
+	char path[] = "/tmp/spanprof-split-XXXXXX";
+	char info[sizeof(split) + sizeof(path)];
+	int fd = mkstemp(path);
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	cr_assert_geq(fd, 0);
+	close(fd);
+	unlink(path);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	(void)snprintf(info, sizeof(info), split, path);
+	debug_information(info, 0);
+	cr_expect_str_eq(functions_at(0x1000), "");
+	cr_expect_str_eq(functions_at(0x1100), "whole ");
 	unlink(path);
 }
