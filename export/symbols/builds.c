@@ -554,25 +554,33 @@ static bool find_function(struct build *b, uint64_t vaddr, uint64_t *start)
 	return *start <= vaddr;
 }
 
-/* What dwz has moved into a file that several files share. */
-static void open_shared(const struct sp_builds *all, struct build *b)
+/*
+ * What dwz has moved into a file that several files share. False: the lines are not to be read, because libdw would open
+ * that file itself as soon as it needs it, and we have not, as it is no regular file, another one, or too large.
+ */
+static bool open_shared(const struct sp_builds *all, struct build *b)
 {
 	Dwarf *dwarf = sp_lines_dwarf(b->lines);
 	const char *name;
 	const void *id;
 	ssize_t n = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id);
 	uint64_t need;
+	int err;
 
-	if (n <= 0 || sp_elf_file_open_shared(all->sources.debug_root, b->dwarf_path, name, id,
-					      (size_t)n, &b->shared) != 0)
-		return;
+	if (n <= 0)
+		return true;
+	err = sp_elf_file_open_shared(all->sources.debug_root, b->dwarf_path, name, id, (size_t)n,
+				      &b->shared);
+	if (err != 0)
+		return err == -ENOENT;
 	need = sp_lines_need(b->shared.elf);
 	if (need <= SP_BUILD_UNPACKED_MAX)
 		b->alt = sp_lines_begin(b->shared.elf);
 	if (b->alt == NULL || !sp_elf_file_let_go(&b->shared))
-		return;
+		return false;
 	b->unpacked_bytes += need;
 	dwarf_setalt(dwarf, b->alt);
+	return true;
 }
 
 /* What lines are read from. In the object's own file nothing is packed any more the second time. */
@@ -612,7 +620,10 @@ static bool open_lines(struct sp_builds *all, struct build *b)
 		b->dwarf = NULL;
 		sp_elf_file_close(&b->unpacked);
 	} else if (b->alt == NULL) {
-		open_shared(all, b);
+		if (!open_shared(all, b)) {
+			give_back(b);
+			b->dwarf = NULL;
+		}
 	} else {
 		dwarf_setalt(sp_lines_dwarf(b->lines), b->alt);
 	}

@@ -446,23 +446,23 @@ static long peak_kib(void)
 	return use.ru_maxrss;
 }
 
+/* The name of its function is in a file that it shares with others (DW_FORM_GNU_strp_alt). */
+static const char sharing[] = ".section .debug_abbrev\nother:\n" ABBREVIATION("1", "0x11", "1",
+									      PLACE)
+	ABBREVIATION("3", "0x2e", "0",
+		     "3, 0x1f21, " PLACE) ".byte 0\n"
+					  ".section .debug_info\nunit 0x1000, 16, other-first\n"
+					  ".byte 3\n.long 0\n.quad 0x1000, 16\nend_unit\n"
+					  ".section .gnu_debugaltlink\n.asciz \"%s\"\n.byte 1, "
+					  "2, 3, 4\n";
+
 /* What dwz has moved into a file that several files share is in a file that one of these names. */
 Test(elf_hostile, of_a_shared_file_nothing_is_unpacked_that_nobody_reads, .timeout = 120)
 {
 	static const char shared[] = "unit 0x1000, 16\nend_unit\n.section .debug_str\n"
 				     ".asciz \"shared\"\n.section .debug_loc\n.zero 0x8000000\n";
-	/* DW_FORM_GNU_strp_alt */
-	static const char own[] = ".section .debug_abbrev\nother:\n" ABBREVIATION("1", "0x11", "1",
-										  PLACE)
-		ABBREVIATION(
-			"3", "0x2e", "0",
-			"3, 0x1f21, " PLACE) ".byte 0\n"
-					     ".section .debug_info\nunit 0x1000, 16, other-first\n"
-					     ".byte 3\n.long 0\n.quad 0x1000, 16\nend_unit\n"
-					     ".section .gnu_debugaltlink\n.asciz \"%s\"\n.byte 1, "
-					     "2, 3, 4\n";
 	char path[] = "/tmp/spanprof-shared-XXXXXX";
-	char info[sizeof(own) + sizeof(path)];
+	char info[sizeof(sharing) + sizeof(path)];
 	int fd = mkstemp(path);
 	long before;
 
@@ -471,7 +471,7 @@ Test(elf_hostile, of_a_shared_file_nothing_is_unpacked_that_nobody_reads, .timeo
 	cr_assert_geq(fd, 0);
 	close(fd);
 	assemble(path, "-gz=zlib -Wl,--build-id=0x01020304", shared, 0);
-	(void)snprintf(info, sizeof(info), own, path);
+	(void)snprintf(info, sizeof(info), sharing, path);
 	debug_information(info, 0);
 	before = peak_kib();
 	cr_expect_str_eq(functions_at(0x1000), "shared ");
@@ -505,5 +505,24 @@ Test(elf_hostile, a_split_unit_is_not_looked_for_in_a_fifo, .timeout = 20)
 	debug_information(info, 0);
 	cr_expect_str_eq(functions_at(0x1000), "");
 	cr_expect_str_eq(functions_at(0x1100), "whole ");
+	unlink(path);
+}
+
+Test(elf_hostile, a_shared_file_is_not_looked_for_in_a_fifo, .timeout = 20)
+{
+	char path[] = "/tmp/spanprof-shared-XXXXXX";
+	char info[sizeof(sharing) + sizeof(path)];
+	int fd = mkstemp(path);
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	cr_assert_geq(fd, 0);
+	close(fd);
+	unlink(path);
+	(void)snprintf(info, sizeof(info), sharing, path);
+	debug_information(info, 0);
+	cr_expect_str_eq(functions_at(0x1000), "", "there is no such file, so no name");
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	cr_expect_str_eq(functions_at(0x1000), "");
 	unlink(path);
 }
