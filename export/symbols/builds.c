@@ -574,7 +574,9 @@ static bool open_shared(const struct sp_builds *all, struct build *b)
 	if (err != 0)
 		return err == -ENOENT;
 	need = sp_lines_need(b->shared.elf);
-	if (need <= SP_BUILD_UNPACKED_MAX)
+	/* dwz writes none that shares something in turn, and libdw would open that. */
+	if (need <= SP_BUILD_UNPACKED_MAX &&
+	    sp_elf_file_section(b->shared.elf, ".gnu_debugaltlink") == NULL)
 		b->alt = sp_lines_begin(b->shared.elf);
 	if (b->alt == NULL || !sp_elf_file_let_go(&b->shared))
 		return false;

@@ -526,3 +526,23 @@ Test(elf_hostile, a_shared_file_is_not_looked_for_in_a_fifo, .timeout = 20)
 	cr_expect_str_eq(functions_at(0x1000), "");
 	unlink(path);
 }
+
+Test(elf_hostile, a_shared_file_shares_nothing_in_turn, .timeout = 60)
+{
+	static const char shared[] = "unit 0x1000, 16\nend_unit\n.section .debug_str\n"
+				     ".asciz \"shared\"\n.section .gnu_debugaltlink\n"
+				     ".asciz \"/nonexistent\"\n.byte 1, 2, 3, 4\n";
+	char path[] = "/tmp/spanprof-shared-XXXXXX";
+	char info[sizeof(sharing) + sizeof(path)];
+	int fd = mkstemp(path);
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	cr_assert_geq(fd, 0);
+	close(fd);
+	assemble(path, "-Wl,--build-id=0x01020304", shared, 0);
+	(void)snprintf(info, sizeof(info), sharing, path);
+	debug_information(info, 0);
+	cr_expect_str_eq(functions_at(0x1000), "");
+	unlink(path);
+}
