@@ -38,6 +38,12 @@ const struct sp_loss_words sp_loss_words[] = {
 	 "their "
 	 "ends",
 	 NULL},
+	{SP_COUNT_DROP_FREED,
+	 "block stays in the profile of memory in use, though it was freed: the ring buffer was "
+	 "full",
+	 "blocks stay in the profile of memory in use, though they were freed: the ring buffer was "
+	 "full",
+	 NULL},
 	{SP_COUNT_BLOCKS_NO_ROOM,
 	 "sampled block is not in the profile of memory in use: there were too many",
 	 "sampled blocks are not in the profile of memory in use: there were too many",

@@ -170,7 +170,7 @@ static __attribute__((constructor)) void load(void)
 	if (next.malloc == first_malloc)
 		look_up();
 	if (spanprof_v1_allocations != NULL)
-		spanprof_v1_allocations(kind, allocated);
+		spanprof_v1_allocations(kind, allocated, &sampled.in);
 }
 
 static uint64_t draw(uint32_t mean)
@@ -207,7 +207,7 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 		own.left = UINT64_MAX;
 		return false;
 	}
-	mean = spanprof_v1_allocated(0, 0, NULL);
+	mean = spanprof_v1_allocated(0, NULL, NULL);
 	if (own.mean != mean || mean == 0)
 		begin(mean, 0);
 	if (passes(bytes))
@@ -217,23 +217,36 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 	return mean != 0;
 }
 
+static void tell(struct sp_block *b)
+{
+	spanprof_v1_freed(sp_block_number(b));
+	sp_blocks_leave(&sampled, b);
+}
+
 static __attribute__((noinline)) void freed(const void *block)
 {
 	struct sp_block *b = sp_blocks_take(&sampled, block);
 
 	if (b != NULL)
-		sp_blocks_tell(&sampled, b, spanprof_v1_freed);
-	sp_blocks_retry(&sampled, spanprof_v1_freed);
+		tell(b);
 }
 
 static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 					     const struct sp_allocation_caller *caller)
 {
+	struct sp_block *b;
+	uint64_t number;
 	uint32_t mean;
 
 	/* What may have had that address was freed by a function that is not ours. */
 	freed(block);
-	mean = spanprof_v1_allocated(bytes, sp_blocks_put(&sampled, block), caller);
+	b = sp_blocks_hold(&sampled, block);
+	number = b != NULL ? sp_block_number(b) : 0;
+	mean = spanprof_v1_allocated(bytes, &number, caller);
+	if (b != NULL && number != 0)
+		sp_blocks_give_back(&sampled, b, block);
+	else if (b != NULL)
+		sp_blocks_leave(&sampled, b);
 	begin(mean, bytes);
 }
 
@@ -307,7 +320,7 @@ static inline uint64_t product(size_t n, size_t size)
 		if (b != NULL && block == NULL && (bytes) != 0) \
 			sp_blocks_give_back(&sampled, b, old); \
 		else if (b != NULL) \
-			sp_blocks_tell(&sampled, b, spanprof_v1_freed); \
+			tell(b); \
 		COUNT(before, bytes, block) \
 		return block; \
 	} \

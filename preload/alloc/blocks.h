@@ -9,9 +9,10 @@
  * address: a block is entered before the allocator's caller has it, and left by whoever frees it, before the
  * allocator may give the address away again. Places are taken by a compare-and-swap.
  *
- * Whether a block's end could be told is known only when it has been tried. If not, the block keeps its place, without
- * its address, until a later try. A forked child has its parent's blocks in its copy of the table, and tells of
- * numbers that its exporter does not know, which is harmless.
+ * How many blocks are in says for how many ends the ring has to keep room (sampler/region/ring.h). So a block has its
+ * place before its sample is taken, until its end is told, and gives it up at once if the sample was lost. A forked
+ * child has its parent's blocks in its copy of the table, and tells of numbers that its exporter does not know, which
+ * is harmless.
  */
 #ifndef SP_BLOCKS_H
 #define SP_BLOCKS_H
@@ -26,12 +27,9 @@
 #define SP_BLOCKS_COUNTS 65536U
 /* Below what a byte can hold, by more than there may be threads that find it so at one moment. */
 #define SP_BLOCKS_COUNT_MOST 128U
-/* Places that one try to tell once more looks at. */
-#define SP_BLOCKS_RETRIED 64U
 
-/* What no key of a block is: a place that somebody has in hand, or that has a number which is to be told. */
+/* What no key of a block is: a place that somebody has in hand. */
 #define SP_BLOCK_HELD ((uintptr_t)1)
-#define SP_BLOCK_UNTOLD ((uintptr_t)2)
 
 struct sp_block {
 	_Atomic uintptr_t key; /* 0 = the place is free */
@@ -42,8 +40,7 @@ struct sp_blocks {
 	_Atomic uint8_t count[SP_BLOCKS_COUNTS];
 	struct sp_block place[SP_BLOCKS];
 	_Atomic uint64_t numbers; /* given so far */
-	_Atomic uint32_t untold;
-	_Atomic uint32_t retried; /* where the next try begins */
+	_Atomic uint64_t in;      /* places that are not free */
 };
 
 /*
@@ -91,30 +88,45 @@ static inline void sp_blocks_give_back(struct sp_blocks *t, struct sp_block *b, 
 	atomic_store_explicit(&b->key, sp_block_key(block), memory_order_release);
 }
 
-/* Enters a block, which is not NULL. Its number, or 0 where there is no room for it. */
-static inline uint64_t sp_blocks_put(struct sp_blocks *t, const void *block)
+/* The place is free. What was told of its block is in the ring, so no room has to be kept for that any more. */
+static inline void sp_blocks_leave(struct sp_blocks *t, struct sp_block *b)
+{
+	atomic_fetch_sub_explicit(&t->in, 1, memory_order_release);
+	atomic_store_explicit(&b->key, 0, memory_order_release);
+}
+
+static inline uint64_t sp_block_number(const struct sp_block *b)
+{
+	return atomic_load_explicit(&b->number, memory_order_relaxed);
+}
+
+/*
+ * A place for a block, which is not NULL, with a new number. It is the caller's, who gives it back or leaves it. NULL
+ * where there is no room.
+ */
+static inline struct sp_block *sp_blocks_hold(struct sp_blocks *t, const void *block)
 {
 	if (atomic_load_explicit(sp_blocks_count(t, block), memory_order_relaxed) >=
 	    SP_BLOCKS_COUNT_MOST)
-		return 0;
+		return NULL;
 	for (unsigned i = 0; i < SP_BLOCKS_REACH; i++) {
 		struct sp_block *b = sp_blocks_near(t, block, i);
 		uint64_t number;
 
 		if (!sp_block_swap(b, 0, SP_BLOCK_HELD))
 			continue;
+		atomic_fetch_add_explicit(&t->in, 1, memory_order_relaxed);
 		number = atomic_fetch_add_explicit(&t->numbers, 1, memory_order_relaxed) + 1;
 		atomic_store_explicit(&b->number, number, memory_order_relaxed);
-		sp_blocks_give_back(t, b, block);
-		return number;
+		return b;
 	}
-	return 0;
+	return NULL;
 }
 
-/* Takes a block out; NULL = it is not in. Its place is the caller's, who gives it back or has it told. */
+/* Takes a block out; NULL = it is not in. Its place is the caller's, who gives it back or leaves it. */
 static inline struct sp_block *sp_blocks_take(struct sp_blocks *t, const void *block)
 {
-	if (!sp_blocks_may_have(t, block) || sp_block_key(block) <= SP_BLOCK_UNTOLD)
+	if (!sp_blocks_may_have(t, block) || sp_block_key(block) <= SP_BLOCK_HELD)
 		return NULL;
 	for (unsigned i = 0; i < SP_BLOCKS_REACH; i++) {
 		struct sp_block *b = sp_blocks_near(t, block, i);
@@ -125,35 +137,6 @@ static inline struct sp_block *sp_blocks_take(struct sp_blocks *t, const void *b
 		return b;
 	}
 	return NULL;
-}
-
-/* The block that was taken out is no more. tell: false if there is no room for that now. */
-static inline void sp_blocks_tell(struct sp_blocks *t, struct sp_block *b,
-				  bool (*tell)(uint64_t number))
-{
-	bool is_told = tell(atomic_load_explicit(&b->number, memory_order_relaxed));
-
-	if (!is_told)
-		atomic_fetch_add_explicit(&t->untold, 1, memory_order_relaxed);
-	atomic_store_explicit(&b->key, is_told ? 0 : SP_BLOCK_UNTOLD, memory_order_release);
-}
-
-/* Now and then: tries once more what could not be told. */
-static inline void sp_blocks_retry(struct sp_blocks *t, bool (*tell)(uint64_t number))
-{
-	uint32_t at;
-
-	if (atomic_load_explicit(&t->untold, memory_order_relaxed) == 0)
-		return;
-	at = atomic_fetch_add_explicit(&t->retried, SP_BLOCKS_RETRIED, memory_order_relaxed);
-	for (unsigned i = 0; i < SP_BLOCKS_RETRIED; i++) {
-		struct sp_block *b = &t->place[(at + i) % SP_BLOCKS];
-
-		if (!sp_block_swap(b, SP_BLOCK_UNTOLD, SP_BLOCK_HELD))
-			continue;
-		atomic_fetch_sub_explicit(&t->untold, 1, memory_order_relaxed);
-		sp_blocks_tell(t, b, tell);
-	}
 }
 
 #endif

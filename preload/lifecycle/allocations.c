@@ -14,13 +14,16 @@
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/region/region.h"
+#include "sampler/region/ring.h"
 #include "sampler/span/span_times.h"
 
 static _Atomic int object = SP_ALLOCATIONS_ABSENT;
 static uint64_t (*_Atomic allocated)(void);
 
-SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what, uint64_t (*counter)(void))
+SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what, uint64_t (*counter)(void),
+				       const _Atomic uint64_t *blocks)
 {
+	atomic_store_explicit(&sp_ring_blocks, blocks, memory_order_relaxed);
 	atomic_store_explicit(&allocated, counter, memory_order_relaxed);
 	atomic_store_explicit(&object, (int)what, memory_order_relaxed);
 }
@@ -43,14 +46,15 @@ static struct sp_thread *own_thread(void)
 }
 
 /* A child of vfork, or of a raw clone, is another process, with our memory or with the region of ours. */
-static void take_sample(uint64_t bytes, uint64_t block, const struct sp_allocation_caller *caller)
+static bool take_sample(uint64_t bytes, uint64_t block, const struct sp_allocation_caller *caller)
 {
 	int saved = errno;
 	struct sp_thread *t = sp_process_is_ours() ? own_thread() : NULL;
+	bool is_taken =
+		t != NULL && !sp_thread_excluded && sp_allocation_sample(t, bytes, block, caller);
 
-	if (t != NULL && !sp_thread_excluded)
-		sp_allocation_sample(t, bytes, block, caller);
 	errno = saved;
+	return is_taken;
 }
 
 static bool is_on(void)
@@ -58,26 +62,25 @@ static bool is_on(void)
 	return sp_lifecycle_active() && sp_lifecycle_config()->alloc && !sp_seccomp_is_on();
 }
 
-SP_EXPORT uint32_t spanprof_v1_allocated(uint64_t bytes, uint64_t block,
+SP_EXPORT uint32_t spanprof_v1_allocated(uint64_t bytes, uint64_t *block,
 					 const struct sp_allocation_caller *caller)
 {
-	if (!is_on())
-		return 0;
-	/* A forked child has none until its first span, or its first sample of CPU time. */
-	if (bytes != 0 && sp_region_is_there())
-		take_sample(bytes, block, caller);
-	return sp_lifecycle_config()->alloc_interval;
+	bool on = is_on();
+
+	/* A forked child has no region until its first span, or its first sample of CPU time. */
+	if (bytes != 0 && !(on && sp_region_is_there() && take_sample(bytes, *block, caller)))
+		*block = 0;
+	return on ? sp_lifecycle_config()->alloc_interval : 0;
 }
 
 /* Where nothing is sampled any more, nobody keeps the block. */
-SP_EXPORT bool spanprof_v1_freed(uint64_t block)
+SP_EXPORT void spanprof_v1_freed(uint64_t block)
 {
 	int saved = errno;
-	bool is_told = !is_on() || !sp_region_is_there() || !sp_process_is_ours() ||
-		       sp_allocation_freed(block);
 
+	if (is_on() && sp_region_is_there() && sp_process_is_ours())
+		sp_allocation_freed(block);
 	errno = saved;
-	return is_told;
 }
 
 void sp_allocations_check(const struct sp_config *config)

@@ -43,6 +43,7 @@
 	X(DROP_UNTOLD, "dropped_ring_full_for_object", 1) \
 	X(DROP_SPAN_VALUES, "dropped_ring_full_for_span_values", 1) \
 	X(DROP_SPAN_ENDS, "dropped_ring_full_for_span_ends", 1) \
+	X(DROP_FREED, "dropped_ring_full_for_freed_blocks", 1) \
 	X(DROP_REENTERED, "dropped_handler_reentered", 1) \
 	X(DROP_STACK, "dropped_small_signal_stack", 1) \
 	X(RING_DAMAGED, "ring_records_damaged", 1) \

@@ -4,6 +4,10 @@
  * consumer). Records have variable length. A full ring drops the new record and counts it, because
  * a handler must never wait. put = drained + dropped, exactly.
  *
+ * That a block was freed has to be told, or it stays in the profile of memory in use for ever. So all other records of
+ * the same ring leave as much room as the sampled blocks that are there need for that. A sample by a snapshot is in
+ * another ring: where this one is full, the room for its block is kept only from the next record on.
+ *
  * A record starts with one 8-byte header word: its kind and its length in bytes. Memory ahead of the
  * consumer is all zero, so a zero header means "reserved but not yet committed" or "free"; the consumer
  * stops there.
@@ -58,6 +62,9 @@ struct sp_ring {
  * it is too small.
  */
 int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes);
+
+/* How many blocks were sampled and not yet told as freed; NULL = nobody tells that. */
+SP_HIDDEN const _Atomic uint64_t *_Atomic sp_ring_blocks;
 
 /* Whole words; the record is the parts one after the other. */
 struct sp_ring_part {

@@ -15,13 +15,33 @@
 /* Losing a race this often in a row means hundreds of threads in the handler: drop and count. */
 #define PUT_TRIES 128
 
+const _Atomic uint64_t *_Atomic sp_ring_blocks;
+
+/*
+ * What other records leave free for those of freed blocks: a header and a word for each, and a word that may be left at
+ * the ring's end, which the free part has once at most.
+ */
+static uint64_t kept_from(enum sp_record_kind kind)
+{
+	const _Atomic uint64_t *blocks =
+		atomic_load_explicit(&sp_ring_blocks, memory_order_relaxed);
+
+	if (blocks == NULL || kind == SP_RECORD_FREED || kind >= SP_RECORD_SNAPSHOT)
+		return 0;
+	return (2 * atomic_load_explicit(blocks, memory_order_relaxed) + 1) * sizeof(uint64_t);
+}
+
 /*
  * Reserves need bytes. If they do not fit before the ring's end, the rest up to there is reserved
  * too, as padding.
+ *
+ * Whoever finds a head here also sees the blocks of the records before it: each was counted before its sample's place
+ * was reserved. So the exchange of the head releases, and every load of it that leads to an exchange acquires.
  */
-static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *skip)
+static int reserve(struct sp_ring *r, enum sp_record_kind kind, uint64_t need, uint64_t *at,
+		   uint64_t *skip)
 {
-	uint64_t head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
+	uint64_t head = atomic_load_explicit(&r->ends->head, memory_order_acquire);
 
 	for (int i = 0; i < PUT_TRIES; i++) {
 		/* pairs with the release of tail in free_taken(): what it freed is zeroed */
@@ -30,16 +50,16 @@ static int reserve(struct sp_ring *r, uint64_t need, uint64_t *at, uint64_t *ski
 
 		/* The consumer has passed what we read as head: it is stale, the ring is not full. */
 		if ((int64_t)(head - tail) < 0) {
-			head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
+			head = atomic_load_explicit(&r->ends->head, memory_order_acquire);
 			continue;
 		}
 		*skip = end < need ? end : 0;
-		if (head - tail + *skip + need > r->size)
+		if (head - tail + *skip + need + kept_from(kind) > r->size)
 			return -ENOSPC;
 		*at = head;
 		if (atomic_compare_exchange_weak_explicit(&r->ends->head, &head,
-							  head + *skip + need, memory_order_relaxed,
-							  memory_order_relaxed))
+							  head + *skip + need, memory_order_acq_rel,
+							  memory_order_acquire))
 			return 0;
 	}
 	return -ENOSPC;
@@ -66,7 +86,7 @@ SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, enum sp_record_kind kind,
 
 	for (unsigned i = 0; i < n; i++)
 		len += part[i].bytes;
-	if (r->word == NULL || reserve(r, len + sizeof(uint64_t), &at, &skip) != 0)
+	if (r->word == NULL || reserve(r, kind, len + sizeof(uint64_t), &at, &skip) != 0)
 		return -ENOSPC;
 	mask = r->size / sizeof(uint64_t) - 1;
 	if (skip != 0) {

@@ -29,12 +29,12 @@ void sp_allocation_init(uint32_t depth);
 /*
  * The calling thread, whose that struct is, has allocated so many bytes, in the block of that number (preload/alloc).
  * In any context of the host, its signal handlers included, as long as sampling is on and no seccomp filter is in.
- * errno preserved.
+ * False if the sample was lost. errno preserved.
  */
-SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes, uint64_t block,
+SP_SIGSAFE bool sp_allocation_sample(struct sp_thread *t, uint64_t bytes, uint64_t block,
 				     const struct sp_allocation_caller *caller);
 
-/* The same contexts. The block of that number is no more. False = the ring has no room for that. */
-SP_SIGSAFE bool sp_allocation_freed(uint64_t block);
+/* The same contexts. The block of that number is no more. */
+SP_SIGSAFE void sp_allocation_freed(uint64_t block);
 
 #endif

@@ -109,7 +109,7 @@ static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 }
 
 /* In a function of its own, because to a compiler that sees both the record were shorter than what it is said to be. */
-__attribute__((noinline)) static void take(struct sp_thread *t, struct sp_sample *s, uint64_t bytes,
+__attribute__((noinline)) static bool take(struct sp_thread *t, struct sp_sample *s, uint64_t bytes,
 					   uint64_t block,
 					   const struct sp_allocation_caller *caller)
 {
@@ -123,7 +123,7 @@ __attribute__((noinline)) static void take(struct sp_thread *t, struct sp_sample
 	sp_sample_label(t, s, &label);
 	if (!put(o, t, s, caller)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
-		return;
+		return false;
 	}
 	sp_channel_count_put(o);
 	if (block == 0)
@@ -134,22 +134,23 @@ __attribute__((noinline)) static void take(struct sp_thread *t, struct sp_sample
 		t->allocated_label = s->span_id;
 	if (s->root_id != 0)
 		sp_span_values_note(label.root_ref, s->root_id);
+	return true;
 }
 
-SP_SIGSAFE void sp_allocation_sample(struct sp_thread *t, uint64_t bytes, uint64_t block,
+SP_SIGSAFE bool sp_allocation_sample(struct sp_thread *t, uint64_t bytes, uint64_t block,
 				     const struct sp_allocation_caller *caller)
 {
 	uint64_t record[SP_SAMPLE_HEAD_WORDS + SP_ALLOCATION_FRAMES];
 	int saved = errno;
+	bool is_taken = take(t, (struct sp_sample *)(void *)record, bytes, block, caller);
 
-	take(t, (struct sp_sample *)(void *)record, bytes, block, caller);
 	errno = saved;
+	return is_taken;
 }
 
-SP_SIGSAFE bool sp_allocation_freed(uint64_t block)
+SP_SIGSAFE void sp_allocation_freed(uint64_t block)
 {
-	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_FREED, &block, sizeof(block)) != 0)
-		return false;
 	sp_count(SP_COUNT_FREED);
-	return true;
+	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_FREED, &block, sizeof(block)) != 0)
+		sp_count(SP_COUNT_DROP_FREED);
 }

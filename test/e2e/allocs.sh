@@ -204,6 +204,13 @@ expect_rc handler 0
 allocated handler
 expect "$WORK/handler.json" "any(f['function'] == 'on_tick' and f['total_bytes'] > 4e5 for f in d['functions'])"
 
+# All is freed while the ring is full, and nobody allocates after that.
+under full "$BOTH" SPANPROF_ALLOC_INTERVAL=1024 "$HOSTS/allocs" full 4
+expect_rc full 0
+grep -q 'stay in the profile of memory' "$WORK/full.err" && fail "$(cat "$WORK/full.err")"
+allocated full inuse_space
+expect "$WORK/full.json" "d['labelled']['bytes'] == 0"
+
 # What C23's functions free is gone, whether there are any or somebody only thinks so; and what an allocator's calloc() and
 # realloc() allocate by calling malloc() is counted once.
 for allocator in "" "$TEST_LIBS/libbump.so"; do

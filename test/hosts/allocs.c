@@ -7,6 +7,7 @@
  *	allocs odd		in every place where a program may allocate
  *	allocs handler		in a handler that interrupts allocations; for an allocator that can bear that
  *	allocs sized		by malloc(), calloc() and realloc(), and frees it by C23's functions, where they are
+ *	allocs full THREADS	much more than the ring has room for, on so many threads at once, and frees all of it
  *	allocs lost		what it never frees, and has no pointer to
  */
 #define _GNU_SOURCE
@@ -322,12 +323,45 @@ static void lost(void)
 	spanprof_label_pop();
 }
 
+/* All are there when the last threads begin to free them, and nobody allocates any more. */
+static void *fill(void *barrier)
+{
+	enum { BLOCKS = 2000, MORE = 50000 };
+	char *block[BLOCKS];
+
+	HOST_CHECK(spanprof_label_push("00000000000000ae", "full") != EINVAL);
+	for (int i = 0; i < BLOCKS; i++)
+		block[i] = use(16 * 1024);
+	for (int i = 0; i < MORE; i++)
+		free(use(16 * 1024));
+	(void)pthread_barrier_wait(barrier);
+	for (int i = 0; i < BLOCKS; i++)
+		free(block[i]);
+	spanprof_label_pop();
+	return NULL;
+}
+
+static void full(void)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread[16];
+
+	HOST_CHECK(threads != 0 && threads <= sizeof(thread) / sizeof(thread[0]));
+	HOST_CHECK(pthread_barrier_init(&barrier, NULL, threads) == 0);
+	for (unsigned i = 0; i < threads; i++)
+		HOST_CHECK(pthread_create(&thread[i], NULL, fill, &barrier) == 0);
+	for (unsigned i = 0; i < threads; i++)
+		HOST_CHECK(pthread_join(thread[i], NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	HOST_CHECK(argc >= 2);
+	threads = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
 	if (argc == 3 && strcmp(argv[1], "truth") == 0) {
-		threads = (unsigned)atoi(argv[2]);
 		truth();
+	} else if (strcmp(argv[1], "full") == 0) {
+		full();
 	} else if (strcmp(argv[1], "odd") == 0) {
 		odd();
 	} else if (strcmp(argv[1], "sized") == 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many producers and one consumer on a ring that is too small for them. Every sample carries a
- * checksum; per producer the samples come in order; put = drained + dropped, exactly.
+ * checksum; per producer the samples come in order; put = drained + dropped, exactly. Each sample is of a block, and that
+ * it was freed can be told whenever that is.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -18,14 +19,17 @@
 
 static struct sp_ring ring;
 static _Atomic unsigned working = PRODUCERS;
+static _Atomic uint64_t blocks;
 
 struct producer {
 	uint32_t number;
 	unsigned dropped;
+	unsigned untold;
 };
 
 static struct {
 	unsigned drained;
+	unsigned freed;
 	unsigned broken;
 	unsigned unordered;
 	uint32_t last[PRODUCERS];
@@ -46,6 +50,10 @@ static void check(const struct sp_record *record, void *arg)
 	const struct sp_sample *s = &record->sample;
 
 	(void)arg;
+	if (record->kind == SP_RECORD_FREED) {
+		seen.freed++;
+		return;
+	}
 	seen.drained++;
 	if (record->kind != SP_RECORD_SAMPLE || s->tid >= PRODUCERS || s->depth > SP_FRAMES_MAX ||
 	    s->span_id != checksum(s)) {
@@ -56,11 +64,21 @@ static void check(const struct sp_record *record, void *arg)
 	seen.last[s->tid] = s->weight;
 }
 
+static void tell_freed(struct producer *p)
+{
+	uint64_t number = p->number;
+
+	if (sp_ring_put(&ring, SP_RECORD_FREED, &number, sizeof(number)) != 0)
+		p->untold++;
+	atomic_fetch_sub_explicit(&blocks, 1, memory_order_release);
+}
+
 static void *produce(void *arg)
 {
 	struct producer *p = arg;
 	static __thread struct sp_sample s;
 	uint64_t state = p->number + 1;
+	unsigned own = 0;
 
 	s.tid = p->number;
 	for (uint32_t n = 1; n <= PUTS; n++) {
@@ -71,12 +89,21 @@ static void *produce(void *arg)
 		for (unsigned i = 0; i < s.depth; i++)
 			s.pc[i] = state ^ i;
 		s.span_id = checksum(&s);
-		if (put_sample(&ring, &s) != 0) {
+		atomic_fetch_add_explicit(&blocks, 1, memory_order_relaxed);
+		if (put_sample(&ring, &s) == 0) {
+			own++;
+		} else {
+			atomic_fetch_sub_explicit(&blocks, 1, memory_order_release);
 			p->dropped++;
 			/* on few CPUs the consumer, or who holds up the consumer, needs this one */
 			(void)sched_yield();
 		}
+		/* All of them at once, now and then. */
+		for (; own > state >> 56; own--)
+			tell_freed(p);
 	}
+	for (; own != 0; own--)
+		tell_freed(p);
 	atomic_fetch_sub(&working, 1);
 	return NULL;
 }
@@ -86,10 +113,12 @@ int main(void)
 	struct producer producer[PRODUCERS];
 	pthread_t thread[PRODUCERS];
 	unsigned dropped = 0;
+	unsigned untold = 0;
 	unsigned last;
 
 	if (ring_init(&ring, RING_BYTES) != 0)
 		return 1;
+	atomic_store(&sp_ring_blocks, &blocks);
 	for (uint32_t i = 0; i < PRODUCERS; i++) {
 		producer[i] = (struct producer){.number = i};
 		if (pthread_create(&thread[i], NULL, produce, &producer[i]) != 0)
@@ -102,9 +131,13 @@ int main(void)
 	for (uint32_t i = 0; i < PRODUCERS; i++) {
 		(void)pthread_join(thread[i], NULL);
 		dropped += producer[i].dropped;
+		untold += producer[i].untold;
 	}
-	printf("%u put = %u drained + %u dropped; %u broken, %u out of order\n", PRODUCERS * PUTS,
-	       seen.drained, dropped, seen.broken, seen.unordered);
+	printf("%u put = %u drained + %u dropped; %u broken, %u out of order; %u freed, %u "
+	       "untold\n",
+	       PRODUCERS * PUTS, seen.drained, dropped, seen.broken, seen.unordered, seen.freed,
+	       untold);
 	return seen.drained + dropped != PRODUCERS * PUTS || seen.broken != 0 ||
-	       seen.unordered != 0 || seen.drained < PUTS;
+	       seen.unordered != 0 || seen.drained < PUTS || seen.freed != seen.drained ||
+	       untold != 0;
 }

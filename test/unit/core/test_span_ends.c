@@ -61,13 +61,13 @@ static void drain(void)
 	cr_assert_eq(consumer.damaged, 0);
 }
 
-static void allocate(uint64_t block)
+static bool allocate(uint64_t block)
 {
 	const struct sp_allocation_caller caller = {(uintptr_t)__builtin_return_address(0),
 						    (uintptr_t)__builtin_frame_address(0),
 						    (uintptr_t)__builtin_frame_address(0)};
 
-	sp_allocation_sample(sp_thread_self(), 1000, block, &caller);
+	return sp_allocation_sample(sp_thread_self(), 1000, block, &caller);
 }
 
 static void finish(uint64_t id)
@@ -152,20 +152,73 @@ Test(span_ends, are_told_of_manual_labels)
 	cr_expect(has(SP_RECORD_SPAN_ENDED, 5));
 }
 
+static _Atomic uint64_t blocks;
+
+/* As long as it has room for samples. How many blocks there are then, each of which has a number up to that. */
+static uint64_t fill(void)
+{
+	atomic_store(&sp_ring_blocks, &blocks);
+	do
+		blocks++;
+	while (allocate(blocks));
+	return --blocks;
+}
+
+static void free_all(void)
+{
+	for (; blocks != 0; blocks--)
+		sp_allocation_freed(blocks);
+}
+
 Test(span_ends, that_find_no_room_are_counted)
 {
-	uint64_t put = 0;
+	uint64_t put;
 
 	cr_assert(begin(1));
-	allocate(1);
-	while (sp_allocation_freed(put + 1))
-		put++;
+	put = fill();
+	while (sp_ring_put(&channel.ring, SP_RECORD_SPAN_ENDED, &put, sizeof(put)) == 0)
+		;
 	finish(1);
 	cr_expect_eq(sp_count_read(SP_COUNT_DROP_SPAN_ENDS), 1);
-	cr_expect_eq(sp_count_read(SP_COUNT_FREED), put);
+	cr_expect_eq(sp_count_read(SP_COUNT_DROP_RING_FULL), 1);
+	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), put);
+}
+
+/* Wherever in the ring, also where the record of a freed block is in the way of its end. */
+Test(span_ends, all_blocks_in_a_full_ring_can_be_told)
+{
+	uint64_t put;
+
+	cr_assert(begin(1));
+	for (unsigned i = 0; i < 200; i++) {
+		put = fill();
+		cr_assert_gt(put, 50);
+		free_all();
+		drain();
+		cr_assert_eq(n, 2 * put);
+		for (uint64_t block = 1; block <= put; block++)
+			cr_assert(has(SP_RECORD_FREED, block));
+		sp_allocation_freed(0);
+		drain();
+	}
+	cr_expect_eq(sp_count_read(SP_COUNT_DROP_FREED), 0);
+	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT) + 200, sp_count_read(SP_COUNT_FREED));
+}
+
+/* More than was said: put = drained + dropped. */
+Test(span_ends, blocks_that_find_no_room_are_counted)
+{
+	uint64_t freed;
+	uint64_t put;
+
+	put = fill();
+	freed = 10 * put;
+	for (uint64_t block = 1; block <= freed; block++)
+		sp_allocation_freed(block);
 	drain();
-	cr_expect_eq(n, put + 1);
-	cr_expect(has(SP_RECORD_FREED, put));
+	cr_expect_eq(sp_count_read(SP_COUNT_FREED), freed);
+	cr_expect_geq(n, 2 * put);
+	cr_expect_eq(n - put + sp_count_read(SP_COUNT_DROP_FREED), freed);
 }
 
 Test(span_ends, a_block_that_nobody_follows_is_counted)
