@@ -82,7 +82,17 @@ FOR_EACH(LOOK_UP_)
 static struct {
 	FOR_EACH(MEMBER_)
 } next = {FOR_EACH(FIRST_)};
-static struct sp_blocks sampled;
+/*
+ * libspanprof.so has the kernel empty the pages of the table in a copy of our memory (blocks.h). Nothing else may lie
+ * in them, however large they are.
+ */
+#define PAGE_MOST ((uintptr_t)64 << 10)
+static struct {
+	char before[PAGE_MOST];
+	struct sp_blocks blocks;
+	char after[PAGE_MOST];
+} table;
+#define sampled table.blocks
 static enum sp_allocations_object kind;
 /*
  * The next malloc() is that of the C library, of whose other functions only reallocarray() calls one that is counted
@@ -167,10 +177,13 @@ static uint64_t allocated(void)
 
 static __attribute__((constructor)) void load(void)
 {
+	uintptr_t from = (uintptr_t)&sampled & ~(PAGE_MOST - 1);
+	uintptr_t to = ((uintptr_t)(&sampled + 1) + PAGE_MOST - 1) & ~(PAGE_MOST - 1);
+
 	if (next.malloc == first_malloc)
 		look_up();
 	if (spanprof_v1_allocations != NULL)
-		spanprof_v1_allocations(kind, allocated, &sampled.in);
+		spanprof_v1_allocations(kind, allocated, &sampled.in, (void *)from, to - from);
 }
 
 static uint64_t draw(uint32_t mean)

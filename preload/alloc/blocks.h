@@ -10,9 +10,12 @@
  * allocator may give the address away again. Places are taken by a compare-and-swap.
  *
  * How many blocks are in says for how many ends the ring has to keep room (sampler/region/ring.h). So a block has its
- * place before its sample is taken, until its end is told, and gives it up at once if the sample was lost. A forked
- * child has its parent's blocks in its copy of the table, and tells of numbers that its exporter does not know, which
- * is harmless.
+ * place before its sample is taken, until its end is told, and gives it up at once if the sample was lost.
+ *
+ * A forked child begins with an empty table (MADV_WIPEONFORK), as its exporter knows none of its parent's blocks, and
+ * the places that other threads had in hand would be lost. One that shares our memory, as by vfork, has ours, and frees
+ * our blocks. Before Linux 4.14 a forked child has a copy of the table, and tells of numbers that its exporter does not
+ * know, which is harmless; what a child of vfork frees stays in use there.
  */
 #ifndef SP_BLOCKS_H
 #define SP_BLOCKS_H

@@ -8,8 +8,11 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "preload/lifecycle/state.h"
+#include "sampler/base/compiler.h"
 #include "sampler/base/log.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
@@ -19,10 +22,17 @@
 
 static _Atomic int object = SP_ALLOCATIONS_ABSENT;
 static uint64_t (*_Atomic allocated)(void);
+static struct {
+	void *memory;
+	size_t bytes;
+	bool is_wiped; /* in a copy, so whoever finds a block in it has our memory */
+} table;
 
 SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what, uint64_t (*counter)(void),
-				       const _Atomic uint64_t *blocks)
+				       const _Atomic uint64_t *blocks, void *memory, size_t bytes)
 {
+	table.memory = memory;
+	table.bytes = bytes;
 	atomic_store_explicit(&sp_ring_blocks, blocks, memory_order_relaxed);
 	atomic_store_explicit(&allocated, counter, memory_order_relaxed);
 	atomic_store_explicit(&object, (int)what, memory_order_relaxed);
@@ -78,7 +88,7 @@ SP_EXPORT void spanprof_v1_freed(uint64_t block)
 {
 	int saved = errno;
 
-	if (is_on() && sp_region_is_there() && sp_process_is_ours())
+	if (is_on() && sp_region_is_there() && (table.is_wiped || sp_process_is_ours()))
 		sp_allocation_freed(block);
 	errno = saved;
 }
@@ -99,8 +109,11 @@ void sp_allocations_check(const struct sp_config *config)
 	};
 	int what = atomic_load_explicit(&object, memory_order_relaxed);
 
-	if (config->alloc && what == SP_ALLOCATIONS_LOADED)
+	if (config->alloc && what == SP_ALLOCATIONS_LOADED) {
 		sp_span_times_allocated = atomic_load_explicit(&allocated, memory_order_relaxed);
-	else if (config->alloc)
+		table.is_wiped = sp_syscall(SYS_madvise, table.memory, table.bytes,
+					    (long)MADV_WIPEONFORK) == 0;
+	} else if (config->alloc) {
 		sp_log(SP_LOG_WARN, "SPANPROF_ALLOC%s", why_none[what]);
+	}
 }

@@ -24,10 +24,11 @@ enum sp_allocations_object {
 
 /*
  * INIT, before or after our own constructor. allocated: how many bytes the calling thread has allocated since it began.
- * blocks: the ends of so many may still be told.
+ * blocks: the ends of so many may still be told. It lies with the blocks in that memory, which is to be empty in a copy.
  */
 void spanprof_v1_allocations(enum sp_allocations_object object, uint64_t (*allocated)(void),
-			     const _Atomic uint64_t *blocks) __attribute__((weak));
+			     const _Atomic uint64_t *blocks, void *memory, size_t bytes)
+	__attribute__((weak));
 
 /*
  * Any context of the host. Takes a sample of an allocation of the calling thread, unless bytes is 0: of the block of

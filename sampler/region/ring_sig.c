@@ -19,16 +19,19 @@ const _Atomic uint64_t *_Atomic sp_ring_blocks;
 
 /*
  * What other records leave free for those of freed blocks: a header and a word for each, and a word that may be left at
- * the ring's end, which the free part has once at most.
+ * the ring's end, which the free part has once at most. A handler of the host's that interrupts a count and forks may
+ * leave less than none.
  */
 static uint64_t kept_from(enum sp_record_kind kind)
 {
 	const _Atomic uint64_t *blocks =
 		atomic_load_explicit(&sp_ring_blocks, memory_order_relaxed);
+	uint64_t n;
 
 	if (blocks == NULL || kind == SP_RECORD_FREED || kind >= SP_RECORD_SNAPSHOT)
 		return 0;
-	return (2 * atomic_load_explicit(blocks, memory_order_relaxed) + 1) * sizeof(uint64_t);
+	n = atomic_load_explicit(blocks, memory_order_relaxed);
+	return (int64_t)n > 0 ? (2 * n + 1) * sizeof(uint64_t) : 0;
 }
 
 /*

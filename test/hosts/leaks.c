@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates in spans, and frees a part of it: in the span, after it, on another thread, by realloc in place and moving.
+ * Allocates in spans, and frees a part of it: in the span, after it, on another thread, in a child of vfork, by realloc in place and moving.
  * Prints "<bytes of a block> <how many are left> <span>" of each that leaves something behind. One span is still open
  * when the program ends. Usage: leaks [gone]: with it all is freed, some profiles later.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,17 +120,31 @@ static void work(void)
 	}
 	left(span, "is refused", 0, all, MIB);
 
-	/* A child's copies are its own. */
+	/* A child's copies are its own, also where nobody saw the fork. */
 	span = begin("forks");
 	make(all, MIB);
-	status = fork();
+	for (int unseen = 0; unseen <= 1; unseen++) {
+		status = unseen ? (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) : fork();
+		HOST_CHECK(status >= 0);
+		if (status == 0) {
+			drop(0, all);
+			_exit(0);
+		}
+		HOST_CHECK(wait(&status) > 0 && status == 0);
+	}
+	left(span, "forks", 0, all, MIB);
+
+	/* A child of vfork has none. */
+	span = begin("vforks");
+	make(all, MIB);
+	status = vfork();
 	HOST_CHECK(status >= 0);
 	if (status == 0) {
 		drop(0, all);
 		_exit(0);
 	}
 	HOST_CHECK(wait(&status) > 0 && status == 0);
-	left(span, "forks", 0, all, MIB);
+	otelc_end_span(span);
 
 	/* The thread has ended, and what it has allocated is there. In no span, so not of one. */
 	run(in_thread, NULL);
