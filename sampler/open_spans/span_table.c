@@ -185,10 +185,13 @@ static bool take_out(struct sp_span_line *index, uint64_t key, uint32_t ref)
 		for (uint32_t c = 0; c < SP_SPAN_INDEX_CELLS; c++) {
 			uint64_t mine = sp_span_index_word(hash, ref);
 
-			/* release: the reference is gone before the entry gets new words */
+			/*
+			 * release: the reference is gone before the entry gets new words; seq_cst for
+			 * is_noted()
+			 */
 			if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) != mine ||
 			    !atomic_compare_exchange_strong_explicit(&line->cell[c], &mine, 0,
-								     memory_order_acq_rel,
+								     memory_order_seq_cst,
 								     memory_order_relaxed))
 				continue;
 			if (i > 1)
@@ -267,8 +270,9 @@ bool sp_span_table_close(const struct sp_span_record *r)
 	struct sp_span_line *index = sp_span_index();
 	uint64_t mine = sp_span_index_word(sp_span_index_hash(r->span_id), r->ref);
 
+	/* as in take_out() */
 	if (r->cell != NULL ? !atomic_compare_exchange_strong_explicit(
-				      r->cell, &mine, 0, memory_order_acq_rel, memory_order_relaxed)
+				      r->cell, &mine, 0, memory_order_seq_cst, memory_order_relaxed)
 			    : index == NULL || !take_out(index, r->span_id, r->ref))
 		return false;
 	/* nobody else gets past the line above with this reference */
@@ -303,13 +307,14 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 				      (uint64_t)r->ref << 32 | name_id, memory_order_relaxed);
 }
 
+/* Pairs with sp_span_table_note_allocation(), as that says. */
 static inline bool is_noted(const struct sp_span_record *r, enum sp_span_note which)
 {
 	uint32_t n = ((r->ref & SP_SPAN_NUMBER_MASK) - 1) % SP_SPANS_MAX;
 	const _Atomic uint64_t *noted = sp_span_tables.noted;
 
 	return noted != NULL && atomic_load_explicit(&noted[(size_t)n * SP_SPAN_NOTES + which],
-						     memory_order_relaxed) == r->span_id;
+						     memory_order_seq_cst) == r->span_id;
 }
 
 bool sp_span_table_has_note(const struct sp_span_record *r)

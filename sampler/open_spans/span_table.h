@@ -107,8 +107,11 @@ SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
 /* The same of a wait that is in a profile. */
 SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id);
 
-/* The same of an allocation that was sampled. */
-SP_SIGSAFE void sp_span_table_note_allocation(uint32_t ref, uint64_t span_id);
+/*
+ * The same of an allocation that was sampled. False if the span is closed already: who has done that may not have found
+ * the note, or have told the end before the sample.
+ */
+SP_SIGSAFE bool sp_span_table_note_allocation(uint32_t ref, uint64_t span_id);
 
 /* Whether that was noted of the span, which was not released yet: a sample or a wait; a sample, a wait, an allocation. */
 bool sp_span_table_has_note(const struct sp_span_record *r);

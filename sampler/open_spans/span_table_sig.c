@@ -139,7 +139,15 @@ SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id)
 	note(ref, span_id, SP_SPAN_NOTE_WAIT);
 }
 
-SP_SIGSAFE void sp_span_table_note_allocation(uint32_t ref, uint64_t span_id)
+/*
+ * Whoever closes a span looks for the note afterwards. Of one that closes it meanwhile and does not find the note, the
+ * fence has us see that it is closed.
+ */
+SP_SIGSAFE bool sp_span_table_note_allocation(uint32_t ref, uint64_t span_id)
 {
+	struct sp_span_record r;
+
 	note(ref, span_id, SP_SPAN_NOTE_ALLOCATION);
+	atomic_thread_fence(memory_order_seq_cst);
+	return ref == 0 || sp_span_table_by_id(span_id, &r);
 }

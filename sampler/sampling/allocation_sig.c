@@ -128,12 +128,10 @@ __attribute__((noinline)) static bool take(struct sp_thread *t, struct sp_sample
 	sp_channel_count_put(o);
 	if (block == 0)
 		sp_count(SP_COUNT_BLOCKS_NO_ROOM);
-	if (s->span_id != 0)
-		sp_span_table_note_allocation(label.ref, s->span_id);
+	if (s->span_id != 0 && !sp_span_table_note_allocation(label.ref, s->span_id))
+		sp_span_tell_ended(s->span_id);
 	if (label.what == SP_SPAN_LABEL)
 		t->allocated_label = s->span_id;
-	if (s->root_id != 0)
-		sp_span_values_note(label.root_ref, s->root_id);
 	return true;
 }
 

@@ -166,6 +166,9 @@ __attribute__((noinline)) static void begin_in_child(void)
 void sp_sample_label(const struct sp_thread *t, struct sp_sample *s, struct sp_span_label *label)
 {
 	sp_active_span_label(&t->spans, label);
+	/* At once: the values of a root that another thread ends, as while we walk, are told only if it is noted by then. */
+	if (label->root_id != 0)
+		sp_span_values_note(label->root_ref, label->root_id);
 	if (label->what == SP_SPAN_INTERLEAVED)
 		sp_count(SP_COUNT_SAMPLES_INTERLEAVED);
 	if (label->span_id == 0 && label->name_id == 0)
@@ -204,8 +207,6 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	/* Only now: if all samples of a span were lost, it has no profile to show. */
 	if (sp_handler_setup.note_samples && s->span_id != 0)
 		sp_span_table_note_sample(label.ref, s->span_id);
-	if (s->root_id != 0)
-		sp_span_values_note(label.root_ref, s->root_id);
 }
 
 /*

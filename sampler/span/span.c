@@ -157,18 +157,10 @@ bool sp_span_close(const struct sp_span_record *r)
 	return true;
 }
 
-/* What is still there of what was allocated in it belongs to no open span any more. */
-static void tell_end(uint64_t span_id)
-{
-	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_SPAN_ENDED, &span_id, sizeof(span_id)) !=
-	    0)
-		sp_count(SP_COUNT_DROP_SPAN_ENDS);
-}
-
 static void tell_end_if_noted(const struct sp_span_record *r)
 {
 	if (sp_span_table_has_allocation(r))
-		tell_end(r->span_id);
+		sp_span_tell_ended(r->span_id);
 }
 
 void sp_span_tell_end(const struct sp_span_record *r)
@@ -602,7 +594,7 @@ bool sp_manual_label_leave(void)
 		labelled &= ~bit_of_level();
 		(void)sp_span_stack_pop(&t->spans, sp_span_token_of_label(level, 0), false);
 		if (t->allocated_label != 0 && !sp_span_stack_has(&t->spans, t->allocated_label)) {
-			tell_end(t->allocated_label);
+			sp_span_tell_ended(t->allocated_label);
 			t->allocated_label = 0;
 		}
 		sp_shown_label_update(t);

@@ -328,6 +328,12 @@ bool sp_span_close(const struct sp_span_record *r);
 void sp_span_tell_end(const struct sp_span_record *r);
 
 /*
+ * Any context. The first of it, of a span or a label with that id: what is still there of what was allocated in it
+ * belongs to no open span any more.
+ */
+SP_SIGSAFE void sp_span_tell_ended(uint64_t span_id);
+
+/*
  * Gives up that open span because of its age: it labels nothing any more, and its end, should it
  * come, is ignored. APP. False if it ended meanwhile.
  */

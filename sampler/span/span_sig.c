@@ -7,7 +7,9 @@
 
 #include <string.h>
 
+#include "sampler/base/counters.h"
 #include "sampler/context/foreign_context.h"
+#include "sampler/region/ring.h"
 #include "sampler/span/span_values.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
@@ -61,4 +63,11 @@ SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct s
 		out->span_id = ids.span_id;
 	if (scopes->trace_id)
 		memcpy(out->trace_id, ids.trace_id, sizeof(out->trace_id));
+}
+
+SP_SIGSAFE void sp_span_tell_ended(uint64_t span_id)
+{
+	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_SPAN_ENDED, &span_id, sizeof(span_id)) !=
+	    0)
+		sp_count(SP_COUNT_DROP_SPAN_ENDS);
 }

@@ -71,7 +71,7 @@ void sp_span_values_end(const struct sp_span_record *r);
 /* By the number of a span's entry: the id of the last local root of that entry that has a sample or a wait. */
 SP_HIDDEN _Atomic uint64_t *_Atomic sp_span_values_noted;
 
-/* SIG. A sample, or a wait, carries that root. */
+/* SIG. A sample, unless it is lost, or a wait, carries that root. */
 static inline SP_SIGSAFE void sp_span_values_note(uint32_t root_ref, uint64_t root_id)
 {
 	/* pairs with the release in sp_span_values_init() */

@@ -10,8 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampler/base/process.h"
 #include "sampler/open_spans/span_table.h"
+#include "sampler/region/names.h"
+#include "sampler/region/ring.h"
+#include "sampler/sampling/allocation.h"
+#include "sampler/sampling/handler.h"
+#include "sampler/span/span.h"
+#include "sampler/span/span_values.h"
 #include "sampler/thread/signals.h"
+#include "sampler/thread/thread.h"
 #include "sampler/unwind/rule_cache_sig.h"
 #include "test/stress/race_step.h"
 #include "test/unit/core/span_remove.h"
@@ -392,6 +400,102 @@ static unsigned race_for_action(void)
 	return race_run(&races[0]) + race_run(&races[1]);
 }
 
+/* --- A sample of an allocation: its span ends on another thread ------------------------------------ */
+
+static _Alignas(4096) char memory[SP_RING_BYTES(SP_RING_SIZE_MIN)];
+static struct sp_channel channel = {.number = 1};
+static struct sp_ring consumer;
+static struct sp_thread *own;
+static unsigned sampled_in_a;
+static unsigned ended_a;
+static unsigned values_of_a;
+static unsigned without_values;
+static unsigned with_values;
+
+static void end_a_elsewhere(void)
+{
+	struct sp_span_record r;
+
+	if (!sp_span_table_by_id(a.span_id, &r))
+		return;
+	MUST(sp_span_table_close(&r));
+	sp_span_tell_end(&r);
+	sp_span_table_release(&r);
+}
+
+static void begin_a(void)
+{
+	end_a_elsewhere();
+	a = record_of(a.span_id + ID_STEP);
+	a.name_id = a.root_name_id = 0;
+	MUST(sp_span_table_add(&a) == 0);
+	sp_span_values_set(&a, 0, SP_SPAN_VALUE_TEXT, "x", 1);
+	MUST(sp_span_stack_push(&own->spans, a.span_id, 1));
+}
+
+static void sample_in_a(void)
+{
+	const struct sp_allocation_caller caller = {
+		(uintptr_t)__builtin_return_address(0),
+		(uintptr_t)__builtin_frame_address(0),
+		(uintptr_t)__builtin_frame_address(0),
+	};
+
+	MUST(sp_allocation_sample(own, 1000, 1, &caller));
+}
+
+static void see(const struct sp_record *record, void *arg)
+{
+	(void)arg;
+	if (record->kind == SP_RECORD_SAMPLE)
+		sampled_in_a = record->sample.span_id == a.span_id;
+	/* An end before the sample may be forgotten by then. */
+	else if (record->kind == SP_RECORD_SPAN_ENDED)
+		ended_a += sampled_in_a;
+	else if (record->kind == SP_RECORD_SPAN_VALUES)
+		values_of_a++;
+}
+
+static bool end_is_told(void)
+{
+	end_a_elsewhere();
+	(void)sp_span_stack_pop(&own->spans, 1, false);
+	sampled_in_a = ended_a = values_of_a = 0;
+	while (sp_ring_drain(&consumer, see, NULL, 64) != 0)
+		;
+	without_values += sampled_in_a != 0 && values_of_a == 0;
+	with_values += sampled_in_a != 0 && values_of_a != 0;
+	return sampled_in_a == 0 || ended_a != 0;
+}
+
+static unsigned race_for_end(void)
+{
+	static const struct race race = {"a span that another thread ends",
+					 begin_a,
+					 sample_in_a,
+					 end_a_elsewhere,
+					 end_is_told,
+					 200};
+	unsigned bad;
+
+	sp_process_set();
+	MUST(sp_names_init(8) == 0 && sp_thread_init() == 0);
+	own = sp_thread_self();
+	MUST(own != NULL && sp_span_values_init("n") == 0);
+	MUST(sp_ring_at(&channel.ring, memory, sizeof(memory)) == 0);
+	MUST(sp_ring_at(&consumer, memory, sizeof(memory)) == 0);
+	atomic_store(&sp_channel_open, &channel);
+	sp_allocation_init(1);
+	sp_handler_setup.always_snapshot = true; /* no walk, and no room for one later */
+	sp_active_span_label_scopes =
+		(struct sp_active_span_label_scopes){.id = SP_SCOPE_ALL, .root = true};
+	bad = race_run(&race);
+	/* What ends between the look at the label and the next instructions has its values for itself. */
+	printf("%u samples with the values of their root, %u without\n", with_values,
+	       without_values);
+	return bad + (without_values > with_values / 4);
+}
+
 int main(void)
 {
 	unsigned bad;
@@ -406,5 +510,6 @@ int main(void)
 	bad = race_in_table();
 	bad += race_for_rows();
 	bad += race_for_action();
+	bad += race_for_end();
 	return bad != 0;
 }

@@ -152,6 +152,21 @@ Test(span_ends, are_told_of_manual_labels)
 	cr_expect(has(SP_RECORD_SPAN_ENDED, 5));
 }
 
+/* A child that goes on has its root's label. */
+Test(span_ends, are_told_behind_a_sample_that_comes_later)
+{
+	sp_active_span_label_scopes.id = SP_SCOPE_ROOT;
+	cr_assert(begin(1));
+	cr_assert(begin_under(2, 1));
+	cr_assert(end(1));
+	allocate(77);
+	drain();
+
+	cr_expect_eq(n, 2);
+	cr_expect_eq(kind[0], SP_RECORD_SAMPLE);
+	cr_expect(has(SP_RECORD_SPAN_ENDED, 1));
+}
+
 static _Atomic uint64_t blocks;
 
 /* As long as it has room for samples. How many blocks there are then, each of which has a number up to that. */
