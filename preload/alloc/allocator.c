@@ -37,11 +37,18 @@
 /* While nothing is sampled, so often it is asked whether something is. */
 #define IDLE_BYTES (UINT64_C(64) << 10)
 
+/*
+ * Whoever asks for more than that is counted when it has it. What is refused of smaller sizes is counted as allocated,
+ * as malloc() jumps to the real function.
+ */
+#define PART_BYTES (UINT64_C(1) << 20)
+
 static SP_TLS struct {
 	uint64_t left;   /* an allocation of so many bytes is not yet sampled; 0 in a new thread */
 	uint64_t upto;   /* what the thread has allocated since it began, and left */
 	uint64_t random; /* state; 0 = there is none yet */
 	uint32_t mean;   /* bytes, with which left was drawn; 0 = it was not */
+	uint32_t parts;  /* of so many bytes each are left besides */
 } own;
 
 /*
@@ -201,20 +208,28 @@ static uint64_t draw(uint32_t mean)
 	return sp_interval_bytes(mean, sp_random_next(&own.random));
 }
 
-/* Begins the way to the next sample, after so many bytes that were allocated just now. */
-static void begin(uint32_t mean, uint64_t bytes)
+/* So many bytes were allocated just now, and so many are left until the next sample. */
+static void go_on(uint64_t bytes, uint64_t left)
 {
-	uint64_t before = allocated() + bytes;
+	uint64_t now = allocated() + bytes;
 
-	own.mean = mean;
-	own.left = mean != 0 ? draw(mean) - 1 : IDLE_BYTES;
-	own.upto = before + own.left;
+	own.left = left % PART_BYTES;
+	own.parts = (uint32_t)(left / PART_BYTES);
+	own.upto = now + own.left;
 }
 
-/* Whether that allocation is to be sampled, if there will be one. */
+/* Begins the way to the next sample. */
+static void begin(uint32_t mean, uint64_t bytes)
+{
+	own.mean = mean;
+	go_on(bytes, mean != 0 ? draw(mean) - 1 : IDLE_BYTES);
+}
+
+/* Whether that allocation is to be sampled. */
 static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 {
 	uint32_t mean = 0;
+	uint64_t left;
 
 	if (spanprof_v1_allocated == NULL || kind != SP_ALLOCATIONS_LOADED) {
 		own.left = UINT64_MAX;
@@ -223,8 +238,11 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 	mean = spanprof_v1_allocated(0, NULL, NULL);
 	if (own.mean != mean || mean == 0)
 		begin(mean, 0);
-	if (passes(bytes))
+	left = own.left + own.parts * PART_BYTES;
+	if (bytes <= left) {
+		go_on(bytes, left - bytes);
 		return false;
+	}
 	if (mean == 0)
 		own.upto += bytes;
 	return mean != 0;
@@ -297,7 +315,7 @@ static inline uint64_t product(size_t n, size_t size)
  * is known whether there is still something to count.
  */
 #define COUNT(before, bytes, block) \
-	if (allocated() == (before) && !passes(bytes) && is_sampled(bytes) && (block) != NULL) \
+	if ((block) != NULL && allocated() == (before) && !passes(bytes) && is_sampled(bytes)) \
 		sample(block, bytes, &CALLER);
 /*
  * HOOK(type of its result, name, parameters, the same as arguments, bytes that are asked for, the block in the result,

@@ -156,7 +156,8 @@ END
 }
 for host in leaks leaks_sdk; do
 	for alloc in true false; do
-		under "$host.$alloc" "$BOTH" SPANPROF_SPAN_TIMES=true SPANPROF_ALLOC=$alloc FIXTURE_SPANS="$WORK/$host.$alloc.spans" \
+		under "$host.$alloc" "$BOTH" SPANPROF_SPAN_TIMES=true SPANPROF_ALLOC=$alloc \
+			SPANPROF_ALLOC_INTERVAL=1073741824 FIXTURE_SPANS="$WORK/$host.$alloc.spans" \
 			OTELC_SPANS_JSON="$WORK/$host.$alloc.spans" "$HOSTS/$host"
 		told_bytes "$host.$alloc" "$([[ $alloc == true ]] && echo all || echo none)"
 	done

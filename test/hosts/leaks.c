@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,6 +80,7 @@ static void run(void *(*start)(void *arg), void *arg)
 static void work(void)
 {
 	int all = 64, status;
+	struct rlimit limit;
 	void *span = begin("leaks small");
 
 	make(MOST, 1000);
@@ -118,6 +120,11 @@ static void work(void)
 		sink = realloc(block[i], huge);
 		HOST_CHECK(sink == NULL);
 	}
+	HOST_CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+	HOST_CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){0, limit.rlim_max}) == 0);
+	sink = malloc(256 * MIB);
+	HOST_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+	free(sink);
 	left(span, "is refused", 0, all, MIB);
 
 	/* A child's copies are its own, also where nobody saw the fork. */
