@@ -434,7 +434,7 @@ Test(thread, that_only_the_scan_has_found_has_no_timer_on_a_stack_that_is_too_sm
 	stack_t before;
 
 	sp_alternate_stack_init();
-	sp_signals_use_alternate_stack();
+	sp_signals_use_alternate_stack(SIGUSR1);
 	sp_thread_enrol(200);
 	become(200, NULL);
 	cr_assert_eq(kernel_timers_of(200), 1);
