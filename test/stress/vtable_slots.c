@@ -98,9 +98,18 @@ struct plugin {
 
 static struct plugin steady;
 
+/*
+ * The thread sanitizer takes the loader's copy of a path for shared without a lock, but for the whole words of it
+ * (tsan_interceptors_posix.cpp, dl_iterate_phdr_cb). So more slashes fill the last word, wherever the project lies.
+ */
 static const char *path_of(const char *build, char path[PATH_MAX])
 {
-	(void)snprintf(path, PATH_MAX, "%.3000s/%s/libchurn.so", folder, build);
+	static const char slashes[] = "////////";
+	size_t bytes =
+		(size_t)snprintf(path, PATH_MAX, "%.3000s/%s/libchurn.so", folder, build) + 1;
+
+	(void)snprintf(path, PATH_MAX, "%.3000s%s%s/libchurn.so", folder, slashes + (bytes + 7) % 8,
+		       build);
 	return path;
 }
 
