@@ -15,14 +15,14 @@ python3 test/conformance/matrix.py ways-in test/sdk-latest/README.md test/sdk-la
 # unless the profiler may say that it lost so many. strace takes variables for the program as an emulator does.
 if [[ -z ${MATRIX_TOLD:-} && -z ${TEST_EMULATOR:-} ]]; then
 	need strace
-	sed -n '/^sdk otelc /p; /^mode lazy /p; /^reason /p' test/conformance/matrix.conf >"$WORK/one.conf"
+	sed -n '/^sdk otelc /p; /^mode root /p; /^reason /p' test/conformance/matrix.conf >"$WORK/one.conf"
 	slow=(env TEST_EMULATOR="strace -f -qq -o /dev/null -e trace=memfd_create -e inject=memfd_create:delay_enter=100000"
 		MATRIX_TOLD= python3 test/conformance/matrix.py run "$SO" "$WORK/one.json" "$WORK/one.conf" build/test/conformance)
 	! "${slow[@]}" >"$WORK/one.out" || fail "a loss that may not be told went unnoticed"
-	grep -q '^FAIL first spans at once|otelc|lazy: line [0-9]*: no label, not "a";' "$WORK/one.out" || fail "$(<"$WORK/one.out")"
+	grep -q '^FAIL first spans at once|otelc|root: line [0-9]*: no label, not "a";' "$WORK/one.out" || fail "$(<"$WORK/one.out")"
 	slow[2]='MATRIX_TOLD=spans? started on .* not known'
 	"${slow[@]}" >"$WORK/one.out" || fail "$(<"$WORK/one.out")"
-	grep -q '^1 of 1: otelc lazy, [0-9]* stories, 0 failed, lost [1-9]' "$WORK/one.out" || fail "$(<"$WORK/one.out")"
+	grep -q '^1 of 1: otelc root, [0-9]* stories, 0 failed, lost [1-9]' "$WORK/one.out" || fail "$(<"$WORK/one.out")"
 fi
 
 mkdir -p "$WORK/scripts" "$WORK/test" "$WORK/build/test/conformance"
