@@ -18,9 +18,11 @@
 # a skip that test/skips does not list is a failure. A script that leaves out a part of itself writes a line for it
 # into the file that TEST_LEFT_OUT names, which is a skip of "NAME, in part" when the rest has passed.
 # Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose, more than half of
-# their time. So tests run LANES at a time, which is one more than the processors of a small machine; but those with a line
+# their time. So they run LANES at a time, which is one more than the processors of a small machine; but those with a line
 # "# Runs alone: WHY", which judge times or shares, or need all processors for themselves, run one after the other before, as
-# do programs, which compute: beside these a timer of CPU time ends late, and its sample stands for the work before it.
+# do those in an emulator.
+# Programs and gates compute, and run before all scripts, LANES - 1 at a time: a timer of CPU time ends late beside them, and
+# its sample would stand for the work before it.
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
 # a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
 # line but one says how many needed a second try, and the last line is the line of counts.
@@ -283,10 +285,7 @@ run_one()
 
 runs_alone()
 {
-	case ${1%%=*} in
-	e2e | matrix) grep -qs '^# Runs alone: ' "${1#*=}" ;;
-	*) true ;;
-	esac
+	grep -qs '^# Runs alone: ' "${1#*=}"
 }
 
 # Shows what the next test to end has printed, all at once.
@@ -299,14 +298,16 @@ finish_one()
 	unset "running[$pid]"
 }
 
-# Runs them LANES at a time.
+# run_together N ITEM...: N at a time
 run_together()
 {
+	local -i at_once=$1
 	local item shown
 	local -A running=()
 
+	shift
 	for item in "$@"; do
-		((${#running[@]} < LANES)) || finish_one
+		((${#running[@]} < at_once)) || finish_one
 		shown=$(mktemp "$FOUND/shown.XXXXXX")
 		run_one "$item" >"$shown" 2>&1 &
 		running[$!]=$shown
@@ -345,15 +346,19 @@ if (($# == 0)); then
 	exit 2
 fi
 mkdir -p "$LOGS"
+programs=()
+alone=()
 together=()
 for item in "$@"; do
-	if runs_alone "$item"; then
-		run_one "$item"
-	else
-		together+=("$item")
-	fi
+	case ${item%%=*} in
+	e2e | matrix) if runs_alone "$item"; then alone+=("$item"); else together+=("$item"); fi ;;
+	cross) alone+=("$item") ;;
+	*) programs+=("$item") ;;
+	esac
 done
-run_together "${together[@]}"
+run_together $((LANES > 1 ? LANES - 1 : 1)) "${programs[@]}"
+run_together 1 "${alone[@]}"
+run_together "$LANES" "${together[@]}"
 mapfile -t unsteady <"$FOUND/unsteady"
 if ((${#unsteady[@]} > UNSTEADY_MAX)); then
 	report "not ok" run "unsteady tests" 0 "${#unsteady[@]}, at most $UNSTEADY_MAX are chance"

@@ -69,11 +69,16 @@ expect_pass test/run.sh "e2e=$work/late1.sh" "matrix=$work/late2.sh" "e2e=$work/
 expect_end '2 needed a second try: .*late[12] .*late[12]' '3 passed, 0 failed, 0 skipped'
 rm "$work"/tried*
 
-# Two that wait for each other pass only side by side; one that says so is never beside another.
+# Two that wait for each other pass only side by side; one that says so is never beside another, nor a program beside a script.
 seed_script here <<<"touch $work/here; for _ in {1..200}; do [[ ! -e $work/there ]] || exit 0; sleep 0.05; done; exit 1"
 seed_script there <<<"touch $work/there; for _ in {1..200}; do [[ ! -e $work/here ]] || exit 0; sleep 0.05; done; exit 1"
-expect_pass test/run.sh "e2e=$work/here.sh" "matrix=$work/there.sh"
-rm "$work/here" "$work/there"
+for kinds in 'e2e matrix' 'gate stress' 'stress stress'; do
+	expect_pass test/run.sh "${kinds% *}=$work/here.sh" "${kinds#* }=$work/there.sh"
+	rm "$work/here" "$work/there"
+done
+seed_script computes <<<"touch $work/computes; sleep 0.2; rm $work/computes"
+seed_script script <<<"[[ ! -e $work/computes ]] && sleep 0.2 && [[ ! -e $work/computes ]]"
+expect_pass env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/script.sh" "stress=$work/computes.sh" "matrix=$work/script.sh"
 for n in 1 2; do
 	seed_script "apart$n" <<<"# Runs alone: it says so.
 mkdir $work/alone && sleep 0.2 && rmdir $work/alone"
