@@ -70,7 +70,7 @@ CFLAGS_release = -O2
 # With less optimization and debug information it compiles in two thirds of the time, and runs hardly longer.
 CFLAGS_asan = -Og -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 # The sanitizer does not know fences. Where a fence orders what is not atomic, it would find a race.
-CFLAGS_tsan = -O1 -fsanitize=thread -Wno-tsan
+CFLAGS_tsan = -O1 -g1 -fsanitize=thread -Wno-tsan
 
 # The preloaded object runs in every process of a container, so it may not pull in symbols of new
 # glibc versions (fortify) nor abort its host (stack protector), and its thread-local storage must
@@ -88,6 +88,8 @@ CFLAGS_alloc = -fomit-frame-pointer -fno-builtin
 CFLAGS_release_core = -Wframe-larger-than=4096 -fdata-sections
 CFLAGS_release_sig = $(if $(IS_CLANG),,-Wstack-usage=2048)
 CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+# Tests of optimized objects, which need not be optimized themselves, and compile in a third of the time so.
+CFLAGS_release_unit = -Og -g1
 
 # $(call source_flags,flavour,source). Packagers ask for optimization at link time, which does not see what
 # assembler outside of functions defines; and gates look at what is in single objects.
@@ -95,6 +97,7 @@ source_flags = $(CFLAGS_$(1)) \
 	$(if $(filter sampler/% preload/%,$(2)),$(CFLAGS_core) $(call CFLAGS_$(1)_core,$(1),$(2))) \
 	$(if $(filter export/% scripts/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
 	$(if $(filter preload/alloc/%,$(2)),$(CFLAGS_alloc)) \
+	$(if $(filter test/unit/%,$(2)),$(CFLAGS_$(1)_unit)) \
 	$(if $(filter %_sig.c,$(2)),$(CFLAGS_sig) $(CFLAGS_$(1)_sig)) $(CFLAGS) -fno-lto
 
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
@@ -348,8 +351,8 @@ bench: ## measure the overhead (installs its packages first)
 
 test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-short
 	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
-		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,e2e,$(E2E_TESTS)) \
-		$(call as,matrix,$(MATRIX_TESTS)) $(arm_short)
+		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,matrix,$(MATRIX_TESTS)) \
+		$(arm_short) $(call as,e2e,$(E2E_TESTS))
 
 ## Check
 .PHONY: lint lint-all lint-gates compile compile-gcc compile-clang compile-apart-gcc compile-apart-clang
@@ -424,9 +427,9 @@ define flavour_rules
 .PRECIOUS: $(B)/$(1)/%.o
 $(B)/$(1)/.flags: FORCE
 	@mkdir -p $$(@D)
-	@echo '$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(call source_flags,$(1),sampler/ export/ _sig.c)' \
+	@echo '$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) $$(call source_flags,$(1),sampler/ export/ _sig.c test/unit/)' \
 		| cmp -s - $$@ || echo '$$(CC) $$(CPPFLAGS_ALL) $$(CFLAGS_ALL) \
-		$$(call source_flags,$(1),sampler/ export/ _sig.c)' >$$@
+		$$(call source_flags,$(1),sampler/ export/ _sig.c test/unit/)' >$$@
 
 $(B)/$(1)/%.o: %.c $(B)/$(1)/.flags | $(GEN_HDRS)
 	@mkdir -p $$(@D)
