@@ -198,7 +198,10 @@ void sp_thread_disarm(struct sp_thread *t)
 	drop_timer(timer - 1);
 }
 
-/* Whether the kernel would deliver our signal on a stack that has no room for it. */
+/*
+ * Whether the kernel would deliver our signal on a stack that has no room for it. If alternate stacks may be left
+ * instead, they are.
+ */
 static bool cramped(const struct sp_thread *t)
 {
 	uint32_t bytes = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
@@ -348,7 +351,8 @@ void sp_thread_disarm_cramped(void)
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
 
-		if (cramped(t)) {
+		/* The stack of a thread that has ended is nobody's. */
+		if (atomic_load_explicit(&t->tid, memory_order_acquire) != 0 && cramped(t)) {
 			sp_thread_disarm(t);
 			note(t, SP_UNARMED_STACK);
 		}

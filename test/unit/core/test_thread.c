@@ -449,6 +449,20 @@ Test(thread, that_only_the_scan_has_found_has_no_timer_on_a_stack_that_is_too_sm
 	cr_assert_eq(syscall(SYS_sigaltstack, &before, NULL), 0);
 }
 
+Test(thread, that_has_ended_says_nothing_of_alternate_stacks)
+{
+	struct sp_thread *t = sp_thread_self();
+
+	cr_assert_not_null(t);
+	sp_alternate_stack_init();
+	sp_thread_ended();
+	atomic_store(&t->alternate_bytes, SP_HANDLER_ROOM_LEAST);
+	sp_signals_use_alternate_stack(SIGSEGV);
+
+	cr_expect(sp_signals_on_alternate_stack());
+	cr_expect_eq(sp_count_read(SP_COUNT_UNARMED_STACK), 0);
+}
+
 static bool child_is_right(struct sp_thread *own)
 {
 	kernel.tid = 500;
