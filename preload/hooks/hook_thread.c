@@ -181,8 +181,8 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 	rc = next(signo, act, old);
 	/* What is set now is asked for, because *act may have been overwritten with the old one. */
 	if (rc == 0 && act != NULL && sp_lifecycle_active() &&
-	    sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE && next(signo, NULL, &now) == 0 &&
-	    (now.sa_flags & SA_ONSTACK) != 0)
+	    !sp_signals_know_alternate_stack(signo) && sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE &&
+	    next(signo, NULL, &now) == 0 && (now.sa_flags & SA_ONSTACK) != 0)
 		sp_signals_use_alternate_stack(signo);
 	return rc;
 }

@@ -162,8 +162,8 @@ static int asked_by_any(void)
 	for (int signo = 1; signo <= SIGNALS; signo++) {
 		struct sp_signals_action now;
 
-		if (signo != SP_SIGNAL_SETXID && read_action(signo, &now) && !is_default(&now) &&
-		    (now.flags & SA_ONSTACK) != 0 && asked_by(signo) > asked)
+		if (signo != SP_SIGNAL_SETXID && asked_by(signo) > asked &&
+		    read_action(signo, &now) && !is_default(&now) && (now.flags & SA_ONSTACK) != 0)
 			asked = asked_by(signo);
 	}
 	return asked;
@@ -183,6 +183,11 @@ static void install_as_decided(void)
 		if (sp_signals_number() != 0 && sp_signals_keep())
 			(void)install(sp_signals_number(), &known);
 	} while (decided != atomic_load_explicit(&alternate, memory_order_seq_cst));
+}
+
+bool sp_signals_know_alternate_stack(int signo)
+{
+	return atomic_load_explicit(&alternate, memory_order_relaxed) >= asked_by(signo);
 }
 
 void sp_signals_use_alternate_stack(int signo)

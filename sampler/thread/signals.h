@@ -57,6 +57,8 @@ SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
  * too, and threads whose alternate stack is too small for it have no timer. errno preserved.
  */
 void sp_signals_use_alternate_stack(int signo);
+/* Any context. A handler for that signal that asks for them would change nothing any more. */
+bool sp_signals_know_alternate_stack(int signo);
 /*
  * APP, async-signal-safe: a thread's alternate stack is too small for ours. False if ours has to run there all the
  * same. True if it does not from now on, in any thread, because the host's handlers of faults alone ask for such
