@@ -28,7 +28,8 @@ static uint64_t kept_from(enum sp_record_kind kind)
 		atomic_load_explicit(&sp_ring_blocks, memory_order_relaxed);
 	uint64_t n;
 
-	if (blocks == NULL || kind == SP_RECORD_FREED || kind >= SP_RECORD_SNAPSHOT)
+	if (blocks == NULL || kind == SP_RECORD_FREED || kind == SP_RECORD_SNAPSHOT ||
+	    kind == SP_RECORD_NAME)
 		return 0;
 	n = atomic_load_explicit(blocks, memory_order_relaxed);
 	return (int64_t)n > 0 ? (2 * n + 1) * sizeof(uint64_t) : 0;
