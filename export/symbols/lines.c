@@ -8,9 +8,9 @@
  * does not see functions in namespaces, and walks all entries of a unit for each address. The walks
  * are bounded, so that damaged files that refer to themselves do not loop. So are the ranges that are
  * read, because any number of entries can name one long list, and the attributes, because entries that
- * take a byte each can have any number of these, all of which libdw reads to come behind one. Where not everything was read that could
- * cover an address, nothing is told of it: the line of an inlined function would pass for one of the
- * function around it. Context: the exporter.
+ * take a byte each can have any number of these, all of which libdw reads to come behind one. Where not
+ * everything was read that could cover an address, nothing is told of it: the line of an inlined
+ * function would pass for one of the function around it. Context: the exporter.
  */
 #include "export/symbols/lines.h"
 
@@ -71,7 +71,8 @@ struct sp_lines {
 	size_t seen;  /* ranges of units, and after these of functions */
 	size_t bytes; /* of units that were looked into */
 	bool is_split;
-	char path[PATH_MAX]; /* of the file, as libdw has it */
+	bool package_is_seen, package_may_be_opened; /* the one file of all split units, PATH.dwp */
+	char path[PATH_MAX];                         /* of the file, as libdw has it */
 };
 
 static int add_range(struct ranges *r, uint64_t lo, uint64_t hi, uint64_t item)
@@ -357,6 +358,19 @@ static bool may_open(struct sp_lines *l, const char *path)
 	return true;
 }
 
+/* libdw opens it once for all units. */
+static bool may_open_package(struct sp_lines *l)
+{
+	char path[SP_DEBUG_PATH_MAX];
+	int len = snprintf(path, sizeof(path), "%s.dwp", l->path);
+
+	if (!l->package_is_seen)
+		l->package_may_be_opened =
+			len >= 0 && (size_t)len < sizeof(path) && may_open(l, path);
+	l->package_is_seen = true;
+	return l->package_may_be_opened;
+}
+
 /* Looks at all files that libdw may open: of the whole program, beside the object, in the folder of the compilation. */
 static bool may_open_split(struct sp_lines *l, Dwarf_Die *die)
 {
@@ -364,20 +378,21 @@ static bool may_open_split(struct sp_lines *l, Dwarf_Die *die)
 	Dwarf_Attribute attr;
 	const char *dir = dwarf_formstring(dwarf_attr(die, DW_AT_comp_dir, &attr));
 	const char *name = dwarf_formstring(dwarf_attr(die, DW_AT_dwo_name, &attr));
-	char path[3][SP_DEBUG_PATH_MAX];
-	int len[3] = {0, 0, 0};
+	char path[2][SP_DEBUG_PATH_MAX];
+	int len[2] = {0, 0};
 
 	if (name == NULL)
 		name = dwarf_formstring(dwarf_attr(die, DW_AT_GNU_dwo_name, &attr));
 	if (name == NULL)
 		return true;
-	len[0] = snprintf(path[0], sizeof(path[0]), "%s.dwp", l->path);
-	len[1] = snprintf(path[1], sizeof(path[1]), "%.*s/%s", name[0] != '/' ? folder : 0, l->path,
+	if (!may_open_package(l))
+		return false;
+	len[0] = snprintf(path[0], sizeof(path[0]), "%.*s/%s", name[0] != '/' ? folder : 0, l->path,
 			  name);
 	if (name[0] != '/' && dir != NULL)
-		len[2] = snprintf(path[2], sizeof(path[2]), "%.*s/%s/%s",
+		len[1] = snprintf(path[1], sizeof(path[1]), "%.*s/%s/%s",
 				  dir[0] != '/' ? folder : 0, l->path, dir, name);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 2; i++)
 		if (len[i] != 0 &&
 		    (len[i] < 0 || (size_t)len[i] >= sizeof(path[i]) || !may_open(l, path[i])))
 			return false;
