@@ -146,15 +146,25 @@ Test(elf_hostile, damaged_old_forms_do_no_harm, .timeout = 120)
 	try_all("-gdwarf-4 -gz -fdebug-types-section");
 }
 
+/* An empty file for what the assembler makes, of whose name template that becomes the name. */
+static void make_file(char *path)
+{
+	int fd;
+
+	if (emulated())
+		cr_skip_test("the assembler makes objects for another processor");
+	fd = mkstemp(path);
+	cr_assert_geq(fd, 0);
+	close(fd);
+}
+
 /* A section of that name and flags, with a header that promises a GiB. */
 static void promise(const char *name, const char *flags, const char *header)
 {
 	char command[256], path[] = "/tmp/spanprof-promise-XXXXXX";
 	FILE *as, *object;
-	int fd = mkstemp(path);
 
-	cr_assert_geq(fd, 0);
-	close(fd);
+	make_file(path);
 	(void)snprintf(command, sizeof(command), "gcc -x assembler -c -o %s -", path);
 	as = popen(command, "w");
 	cr_assert_not_null(as);
@@ -174,8 +184,6 @@ Test(elf_hostile, what_a_packed_section_promises_is_counted_by_any_name, .timeou
 					   ".gnu.debuglto_.debug_line"};
 	Elf *elf;
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
 	elf_version(EV_CURRENT);
 	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
 		promise(name[i], "0x800", packed);
@@ -309,10 +317,8 @@ static void debug_information(const char *info, unsigned many)
 {
 	char path[] = "/tmp/spanprof-ranges-XXXXXX";
 	FILE *library;
-	int fd = mkstemp(path);
 
-	cr_assert_geq(fd, 0);
-	close(fd);
+	make_file(path);
 	assemble(path, "", info, many);
 	free((void *)(uintptr_t)image);
 	image = malloc((size_t)4 << 20);
@@ -339,6 +345,14 @@ static const char *functions_at(uint64_t at)
 	return names;
 }
 
+/* Of a file of that debug information, at 0x1000 and at 0x1100. */
+static void expect_functions(const char *info, unsigned many, const char *first, const char *second)
+{
+	debug_information(info, many);
+	cr_expect_str_eq(functions_at(0x1000), first);
+	cr_expect_str_eq(functions_at(0x1100), second);
+}
+
 /*
  * A list of a MiB, named by each entry of another MiB: seven thousand million ranges. Of what was not read nothing is told.
  */
@@ -349,14 +363,8 @@ Test(elf_hostile, not_all_is_read_of_ranges_of_units_without_end, .timeout = 120
 		".rept MANY\nunit_of_list\n.endr\n"
 		"unit 0x1100, 16\nfunction late, 0x1100, 16\n.byte 0\nend_unit\n";
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	debug_information(info, 1);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "late ");
-	debug_information(info, 512);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "");
+	expect_functions(info, 1, "early ", "late ");
+	expect_functions(info, 512, "early ", "");
 }
 
 Test(elf_hostile, not_all_is_read_of_ranges_of_functions_without_end, .timeout = 120)
@@ -366,14 +374,8 @@ Test(elf_hostile, not_all_is_read_of_ranges_of_functions_without_end, .timeout =
 		"unit 0x1100, 16\nfunction before, 0x1100, 16\n.byte 0\n"
 		".rept MANY\nfunction_of_list\n.endr\nend_unit\n";
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	debug_information(info, 1);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "before ");
-	debug_information(info, 512);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "");
+	expect_functions(info, 1, "early ", "before ");
+	expect_functions(info, 512, "early ", "");
 }
 
 Test(elf_hostile, not_all_is_read_of_ranges_of_inlined_functions_without_end, .timeout = 120)
@@ -383,14 +385,8 @@ Test(elf_hostile, not_all_is_read_of_ranges_of_inlined_functions_without_end, .t
 				   "inlined inner, 0x1000, 8\n.byte 0\n"
 				   "function plain, 0x1100, 16\n.byte 0\nend_unit\n";
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	debug_information(info, 1);
-	cr_expect_str_eq(functions_at(0x1000), "inner outer ");
-	cr_expect_str_eq(functions_at(0x1100), "plain ");
-	debug_information(info, 512);
-	cr_expect_str_eq(functions_at(0x1000), "");
-	cr_expect_str_eq(functions_at(0x1100), "plain ");
+	expect_functions(info, 1, "inner outer ", "plain ");
+	expect_functions(info, 512, "", "plain ");
 }
 
 /* Attributes of no bytes, each of which libdw reads to come behind the entry or to find another one. */
@@ -411,14 +407,8 @@ Test(elf_hostile, wide_entries_are_not_read, .timeout = 120)
 			   "unit 0x1100, 16, wide-first\nfunction before, 0x1100, 16\n.byte 0\n"
 			   ".fill 1000, 1, 7\nend_unit\n";
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	debug_information(info, 200);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "before ");
-	debug_information(info, 60000);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "");
+	expect_functions(info, 200, "early ", "before ");
+	expect_functions(info, 60000, "early ", "");
 }
 
 Test(elf_hostile, not_all_is_read_of_wide_units_without_end, .timeout = 120)
@@ -428,14 +418,8 @@ Test(elf_hostile, not_all_is_read_of_wide_units_without_end, .timeout = 120)
 			  ".rept 5000\nunit 0x1200, 16, wide-first\nend_unit\n.endr\n"
 			  "unit 0x1100, 16\nfunction late, 0x1100, 16\n.byte 0\nend_unit\n";
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	debug_information(info, 200);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "late ");
-	debug_information(info, 60000);
-	cr_expect_str_eq(functions_at(0x1000), "early ");
-	cr_expect_str_eq(functions_at(0x1100), "");
+	expect_functions(info, 200, "early ", "late ");
+	expect_functions(info, 60000, "early ", "");
 }
 
 static long peak_kib(void)
@@ -463,13 +447,9 @@ Test(elf_hostile, of_a_shared_file_nothing_is_unpacked_that_nobody_reads, .timeo
 				     ".asciz \"shared\"\n.section .debug_loc\n.zero 0x8000000\n";
 	char path[] = "/tmp/spanprof-shared-XXXXXX";
 	char info[sizeof(sharing) + sizeof(path)];
-	int fd = mkstemp(path);
 	long before;
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	cr_assert_geq(fd, 0);
-	close(fd);
+	make_file(path);
 	assemble(path, "-gz=zlib -Wl,--build-id=0x01020304", shared, 0);
 	(void)snprintf(info, sizeof(info), sharing, path);
 	debug_information(info, 0);
@@ -493,18 +473,12 @@ Test(elf_hostile, a_split_unit_is_not_looked_for_in_a_fifo, .timeout = 20)
 					  "0\nend_unit\n";
 	char path[] = "/tmp/spanprof-split-XXXXXX";
 	char info[sizeof(split) + sizeof(path)];
-	int fd = mkstemp(path);
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	cr_assert_geq(fd, 0);
-	close(fd);
+	make_file(path);
 	unlink(path);
 	cr_assert_eq(mkfifo(path, 0600), 0);
 	(void)snprintf(info, sizeof(info), split, path);
-	debug_information(info, 0);
-	cr_expect_str_eq(functions_at(0x1000), "");
-	cr_expect_str_eq(functions_at(0x1100), "whole ");
+	expect_functions(info, 0, "", "whole ");
 	unlink(path);
 }
 
@@ -512,12 +486,8 @@ Test(elf_hostile, a_shared_file_is_not_looked_for_in_a_fifo, .timeout = 20)
 {
 	char path[] = "/tmp/spanprof-shared-XXXXXX";
 	char info[sizeof(sharing) + sizeof(path)];
-	int fd = mkstemp(path);
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	cr_assert_geq(fd, 0);
-	close(fd);
+	make_file(path);
 	unlink(path);
 	(void)snprintf(info, sizeof(info), sharing, path);
 	debug_information(info, 0);
@@ -534,12 +504,8 @@ Test(elf_hostile, a_shared_file_shares_nothing_in_turn, .timeout = 60)
 				     ".asciz \"/nonexistent\"\n.byte 1, 2, 3, 4\n";
 	char path[] = "/tmp/spanprof-shared-XXXXXX";
 	char info[sizeof(sharing) + sizeof(path)];
-	int fd = mkstemp(path);
 
-	if (emulated())
-		cr_skip_test("the assembler makes objects for another processor");
-	cr_assert_geq(fd, 0);
-	close(fd);
+	make_file(path);
 	assemble(path, "-Wl,--build-id=0x01020304", shared, 0);
 	(void)snprintf(info, sizeof(info), sharing, path);
 	debug_information(info, 0);
