@@ -463,7 +463,8 @@ bool sp_symbolize_main(struct sp_symbolizer *s, struct sp_place *out)
 
 	if (mod == NULL)
 		return false;
-	sp_symbolize(s, mod->segments != 0 ? mod->segment[0].start : mod->lo, mod->born, &f);
+	/* Its segment may begin in the middle of a page, and what is before that belongs to no object. */
+	sp_symbolize(s, mod->lo, mod->born, &f);
 	*out = f.place;
 	return true;
 }
