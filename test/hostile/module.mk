@@ -12,7 +12,7 @@ $$(HOSTILE_TEST_SRCS:%.c=$$(B)/$(1)/%): $$(B)/$(1)/%: $$(B)/$(1)/%.o \
 			$$(filter-out test/pyroscope/main.c,$$(wildcard test/pyroscope/*.c))) \
 		$$(B)/$(1)/export.a $$(B)/$(1)/sampler.a
 	@mkdir -p $$(@D)
-	$$(call link_program,$(1),$$(CRITERION_LIBS) -lmicrohttpd)
+	$$(call link_program,$(1),$$(CRITERION_LIBS) -lmicrohttpd $$(TEST_LINKER))
 endef
 $(eval $(call hostile_unit,release))
 $(eval $(call hostile_unit,asan))
