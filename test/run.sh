@@ -338,6 +338,10 @@ distinct()
 # Tests that end by SIGSEGV need the signal that AddressSanitizer would take.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_segv=0:handle_sigbus=0:abort_on_error=1}
 
+# What install-deps.sh installed comes first. Thousands of small questions are put to python3, and where a version manager
+# has put a script in its place, that takes four times as long as the answer.
+export PATH=/usr/bin:$PATH
+
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 

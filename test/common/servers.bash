@@ -65,7 +65,7 @@ exporters_in()
 	local folder
 
 	for folder in /proc/[0-9]*; do
-		[[ $(readlink "$folder/exe") == "$EXPORTER" ]] || continue
+		[[ $folder/exe -ef $EXPORTER ]] || continue
 		tr '\0' '\n' <"$folder/environ" | grep -qx "SPANPROF_STATUS_FILE=$1/.*" || continue
 		echo "${folder##*/}"
 	done 2>/dev/null
