@@ -13,7 +13,7 @@ export HOSTS_ROWS='[!tv]*'
 # Where a start takes longer than 50 ms, or the exporter comes late, something is lost, and told as promised.
 export HOSTS_TOLD='spans? started on .* not known|found the ring buffer full|for whose name the ring buffer had no room'
 export MATRIX_TOLD='spans? started on .* not known'
-export TEST_PATIENCE=5
+export TEST_PATIENCE=10
 # What has a limit in seconds, or wants one thread to keep up with others.
 SLOW=" exporter_family hash_index ring run sampler thread_mask "
 export SPANPROF_TEST_TRIES=1 YAMA_TURNS=40
