@@ -60,6 +60,7 @@ struct sp_core_facts {
 			const char *fact;
 			const char *instead;
 			bool is_harmless; /* there is another way to the same */
+			bool is_limit;    /* of ours, whatever the release */
 		} unknown[SP_CORE_FACTS_MAX];
 	} sdk[SP_CORE_SDKS_MAX];
 };

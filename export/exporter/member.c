@@ -324,6 +324,7 @@ static void list_unknowns(struct sp_core_facts *out, uint32_t facts)
 		out->sdk[out->sdks].unknown[n].fact = sp_sdk_fact_texts[i].name;
 		out->sdk[out->sdks].unknown[n].instead = sp_sdk_fact_texts[i].instead;
 		out->sdk[out->sdks].unknown[n].is_harmless = i == SP_SDK_FACT_SPAN;
+		out->sdk[out->sdks].unknown[n].is_limit = i == SP_SDK_FACT_INSTANCES;
 	}
 }
 

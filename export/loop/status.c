@@ -353,7 +353,11 @@ static void sdk_not_understood(const struct view *v)
 
 	for (unsigned i = 0; i < f->sdks; i++)
 		for (unsigned j = 0; j < f->sdk[i].unknowns; j++)
-			if (!f->sdk[i].unknown[j].is_harmless)
+			if (f->sdk[i].unknown[j].is_limit)
+				problem(v, "let its plugins share one library of the SDK",
+					"%s: %s, %s", f->sdk[i].name, f->sdk[i].unknown[j].fact,
+					f->sdk[i].unknown[j].instead);
+			else if (!f->sdk[i].unknown[j].is_harmless)
 				problem(v,
 					"use a newer spanprof, or a release of the SDK that this "
 					"one knows",

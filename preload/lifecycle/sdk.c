@@ -49,6 +49,9 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 	if (fact == SP_SDK_FACT_OWN_STORAGE)
 		sp_log(level, "%s: the program's own context storage is not understood: %s",
 		       sp_sdk_texts[sdk].name, sp_sdk_fact_texts[fact].instead);
+	else if (fact == SP_SDK_FACT_INSTANCES)
+		sp_log(level, "%s: %s: %s", sp_sdk_texts[sdk].name, sp_sdk_fact_texts[fact].name,
+		       sp_sdk_fact_texts[fact].instead);
 	else
 		sp_log(level, "%s: this release's %s is not understood: %s", sp_sdk_texts[sdk].name,
 		       sp_sdk_fact_texts[fact].name, sp_sdk_fact_texts[fact].instead);

@@ -38,4 +38,6 @@ const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N] = {
 	[SP_SDK_FACT_OWN_STORAGE] = {"the program's own context storage",
 				     "it says otherwise than attach and detach, as where fibers or "
 				     "coroutines switch, so scopes label no samples"},
+	[SP_SDK_FACT_INSTANCES] = {"more than 32 instances in one program",
+				   "the spans of the others are not profiled"},
 };

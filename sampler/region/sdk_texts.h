@@ -48,7 +48,9 @@ enum sp_sdk_fact {
 	SP_SDK_FACT_STORAGE,
 	SP_SDK_FACT_NESTING,
 	SP_SDK_FACT_RESOURCE,
-	SP_SDK_FACT_OWN_STORAGE, /* of the program, and so no fact of the release */
+	/* of the program, and so no facts of the release */
+	SP_SDK_FACT_OWN_STORAGE,
+	SP_SDK_FACT_INSTANCES,
 	SP_SDK_FACT_N,
 };
 

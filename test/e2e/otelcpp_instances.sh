@@ -53,3 +53,39 @@ expect_same restored.plain restored rc
 [[ $(<"$WORK/restored.out") == replaced ]] || fail "the slot was not hooked"
 [[ $(grep -c 'is not understood: its spans are not profiled' "$WORK/restored.err") -eq 1 ]] ||
 	fail "not said: $(<"$WORK/restored.err")"
+
+# crowd NAME [COUNT OBJECT]...: opens so many copies of each
+crowd()
+{
+	local name=$1 n
+	local -a files=()
+
+	shift
+	mkdir "$WORK/$name"
+	while (($# > 0)); do
+		for ((n = 0; n < $1; n++)); do
+			files+=("$WORK/$name/${#files[@]}.so")
+			cp "$2" "${files[-1]}"
+		done
+		shift 2
+	done
+	run_under "$name" "$TEST_LIBS/otelcpp/crowd" "${files[@]}"
+	expect_rc "$name" 26
+}
+
+# An SDK for which there is no room goes on without us, which is said once, and of it nothing else.
+for sdk in churn_hidden churn_named; do
+	crowd "$sdk.all" 32 "$TEST_LIBS/otelcpp/$sdk/libchurn.so"
+	[[ $(<"$WORK/$sdk.all.out") == '32 of 32' ]] || fail "$sdk: not all are hooked: $(<"$WORK/$sdk.all.out")"
+	expect_silent "$sdk.all"
+	crowd "$sdk.more" 34 "$TEST_LIBS/otelcpp/$sdk/libchurn.so"
+	[[ $(<"$WORK/$sdk.more.out") == '32 of 34' ]] || fail "$sdk: hooked: $(<"$WORK/$sdk.more.out")"
+	[[ $(grep -c 'spanprof\[' "$WORK/$sdk.more.err") == 1 ]] || fail "$sdk: $(<"$WORK/$sdk.more.err")"
+	grep -qF 'opentelemetry-cpp, ABI v1: more than 32 instances in one program: ' "$WORK/$sdk.more.err" ||
+		fail "$sdk: not said: $(<"$WORK/$sdk.more.err")"
+done
+
+# Whatever asks for variables of OpenTelemetry, the SDK is found that comes after it.
+crowd asked 70 "$TEST_LIBS/otelcpp/crowd_asks.so" 2 "$TEST_LIBS/otelcpp/churn_hidden/libchurn.so"
+[[ $(<"$WORK/asked.out") == '2 of 2' ]] || fail "not found after many that ask: $(<"$WORK/asked.out")"
+expect_silent asked

@@ -221,6 +221,18 @@ $(OTELCPP_CHURN:%=$(OTELCPP_DIR)/%/libchurn.so): %/libchurn.so: %/churn.o %/mini
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,-z,relro -Wl,-soname,libchurn_$(*F).so -o $@ $^ -lpthread
 
+$(OTELCPP_DIR)/crowd: test/otelcpp/crowd.c
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(CFLAGS) -o $@ $< -ldl
+
+$(OTELCPP_DIR)/crowd_asks.so: test/otelcpp/crowd.c
+	@mkdir -p $(@D)
+	$(call say,HOST,$@)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(CFLAGS) -DCROWD_ASKS -shared -o $@ $<
+
+TEST_PROGRAMS += $(OTELCPP_DIR)/crowd $(OTELCPP_DIR)/crowd_asks.so $(OTELCPP_CHURN:%=$(OTELCPP_DIR)/%/libchurn.so)
+
 # $(call otelcpp_stress,flavour)
 define otelcpp_stress
 $(B)/$(1)/test/stress/vtable_slots: $(B)/$(1)/preload.a | $(OTELCPP_CHURN:%=$(OTELCPP_DIR)/%/libchurn.so)

@@ -214,7 +214,7 @@ static inline const struct sp_otelcpp_flavour *sp_otelcpp_flavour_of(const struc
 	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 }
 
-/* How many are alive at once, and those that are unloaded and still referred to. */
+/* How many are alive at once, and those that are unloaded and still referred to. sdk_texts.c names the number. */
 #define SP_OTELCPP_INSTANCES_MAX 32U
 SP_HIDDEN struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
 
@@ -265,8 +265,8 @@ struct sp_otelcpp_found {
 
 /*
  * Adds an instance, of which nothing is hooked yet. The same one again if its tracers are known,
- * and NULL if more are alive than we can hold. If only the start was found of one whose spans are
- * known, nothing but its state changes.
+ * and NULL if more are alive than we can hold, which is told once, or another thread is adding one. If
+ * only the start was found of one whose spans are known, nothing but its state changes.
  */
 struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found);
 

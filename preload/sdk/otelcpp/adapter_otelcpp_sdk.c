@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "preload/elf/elf_walk.h"
+#include "preload/lifecycle/lifecycle.h"
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/readable_sig.h"
 #include "sampler/base/text.h"
@@ -737,10 +738,12 @@ static struct sp_otelcpp *place_for(const struct sp_otelcpp_found *f)
 struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found)
 {
 	struct sp_otelcpp *sdk;
+	bool is_full;
 
 	if (!sp_try_lock(&busy))
 		return NULL;
 	sdk = place_for(found);
+	is_full = sdk == NULL && sp_lifecycle_wanted();
 	if (sdk != NULL && is_less(sdk, found)) {
 		/*
 		 * Something has put the tracer's slot back, and left others as we made them. Their
@@ -758,6 +761,8 @@ struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found)
 		take(sdk, found);
 	}
 	sp_unlock(&busy);
+	if (is_full)
+		sp_sdk_disproved(found->names->sdk, SP_SDK_FACT_INSTANCES);
 	return sdk;
 }
 

@@ -346,7 +346,8 @@ struct looked_at {
 	struct sp_otelcpp *sdk[SP_OTELCPP_VERSIONS]; /* hooked, or NULL */
 };
 
-static struct looked_at objects[OBJECTS_MAX];
+/* The last is for what finds no place, and is not found again: such an object is looked at each time. */
+static struct looked_at objects[OBJECTS_MAX + 1];
 
 static bool starts_with_us(const void *const *tracer_vptr)
 {
@@ -390,7 +391,6 @@ static bool is_settled(const void *address)
 	return o != NULL && is_hooked(o);
 }
 
-/* NULL when too many are alive. */
 static struct looked_at *place_for(const void *address)
 {
 	struct looked_at *o = about(address);
@@ -399,7 +399,7 @@ static struct looked_at *place_for(const void *address)
 		if (!is_alive(&objects[i]))
 			o = &objects[i];
 	}
-	return o;
+	return o != NULL ? o : &objects[OBJECTS_MAX];
 }
 
 static bool look_at(const void *address)
@@ -407,8 +407,6 @@ static bool look_at(const void *address)
 	struct looked_at *o = place_for(address);
 	bool known;
 
-	if (o == NULL)
-		return true;
 	/* pairs with about() */
 	atomic_store_explicit(&o->used, false, memory_order_seq_cst);
 	o->object = sp_elf_object_at(address);
@@ -563,12 +561,16 @@ static struct sp_otelcpp *hand_on(const struct sp_otelcpp_names *names, const vo
 		.real = {[SP_OTELCPP_REAL_START] = real},
 		.state = SP_OTELCPP_UNTRIED,
 	};
+	struct sp_otelcpp *sdk = NULL;
 
-	if (sp_lifecycle_wanted()) {
-		sp_sdk_disproved(names->sdk, SP_SDK_FACT_CLASS);
+	if (sp_lifecycle_wanted())
 		f.state = SP_OTELCPP_REJECTED;
-	}
-	return object.size != 0 ? sp_otelcpp_instance_add(&f) : NULL;
+	if (object.size != 0)
+		sdk = sp_otelcpp_instance_add(&f);
+	/* One for which there is no place may be understood well. */
+	if (sp_lifecycle_wanted() && (sdk != NULL || object.size == 0))
+		sp_sdk_disproved(names->sdk, SP_SDK_FACT_CLASS);
+	return sdk;
 }
 
 static struct sp_otelcpp *with_tracer(const void *const *vptr)

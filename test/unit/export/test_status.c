@@ -365,6 +365,8 @@ Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 	core.facts.sdk[0].unknown[0].fact = "a thing";
 	core.facts.sdk[0].unknown[0].instead = "no labels";
 	EXPECT_SAID("an-sdk: a thing not understood, no labels|use a newer spanprof", "");
+	core.facts.sdk[0].unknown[0].is_limit = true;
+	EXPECT_SAID("an-sdk: a thing, no labels|let its plugins share one", "");
 	core.facts.sdks = 0;
 
 	news = (struct sp_push_news){.attempts = 1};
