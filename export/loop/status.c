@@ -285,8 +285,6 @@ static SP_PRINTF(3, 4) void problem(const struct view *v, const char *remedy, co
 	char sentence[PROBLEM_BYTES];
 	va_list args;
 
-	if (json_array_size(v->list) == SP_STATUS_PROBLEMS)
-		return;
 	va_start(args, fmt);
 	(void)vsnprintf(sentence, sizeof(sentence), fmt, args);
 	va_end(args);

@@ -113,7 +113,7 @@ static void print_problems(FILE *out, const json_t *root)
 {
 	const json_t *list = json_object_get(root, "problems");
 
-	for (size_t i = 0; i < json_array_size(list) && i < SP_STATUS_PROBLEMS; i++) {
+	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *problem = json_array_get(list, i);
 
 		put(out, "WRONG     ", string(problem, "text"));

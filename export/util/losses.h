@@ -18,9 +18,6 @@
 /* Before the number of its process, the name of the memory file that the exporter keeps open. */
 #define SP_STATUS_MEMORY "spanprof-status-"
 
-/* Problems that are told at most. */
-#define SP_STATUS_PROBLEMS 16U
-
 /* What each counter of a loss counts, in words that follow the number, and what can be done about it. */
 struct sp_loss_words {
 	enum sp_counter counter;

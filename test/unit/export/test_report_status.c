@@ -69,6 +69,21 @@ Test(report_status, is_explained, .timeout = 20)
 	expect_printed("the last try failed: status 401:  [31mwho?");
 }
 
+Test(report_status, shows_each_of_many_problems, .timeout = 20)
+{
+	char text[4096] = "{\"version\":\"1\",\"pid\":7,\"samples\":{},\"problems\":[";
+
+	for (unsigned i = 0; i < 40; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			       "{\"text\":\"thing %u\"},", i);
+	(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "{\"text\":\"end\"}]}");
+
+	cr_expect_eq(status_of(status_file(text)), 0);
+
+	expect_printed("WRONG     thing 0\n");
+	expect_printed("WRONG     thing 39\nWRONG     end\n");
+}
+
 /* Its exporter has it in a memory file; the test stands for both. */
 Test(report_status, of_a_process_is_in_the_memory_of_its_exporter, .timeout = 20)
 {
