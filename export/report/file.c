@@ -28,14 +28,14 @@ static int refuse(char why[SP_REPORT_ERROR], const char *text)
 	return -1;
 }
 
-int sp_report_open(const char *path, struct stat *st, char why[SP_REPORT_ERROR])
+int sp_report_open(int folder, const char *path, struct stat *st, char why[SP_REPORT_ERROR])
 {
 	int fd;
 
 	/* A look before, because to open a device can do something, and a folder may be anybody's. */
-	if (stat(path, st) == 0 && !S_ISREG(st->st_mode))
+	if (fstatat(folder, path, st, 0) == 0 && !S_ISREG(st->st_mode))
 		return refuse(why, "not a regular file");
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode))
 		return fd;
 	(void)refuse(why, fd >= 0 ? "not a regular file" : strerror(errno));
@@ -60,7 +60,7 @@ static int more_room(struct sp_bytes *b, size_t *cap, char *why)
 static int read_all(const char *path, struct sp_bytes *out, char *why)
 {
 	struct stat st;
-	int fd = sp_report_open(path, &st, why);
+	int fd = sp_report_open(AT_FDCWD, path, &st, why);
 	size_t cap = 0;
 	ssize_t n = 1;
 	int err = fd >= 0 ? 0 : -1;

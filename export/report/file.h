@@ -12,10 +12,10 @@
 #include "export/util/containers.h"
 
 /*
- * Opens a regular file and nothing else: a FIFO or a device would keep us waiting. A descriptor, or -1
- * with a reason in why.
+ * Opens a regular file and nothing else: a FIFO or a device would keep us waiting. The path begins in that folder, as
+ * for openat(). A descriptor, or -1 with a reason in why.
  */
-int sp_report_open(const char *path, struct stat *st, char why[SP_REPORT_ERROR]);
+int sp_report_open(int folder, const char *path, struct stat *st, char why[SP_REPORT_ERROR]);
 
 /* The whole file, unpacked if it is gzip. 0, or -1 with a reason in why; free out->data. */
 int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR]);

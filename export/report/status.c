@@ -327,10 +327,11 @@ static bool read_identity(int proc, const char *pid, char comm[16], unsigned *ui
 	return true;
 }
 
-/* The memory file of that name among those that an exporter has open, or -1. */
+/* The memory file of that name among those that an exporter has open, or -1. Another file may have that name, too. */
 static int open_among(int fds, const char *name, struct stat *st)
 {
 	DIR *dir = fdopendir(fds);
+	char why[SP_REPORT_ERROR];
 	int found = -1;
 
 	if (dir == NULL) {
@@ -343,13 +344,10 @@ static int open_among(int fds, const char *name, struct stat *st)
 
 		link[n > 0 ? n : 0] = '\0';
 		if (strcmp(link, name) == 0)
-			found = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+			found = sp_report_open(dirfd(dir), e->d_name, st, why);
 	}
 	(void)closedir(dir);
-	if (found < 0 || (fstat(found, st) == 0 && S_ISREG(st->st_mode)))
-		return found;
-	(void)close(found);
-	return -1;
+	return found;
 }
 
 /*
@@ -418,7 +416,8 @@ int sp_report_status(FILE *out, const char *of, time_t now, char why[160])
 	struct stat st;
 	json_error_t error;
 	json_t *root;
-	int fd = is_number(of) ? open_of_process(of, &st, reason) : sp_report_open(of, &st, reason);
+	int fd = is_number(of) ? open_of_process(of, &st, reason)
+			       : sp_report_open(AT_FDCWD, of, &st, reason);
 
 	if (fd < 0 && is_number(of)) {
 		(void)snprintf(why, 160, "%.150s", reason);

@@ -3,8 +3,12 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -122,6 +126,76 @@ Test(report_status, of_a_process_is_in_the_memory_of_its_exporter, .timeout = 20
 	}
 	cr_expect_eq(status_of("4000000000"), 2);
 	expect_printed("there is no such process");
+}
+
+static bool put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	close(fd);
+	return done;
+}
+
+/* May mount what only it sees. */
+static bool be_root_of_its_own(void)
+{
+	char user[32], group[32];
+
+	(void)snprintf(user, sizeof(user), "0 %u 1", (unsigned)geteuid());
+	(void)snprintf(group, sizeof(group), "0 %u 1", (unsigned)getegid());
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && put("/proc/self/setgroups", "deny") &&
+	       put("/proc/self/uid_map", user) && put("/proc/self/gid_map", group);
+}
+
+/* In a file system that is not mounted any more a file's path is what that of a memory file looks like. */
+static void pretend(const char *pid, int ready, int done)
+{
+	char path[sizeof(scratch) + 64];
+	int fd;
+
+	prctl(PR_SET_NAME, "spanprof-export", 0, 0, 0);
+	if (!be_root_of_its_own() || mount("none", scratch, "tmpfs", 0, NULL) != 0)
+		_exit(1);
+	(void)snprintf(path, sizeof(path), "%s/memfd:spanprof-status-%s (deleted)", scratch, pid);
+	if (mkfifo(path, 0600) != 0 || (fd = open(path, O_RDWR)) < 0 ||
+	    umount2(scratch, MNT_DETACH) != 0)
+		_exit(1);
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	(void)!write(ready, &fd, sizeof(fd));
+	(void)!read(done, &fd, 1);
+	_exit(0);
+}
+
+/* To open a device can do something, and a terminal could become that of the report. */
+Test(report_status, of_a_process_opens_no_other_file_of_that_name, .timeout = 20)
+{
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct inotify_event event;
+	char pid[16], path[64];
+	int ready[2], done[2];
+	pid_t child;
+	int fd;
+
+	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	cr_assert(pipe(ready) == 0 && pipe(done) == 0);
+	child = fork();
+	if (child == 0) {
+		close(done[1]);
+		pretend(pid, ready[1], done[0]);
+	}
+	close(ready[1]);
+	if (read(ready[0], &fd, sizeof(fd)) != sizeof(fd))
+		cr_skip_test("no file system can be mounted here");
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)child, fd);
+	cr_assert_geq(inotify_add_watch(watch, path, IN_OPEN), 0);
+
+	cr_expect_eq(status_of(pid), 2);
+
+	expect_printed("the process has no exporter");
+	cr_expect_eq(read(watch, &event, sizeof(event)), -1, "it was opened");
+	close(done[1]);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
 }
 
 Test(report_status, of_this_moment_is_not_of_the_future, .timeout = 20)
