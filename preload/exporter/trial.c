@@ -83,6 +83,7 @@ static const struct call calls[] = {
 	{SYS_sched_getaffinity, {0, 0, 0}}, /* the C library counts processors */
 	/* threads, timers and signals */
 	{SYS_gettid, {0}},
+	{SYS_get_robust_list, {NOBODY, 0, 0}},
 	{SYS_tgkill, {0, 0, 0}},
 	{SYS_kill, {NOBODY, 0}},
 	{SYS_timer_create, {NOBODY, 0, 0}},

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include "sampler/base/arch_sig.h"
@@ -258,6 +259,13 @@ static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucont
 	t->in_handler = false;
 }
 
+/* The calling thread is the block's. errno is not touched. */
+static bool is_here(const struct sp_thread *t)
+{
+	return atomic_load_explicit(&t->tid, memory_order_relaxed) ==
+	       (uint32_t)sp_arch_syscall(SYS_gettid, 0, 0, 0, 0);
+}
+
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 {
 	int saved = errno;
@@ -273,13 +281,17 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 	 * filter spans are not followed any more, so the label of a sample would be wrong.
 	 */
 	if (!sp_thread_excluded && !sp_seccomp_is_on()) {
-		sp_count(SP_COUNT_SIGNALS);
 		/*
 		 * The last signal of a deleted timer may name a block that belongs to another
-		 * thread by now. So the thread's own block counts, if it has one.
+		 * thread by now. So the thread's own block counts, if it has one. But a thread
+		 * that runs on the thread-local storage of its maker (thread_table.c) sees its
+		 * maker's block, and not even errno is its own.
 		 */
 		if (sp_thread_own == NULL)
 			sp_thread_has(t);
+		else if (sp_thread_own != t && !is_here(sp_thread_own))
+			return;
+		sp_count(SP_COUNT_SIGNALS);
 		on_timer(sp_thread_own, si, ucontext);
 	}
 	errno = saved;

@@ -321,13 +321,15 @@ void sp_thread_rearm(void)
 
 /*
  * A thread that another one has found, and in which our handler has not run yet, does not know its block, but may
- * have a timer. It gets to know its block here.
+ * have a timer. It gets to know its block here. One that runs on the thread-local storage of another thread
+ * (thread_table.c) has no block, and leaves that one's alone.
  */
 bool sp_thread_alternate_begin(void)
 {
 	struct sp_thread *t = sp_thread_self();
 
-	if (t == NULL)
+	if (t == NULL ||
+	    atomic_load_explicit(&t->tid, memory_order_relaxed) != (uint32_t)sp_syscall(SYS_gettid))
 		return false;
 	if (sp_signals_on_alternate_stack())
 		sp_thread_disarm(t);

@@ -327,7 +327,7 @@ static int refused(void)
 }
 
 /* What a service manager puts over a program before it begins: a list of what is forbidden. */
-static const int of_threads[] = {SYS_timer_create, SYS_getdents64, -1};
+static const int of_threads[] = {SYS_timer_create, SYS_getdents64, SYS_get_robust_list, -1};
 static const int of_forks[] = {SYS_clone, -1};
 static const int of_all[] = {SYS_clone, SYS_clone3, -1};
 

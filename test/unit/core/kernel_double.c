@@ -131,6 +131,10 @@ __attribute__((no_sanitize("address"))) long syscall(long number, ...)
 	switch (number) {
 	case SYS_gettid:
 		return kernel.tid;
+	case SYS_get_robust_list:
+		*(const void **)arg[1] =
+			arg[0] == kernel.raw[0] || arg[0] == kernel.raw[1] ? NULL : &kernel;
+		return kernel.refuse_list != 0 ? fail(kernel.refuse_list) : 0;
 	case SYS_timer_create:
 		return create((clockid_t)arg[0], (const struct sigevent *)arg[1], (int *)arg[2]);
 	case SYS_timer_settime:

@@ -25,8 +25,10 @@ struct kernel {
 	bool on;
 	uint32_t tid;      /* of the calling thread */
 	uint32_t dead[4];  /* threads that tgkill does not find */
+	uint32_t raw[2];   /* threads that have no list of robust mutexes */
 	int refuse_create; /* errno of timer_create, 0 = it works */
 	int refuse_settime;
+	int refuse_list; /* of get_robust_list */
 	unsigned signals_sent;
 	void (*at_tgkill)(uint32_t tid);          /* before it answers; called once, then cleared */
 	void (*at_create)(uint32_t tid);          /* the same for timer_create */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the sampler as a whole: what it is prepared with, in whose process, and what it finds. */
+#define _GNU_SOURCE
 #include "sampler/sampler.h"
 
+#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -10,6 +12,7 @@
 
 #include "busy_thread.h"
 #include "sampled_host.h"
+#include "sampler/base/arch_sig.h"
 #include "sampler/base/process.h"
 #include "sampler/thread/thread.h"
 #include "test/unit/emulated.h"
@@ -209,4 +212,82 @@ Test(sampler, samples_a_thread_that_the_scan_found)
 	while (sp_thread_armed() >= armed)
 		sp_thread_scan();
 	cr_assert_eq(sp_thread_armed(), armed - 1);
+}
+
+/* A thread that the C library has not made: it runs on the thread-local storage of its maker. */
+static struct {
+	_Atomic uint32_t tid;
+	_Atomic uint64_t signal; /* the value of a timer's signal that it sends itself; 0 = none */
+	_Atomic bool may_end;
+	pid_t alive; /* until the kernel has let go of it */
+} raw;
+
+static int run_raw(void *arg)
+{
+	siginfo_t si = {.si_signo = SIGNO, .si_code = SI_TIMER};
+	uint64_t value;
+
+	(void)arg;
+	atomic_store(&raw.tid, (uint32_t)sp_arch_syscall(SYS_gettid, 0, 0, 0, 0));
+	while (!atomic_load(&raw.may_end)) {
+		value = atomic_exchange(&raw.signal, 0);
+		si.si_value.sival_ptr = (void *)(uintptr_t)value;
+		if (value != 0)
+			(void)sp_arch_syscall(SYS_rt_tgsigqueueinfo, getpid(),
+					      (long)atomic_load(&raw.tid), SIGNO, (long)&si);
+		(void)sp_arch_syscall(SYS_sched_yield, 0, 0, 0, 0);
+	}
+	return 0;
+}
+
+static void start_raw(void)
+{
+	static _Alignas(16) char stack[1 << 17];
+	const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+			  CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+
+	if (emulated())
+		cr_skip_test("an emulator does not tell who has a list of robust mutexes");
+	raw.alive = 1;
+	cr_assert_gt(clone(run_raw, stack + sizeof(stack), flags, NULL, NULL, NULL, &raw.alive), 0);
+	while (atomic_load(&raw.tid) == 0)
+		(void)sched_yield();
+}
+
+static void end_raw(void)
+{
+	atomic_store(&raw.may_end, true);
+	while (__atomic_load_n(&raw.alive, __ATOMIC_ACQUIRE) != 0)
+		(void)sched_yield();
+}
+
+Test(sampler, gives_no_timer_to_a_thread_without_storage_of_its_own)
+{
+	prepare();
+	cr_assert(sp_thread_scan());
+	uint32_t others = sp_thread_armed();
+
+	start_raw();
+	cr_assert(sp_thread_scan());
+
+	cr_expect_eq(sp_thread_armed(), others);
+	cr_expect_eq(atomic_load(sp_thread_by_tid(atomic_load(&raw.tid))), 0);
+	end_raw();
+}
+
+/* Where the kernel does not tell, such a thread may have a timer. */
+Test(sampler, takes_no_sample_in_a_thread_on_the_storage_of_another)
+{
+	prepare();
+	(void)enrol_without_timer();
+	const struct sp_thread *other = sp_thread_claim();
+
+	start_raw();
+	atomic_store(&raw.signal, our_value(other->index));
+	while (atomic_load(&raw.signal) != 0)
+		(void)sched_yield();
+	end_raw();
+
+	cr_expect_eq(drain(), 0);
+	cr_expect_eq(sp_count_read(SP_COUNT_SIGNALS), 0);
 }

@@ -449,6 +449,53 @@ Test(thread, that_only_the_scan_has_found_has_no_timer_on_a_stack_that_is_too_sm
 	cr_assert_eq(syscall(SYS_sigaltstack, &before, NULL), 0);
 }
 
+/* A raw clone() has made it: it runs on the thread-local storage of its maker. */
+Test(thread, without_storage_of_its_own_has_no_block)
+{
+	kernel.raw[0] = 200;
+	sp_thread_enrol(200);
+	become(200, NULL);
+
+	cr_expect_null(sp_thread_self());
+	cr_expect_null(block_of(200));
+	cr_expect_eq(kernel_timers(), 0);
+}
+
+Test(thread, counts_as_one_with_its_own_storage_where_nobody_has_a_list)
+{
+	kernel.raw[0] = 200;
+	kernel.raw[1] = (uint32_t)getpid();
+	sp_thread_enrol(200);
+	cr_expect_eq(kernel_timers_of(200), 1);
+}
+
+Test(thread, counts_as_one_with_its_own_storage_where_the_kernel_tells_nothing)
+{
+	static const int refusals[] = {ENOSYS, EPERM};
+
+	for (unsigned i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		kernel.raw[0] = 200 + i;
+		kernel.refuse_list = refusals[i];
+		errno = 4711;
+		sp_thread_enrol(200 + i);
+		cr_expect_eq(errno, 4711);
+		cr_expect_eq(kernel_timers_of(200 + i), 1);
+	}
+}
+
+Test(thread, on_the_storage_of_another_leaves_that_ones_timer_alone)
+{
+	struct sp_thread *maker = sp_thread_self();
+
+	sp_alternate_stack_init();
+	sp_signals_use_alternate_stack(SIGUSR1);
+	cr_assert_eq(kernel_timers_of(100), 1);
+	become(200, maker);
+
+	cr_expect_not(sp_thread_alternate_begin());
+	cr_expect_eq(kernel_timers_of(100), 1);
+}
+
 Test(thread, that_has_ended_says_nothing_of_alternate_stacks)
 {
 	struct sp_thread *t = sp_thread_self();

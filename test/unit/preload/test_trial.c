@@ -111,7 +111,7 @@ Test(trial, refuses_what_would_end_a_process_of_ours)
 		SYS_bind,         SYS_listen,          SYS_sched_getaffinity,
 		SYS_waitid,       SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
 		SYS_setsid,       SYS_getppid,         SYS_chdir,
-		SYS_dup3,
+		SYS_dup3,         SYS_get_robust_list,
 #ifdef SYS_readlink
 		SYS_readlink,
 #endif
