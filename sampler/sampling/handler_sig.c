@@ -266,6 +266,26 @@ static bool is_here(const struct sp_thread *t)
 	       (uint32_t)sp_arch_syscall(SYS_gettid, 0, 0, 0, 0);
 }
 
+/*
+ * The block that the sample is to use; NULL = none.
+ *
+ * The last signal of a deleted timer may name a block that belongs to another thread by now. So the thread's
+ * own block counts, if it has one. But a thread that runs on the thread-local storage of its maker
+ * (thread_table.c) sees its maker's block, and not even errno is its own.
+ *
+ * If the thread has no block, it takes the one that is named, unless a thread has taken that before: one with
+ * the same id, which has ended and left spans there. A new block is for the next hook.
+ */
+static struct sp_thread *block_here(struct sp_thread *named)
+{
+	if (sp_thread_own == NULL) {
+		if (atomic_load_explicit(&named->is_taken, memory_order_relaxed))
+			return NULL;
+		sp_thread_has(named);
+	}
+	return sp_thread_own == named || is_here(sp_thread_own) ? sp_thread_own : NULL;
+}
+
 SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 {
 	int saved = errno;
@@ -281,18 +301,11 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 	 * filter spans are not followed any more, so the label of a sample would be wrong.
 	 */
 	if (!sp_thread_excluded && !sp_seccomp_is_on()) {
-		/*
-		 * The last signal of a deleted timer may name a block that belongs to another
-		 * thread by now. So the thread's own block counts, if it has one. But a thread
-		 * that runs on the thread-local storage of its maker (thread_table.c) sees its
-		 * maker's block, and not even errno is its own.
-		 */
-		if (sp_thread_own == NULL)
-			sp_thread_has(t);
-		else if (sp_thread_own != t && !is_here(sp_thread_own))
+		t = block_here(t);
+		if (t == NULL)
 			return;
 		sp_count(SP_COUNT_SIGNALS);
-		on_timer(sp_thread_own, si, ucontext);
+		on_timer(t, si, ucontext);
 	}
 	errno = saved;
 }

@@ -86,6 +86,7 @@ struct sp_thread {
 	_Atomic uint32_t next_free; /* index + 1; only while free */
 	_Atomic int timer;          /* kernel timer id + 1, SP_THREAD_TIMER_NONE if there is none */
 	bool in_handler;            /* own handler */
+	_Atomic bool is_taken;      /* a thread uses it, or did until it ended unseen */
 	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
@@ -126,6 +127,8 @@ static inline SP_SIGSAFE void sp_thread_has(struct sp_thread *t)
 {
 	sp_thread_own = t;
 	sp_span_spare_own = t != NULL ? &t->spare : NULL;
+	if (t != NULL)
+		atomic_store_explicit(&t->is_taken, true, memory_order_relaxed);
 }
 
 /* APP, at activation. Reserves blocks and map. Idempotent. 0 or -ENOMEM. */

@@ -130,6 +130,7 @@ static void clean(struct sp_thread *t)
 	t->allocation_bounds = (struct sp_stack_bounds){0, 0};
 	t->scope_overflows = 0;
 	t->in_handler = false;
+	atomic_store_explicit(&t->is_taken, false, memory_order_relaxed);
 	t->spare.n = 0;
 	t->part.root_id = 0;
 	sp_thread_context_clean(&t->context);
@@ -199,11 +200,6 @@ static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 	return sp_thread_at(none - 1U);
 }
 
-static void know_alternate(struct sp_thread *t, uint32_t bytes)
-{
-	atomic_store_explicit(&t->alternate_bytes, bytes, memory_order_relaxed);
-}
-
 /* Where the block of thread tid is noted; NULL if it cannot have one. */
 static _Atomic uint16_t *slot_of(uint32_t tid)
 {
@@ -244,32 +240,24 @@ static bool has_own_storage(uint32_t tid)
 	return has;
 }
 
-/*
- * alternate_bytes: the size of the thread's alternate signal stack, 0 if that cannot be asked for.
- */
-static struct sp_thread *enrol(uint32_t tid, uint32_t alternate_bytes)
+/* NULL for a thread that may not have one. */
+static struct sp_thread *claim_for(uint32_t tid)
 {
-	const _Atomic uint16_t *slot = slot_of(tid);
-	struct sp_thread *t = block_in(slot);
-
-	if (slot == NULL || t != NULL)
-		return t;
-	t = has_own_storage(tid) ? sp_thread_claim() : NULL;
-	if (t == NULL)
-		return NULL;
-	know_alternate(t, alternate_bytes);
-	return bind(t, tid);
+	return has_own_storage(tid) ? sp_thread_claim() : NULL;
 }
 
 struct sp_thread *sp_thread_self(void)
 {
+	struct sp_thread *t;
+
 	if (sp_thread_own != NULL || sp_thread_excluded)
 		return sp_thread_own;
-	uint32_t alternate = sp_alternate_stack_own();
-
-	sp_thread_has(enrol(own_tid(), alternate));
-	if (sp_thread_own != NULL)
-		know_alternate(sp_thread_own, alternate);
+	/* Not one that is noted for this id: a thread that ended unseen may have left it. */
+	t = claim_for(own_tid());
+	if (t == NULL)
+		return NULL;
+	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
+	sp_thread_born(t);
 	return sp_thread_own;
 }
 
@@ -301,15 +289,7 @@ static void release(struct sp_thread *t, uint32_t tid)
 void sp_thread_born(struct sp_thread *t)
 {
 	uint32_t tid = own_tid();
-	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
-
-	if (slot == NULL) {
-		sp_thread_unclaim(t);
-		sp_thread_excluded = true;
-		sp_count(SP_COUNT_THREADS_NO_BLOCK);
-		return;
-	}
-	uint16_t have = atomic_load_explicit(slot, memory_order_acquire);
+	struct sp_thread *old = block_in(slot_of(tid));
 
 	/*
 	 * Either a scan has enrolled this thread already, or the kernel gave us the id of a thread
@@ -319,8 +299,8 @@ void sp_thread_born(struct sp_thread *t)
 	 */
 	sp_thread_excluded = true;
 	atomic_signal_fence(memory_order_seq_cst);
-	if (have != 0)
-		release(sp_thread_at(have - 1U), tid);
+	if (old != NULL)
+		release(old, tid);
 	sp_thread_has(t);
 	sp_thread_has(bind(t, tid));
 	atomic_signal_fence(memory_order_seq_cst);
@@ -355,7 +335,9 @@ bool sp_thread_enrol(uint32_t tid)
 	struct sp_thread *t = block_in(slot_of(tid));
 
 	if (t == NULL) {
-		(void)enrol(tid, 0);
+		t = claim_for(tid);
+		if (t != NULL)
+			(void)bind(t, tid);
 		return true;
 	}
 	if (atomic_load_explicit(&t->timer, memory_order_relaxed) != SP_THREAD_TIMER_NONE ||

@@ -63,6 +63,18 @@ Test(handler, adopts_the_block_that_the_scan_gave_the_thread)
 	cr_assert_eq(drain(), 1);
 }
 
+/* Which has ended unseen, without a timer; the scan has made one for the thread that has its id now. */
+Test(handler, leaves_the_block_of_another_thread_with_the_same_id_alone)
+{
+	const struct sp_thread *other = enrol_without_timer();
+
+	sp_thread_has(NULL);
+	send(SI_TIMER, our_value(other->index), 0);
+
+	cr_expect_null(sp_thread_own);
+	cr_expect_eq(drain(), 0);
+}
+
 Test(handler, takes_the_threads_own_block_whatever_a_late_signal_names)
 {
 	struct sp_thread *own = enrol_without_timer();

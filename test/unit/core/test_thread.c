@@ -449,6 +449,35 @@ Test(thread, that_only_the_scan_has_found_has_no_timer_on_a_stack_that_is_too_sm
 	cr_assert_eq(syscall(SYS_sigaltstack, &before, NULL), 0);
 }
 
+/* What is in the block of the other one would label the samples of this one. */
+Test(thread, with_the_id_of_one_that_ended_unseen_has_a_block_of_its_own)
+{
+	become(200, NULL);
+	struct sp_thread *old = sp_thread_self();
+
+	sp_span_stack_push(&old->spans, 7, SP_SPAN_STARTED);
+	become(200, NULL);
+	struct sp_thread *t = sp_thread_self();
+
+	cr_expect_neq(t, old);
+	cr_expect_eq(block_of(200), t);
+	cr_expect(sp_span_stack_empty(&t->spans));
+	cr_expect_eq(kernel_timers_of(200), 1);
+	cr_expect_eq(sp_thread_claim(), old, "the other block is free");
+}
+
+/* The scan alone had found that one. Its timer went with it. */
+Test(thread, with_the_id_of_one_that_ended_unseen_has_a_timer_of_its_own)
+{
+	sp_thread_enrol(200);
+	kernel.timer[0].alive = false;
+	become(200, NULL);
+
+	cr_expect_eq(sp_thread_self(), block_of(200));
+	cr_expect_eq(kernel_timers_of(200), 1);
+	cr_expect_eq(sp_thread_armed(), 1);
+}
+
 /* A raw clone() has made it: it runs on the thread-local storage of its maker. */
 Test(thread, without_storage_of_its_own_has_no_block)
 {
