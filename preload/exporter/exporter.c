@@ -130,6 +130,19 @@ static bool send_join(int fd, const struct sp_exporter_start *start)
 	return syscall(SYS_sendmsg, fd, &all, MSG_NOSIGNAL | MSG_DONTWAIT) == (long)sizeof(message);
 }
 
+/* The process of that user that listens there, by the kernel's word, or 0. */
+static int32_t listener(int fd, uint32_t user)
+{
+	struct ucred peer = {0};
+	socklen_t bytes = sizeof(peer);
+
+	/* In a pid namespace beside ours it has no number, and nobody could see it end. */
+	return syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+			       peer.uid == user && peer.pid > 0
+		       ? peer.pid
+		       : 0;
+}
+
 /*
  * 0 or a negative errno. The process that listens has to be one of the same user; any other could be there,
  * too. It is the exporter that says at last which process it is, so our own word of it must come before the
@@ -138,8 +151,6 @@ static bool send_join(int fd, const struct sp_exporter_start *start)
 static int join(const struct sp_exporter_start *start, uint32_t user)
 {
 	_Atomic int32_t *exporter = &start->region->exporter_pid;
-	struct ucred peer = {0};
-	socklen_t bytes = sizeof(peer);
 	int fd = new_socket();
 	int err = fd;
 
@@ -147,11 +158,11 @@ static int join(const struct sp_exporter_start *start, uint32_t user)
 		return err;
 	err = connect_to(fd);
 	if (err == 0) {
+		int32_t pid = listener(fd, user);
+
 		err = -EPERM;
-		/* In a pid namespace beside ours it has no number, and nobody could see it end. */
-		if (syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-		    peer.uid == user && peer.pid > 0) {
-			atomic_store_explicit(exporter, peer.pid, memory_order_relaxed);
+		if (pid != 0) {
+			atomic_store_explicit(exporter, pid, memory_order_relaxed);
 			err = send_join(fd, start) ? 0 : -EPIPE;
 		}
 		if (err != 0)
@@ -246,6 +257,22 @@ bool sp_exporter_family_listens(void)
 		(void)syscall(SYS_close, fd);
 	errno = saved;
 	return !refused;
+}
+
+int32_t sp_exporter_who(void)
+{
+	int64_t user = atomic_load_explicit(&meeting.user, memory_order_relaxed);
+	int32_t pid = sp_keeper_exporter(sp_region_now());
+	int saved = errno;
+	int fd = pid == 0 ? new_socket() : -1;
+
+	if (fd >= 0) {
+		if (connect_to(fd) == 0)
+			pid = listener(fd, (uint32_t)user);
+		(void)syscall(SYS_close, fd);
+	}
+	errno = saved;
+	return pid;
 }
 
 /* --- The start ------------------------------------------------------------------------------------ */

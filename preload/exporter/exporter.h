@@ -99,6 +99,12 @@ void sp_exporter_family_forked(void);
  */
 bool sp_exporter_family_listens(void);
 
+/*
+ * APP. The exporter's process, to give it a right: not by the region's word, which another process of the user may
+ * write. It is the one that this process has started, or that listens where it has joined; 0 = unknown.
+ */
+int32_t sp_exporter_who(void);
+
 /* What the process, or one that it was forked from, was seen to make. */
 #define SP_TRIAL_THREAD 1U /* by the C library */
 #define SP_TRIAL_CLONE 2U  /* a fork, or a thread in another way: by clone(2) */

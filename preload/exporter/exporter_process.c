@@ -332,6 +332,21 @@ SP_RAW static long arrange_descriptors(const struct sp_exporter_start *start)
 	return 0;
 }
 
+/* Sent to the keeper when the thread that made it ends. It is blocked, and only waited for. */
+#define PARENT_ENDED SIGHUP
+/* From the host: look at the words. Blocked, too. */
+#define LOOK_AT_WORDS SIGUSR1
+
+static struct keeper {
+	long host; /* the process that made it; a forked child is another one */
+	long pid;
+	char *memory; /* its stack */
+	const struct sp_region *region;
+	_Atomic uint32_t is_over; /* written by the keeper: it is about to end. A futex */
+	_Atomic uint32_t kills;   /* written by the host: the exporter has had its time */
+	_Atomic int32_t exporter; /* written by itself before its program runs; 0 = not yet */
+} keeper;
+
 /* In the new process. */
 SP_RAW static void become_exporter(void *arg)
 {
@@ -348,10 +363,11 @@ SP_RAW static void become_exporter(void *arg)
 	allow_descriptors();
 	rc = arrange_descriptors(start);
 	if (rc >= 0) {
+		int32_t pid = (int32_t)sp_arch_syscall(SYS_getpid, 0, 0, 0, 0);
+
 		/* Before the program runs, because it may read this at once. */
-		atomic_store_explicit(&start->region->exporter_pid,
-				      (int32_t)sp_arch_syscall(SYS_getpid, 0, 0, 0, 0),
-				      memory_order_relaxed);
+		atomic_store_explicit(&start->region->exporter_pid, pid, memory_order_relaxed);
+		atomic_store_explicit(&keeper.exporter, pid, memory_order_relaxed);
 		rc = sp_arch_syscall(SYS_execve, (long)start->path, (long)argv,
 				     (long)start->environment, 0);
 	}
@@ -394,20 +410,6 @@ SP_RAW static int bear(struct birth *birth)
 }
 
 /* --- The keeper, from its clone to its end ------------------------------------------------------- */
-
-/* Sent to the keeper when the thread that made it ends. It is blocked, and only waited for. */
-#define PARENT_ENDED SIGHUP
-/* From the host: look at the words. Blocked, too. */
-#define LOOK_AT_WORDS SIGUSR1
-
-static struct keeper {
-	long host; /* the process that made it; a forked child is another one */
-	long pid;
-	char *memory; /* its stack */
-	const struct sp_region *region;
-	_Atomic uint32_t is_over; /* written by the keeper: it is about to end. A futex */
-	_Atomic uint32_t kills;   /* written by the host: the exporter has had its time */
-} keeper;
 
 SP_RAW static void wake(_Atomic uint32_t *word)
 {
@@ -631,6 +633,7 @@ static int start_keeper(struct birth *birth)
 		return -EINVAL;
 	atomic_store_explicit(&keeper.is_over, 0, memory_order_relaxed);
 	atomic_store_explicit(&keeper.kills, 0, memory_order_relaxed);
+	atomic_store_explicit(&keeper.exporter, 0, memory_order_relaxed);
 	keeper.region = birth->start.region;
 	/* Its stack lies below birth. */
 	child = sp_raw_clone(CLONE_VM | CLONE_UNTRACED, birth, keep, birth);
@@ -676,6 +679,15 @@ static bool is_of_this_process(void)
 bool sp_keeper_made(const struct sp_region *region)
 {
 	return keeper.region == region && is_of_this_process();
+}
+
+int32_t sp_keeper_exporter(const struct sp_region *region)
+{
+	/* The number of one that has ended may be another process's. */
+	return sp_keeper_made(region) &&
+			       atomic_load_explicit(&keeper.is_over, memory_order_relaxed) == 0
+		       ? atomic_load_explicit(&keeper.exporter, memory_order_relaxed)
+		       : 0;
 }
 
 bool sp_keeper_is_there(void)

@@ -64,6 +64,9 @@ bool sp_exporter_process_end(uint64_t end_ns);
  */
 bool sp_keeper_made(const struct sp_region *region);
 
+/* APP. The process of that exporter, by our own knowledge and not by the region's; 0 where it has no keeper of ours. */
+int32_t sp_keeper_exporter(const struct sp_region *region);
+
 /* APP. This process has made a keeper that is not reaped yet. */
 bool sp_keeper_is_there(void);
 

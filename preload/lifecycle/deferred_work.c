@@ -343,7 +343,7 @@ bool sp_deferred_work_revive(void)
 /* The part that makes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
-	int32_t pid = atomic_load_explicit(&r->exporter_pid, memory_order_relaxed);
+	int32_t pid;
 
 	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_lifecycle_has_ended() &&
 	    !sp_exporter_works())
@@ -361,7 +361,7 @@ static void do_work(struct sp_region *r, uint32_t asked)
 	 * such as its crash reporter, that one loses the right.
 	 */
 	if ((asked & SP_WORK_TRACER) != 0 && sp_config_wants_waits(sp_lifecycle_config()) &&
-	    pid > 0)
+	    (pid = sp_exporter_who()) > 0)
 		(void)sp_syscall(SYS_prctl, PR_SET_PTRACER, pid, 0);
 }
 

@@ -65,6 +65,12 @@ bool sp_keeper_made(const struct sp_region *region)
 	return region == NULL;
 }
 
+int32_t sp_keeper_exporter(const struct sp_region *region)
+{
+	(void)region;
+	return 0;
+}
+
 bool sp_keeper_is_there(void)
 {
 	return false;

@@ -188,6 +188,9 @@ Test(exporter_family, the_next_one_hands_over_what_is_its_own)
 	cr_expect_eq(open_descriptors(), before);
 	cr_expect_eq(start.family_fd, -1);
 	cr_expect_eq(sp_region->exporter_pid, child);
+	sp_region->exporter_pid = 1;
+	cr_expect_eq(sp_exporter_who(), child, "whatever the region says");
+	cr_expect_eq(open_descriptors(), before);
 	cr_assert(take(listening, &message, got));
 	cr_expect_eq(message.version, SP_REGION_VERSION);
 	cr_expect_eq(message.pid, (uint32_t)getpid());

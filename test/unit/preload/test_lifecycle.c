@@ -37,6 +37,8 @@
 #include "test/unit/emulated.h"
 #include "test/unit/sampler/stderr_pipe.h"
 
+#define EXPORTER_PID 4711
+
 static _Atomic int early_result; /* of a thread that comes while another one starts; 0 = none yet */
 
 static struct {
@@ -114,6 +116,11 @@ static void meet_filter(void)
 	rest(5 * SP_NS_PER_MS);
 	exporter.ended = false;
 	atomic_store(&exporter.has_started, true);
+}
+
+int32_t sp_exporter_who(void)
+{
+	return EXPORTER_PID;
 }
 
 int sp_exporter_start(const struct sp_config *cfg, int region_fd)
@@ -382,8 +389,6 @@ Test(lifecycle, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), 0, "the process itself does it");
 }
 
-#define EXPORTER_PID 4711
-
 static volatile sig_atomic_t named; /* calls that name it as tracer */
 static volatile sig_atomic_t named_unasked;
 
@@ -421,7 +426,8 @@ static int names_tracer_when(const char *variable)
 {
 	load_with(variable, NULL);
 	cr_assert(sp_lifecycle_start());
-	atomic_store(&sp_region->exporter_pid, EXPORTER_PID);
+	/* Another process of the user may write there. */
+	atomic_store(&sp_region->exporter_pid, EXPORTER_PID + 1);
 	if (!watch_naming())
 		return -1;
 	cr_assert(sp_lifecycle_start());
