@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # debuginfod servers are asked when DEBUGINFOD_URLS is set, and never otherwise; a server that does not
 # answer delays neither the samples nor the end of the process.
-# Runs alone: it judges how long things take.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

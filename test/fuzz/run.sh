@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs fuzzers on their corpus and then with new inputs for a while: run.sh [NAME...], all by
 # default. What is found stays in build/fuzz/found. FUZZ_SECONDS=n is how long each takes.
-# Runs alone: what it finds depends on how many inputs it tries in its time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
