@@ -271,15 +271,17 @@ static bool is_here(const struct sp_thread *t)
  *
  * The last signal of a deleted timer may name a block that belongs to another thread by now. So the thread's
  * own block counts, if it has one. But a thread that runs on the thread-local storage of its maker
- * (thread_table.c) sees its maker's block, and not even errno is its own.
+ * (sp_thread_has_storage()) sees its maker's block, and not even errno is its own.
  *
  * If the thread has no block, it takes the one that is named, unless a thread has taken that before: one with
- * the same id, which has ended and left spans there. A new block is for the next hook.
+ * the same id, which has ended and left spans there. A new block is for the next hook. Nor may it leave a block in
+ * its maker's storage.
  */
 static struct sp_thread *block_here(struct sp_thread *named)
 {
 	if (sp_thread_own == NULL) {
-		if (atomic_load_explicit(&named->is_taken, memory_order_relaxed))
+		if (atomic_load_explicit(&named->is_taken, memory_order_relaxed) ||
+		    !sp_thread_has_storage(atomic_load_explicit(&named->tid, memory_order_relaxed)))
 			return NULL;
 		sp_thread_has(named);
 	}

@@ -201,6 +201,13 @@ void sp_thread_limit(uint64_t timers);
  */
 SP_SIGSAFE void sp_thread_name_own(char name[SP_THREAD_NAME_BYTES]);
 
+/*
+ * In the thread of that id, once functions of the program's run there. Whether its thread-local storage is its own. A
+ * raw clone() without CLONE_SETTLS makes a thread on the storage of its maker: what our variables say there is said of
+ * the maker, which runs beside it. Two system calls at most; errno is kept.
+ */
+SP_SIGSAFE bool sp_thread_has_storage(uint32_t tid);
+
 /* Any context. The block of an index, NULL if it was never handed out. */
 SP_SIGSAFE struct sp_thread *sp_thread_at(uint32_t index);
 

@@ -213,39 +213,6 @@ static struct sp_thread *block_in(const _Atomic uint16_t *slot)
 	return have != 0 ? sp_thread_at(have - 1U) : NULL;
 }
 
-/* Unless the kernel says that it has none. */
-static bool has_robust_list(long tid)
-{
-	const void *list = NULL;
-	size_t size;
-
-	return sp_syscall(SYS_get_robust_list, tid, &list, &size) != 0 || list != NULL;
-}
-
-/*
- * A raw clone() without CLONE_SETTLS makes a thread that runs on the thread-local storage of its maker. Our handler
- * would take the maker's block there, and write the maker's errno while the maker runs; and the stack may be of any
- * size. No system call tells whose storage a thread uses, but glibc (2.36: start_thread) gives the kernel a list
- * of robust mutexes for each thread that it makes, as for the first one, and a new thread has none. Nor has
- * a thread of the kernel's own, as io_uring makes them, in which no signal is delivered. Where not even the first
- * thread has a list, this tells nothing, and all count as threads with their own storage: in a child of a raw
- * fork, or once that thread has ended.
- */
-static bool has_own_storage(uint32_t tid)
-{
-	int saved = errno;
-	bool has = has_robust_list((long)tid) || !has_robust_list(sp_syscall(SYS_getpid));
-
-	errno = saved;
-	return has;
-}
-
-/* NULL for a thread that may not have one. */
-static struct sp_thread *claim_for(uint32_t tid)
-{
-	return has_own_storage(tid) ? sp_thread_claim() : NULL;
-}
-
 struct sp_thread *sp_thread_self(void)
 {
 	struct sp_thread *t;
@@ -253,7 +220,7 @@ struct sp_thread *sp_thread_self(void)
 	if (sp_thread_own != NULL || sp_thread_excluded)
 		return sp_thread_own;
 	/* Not one that is noted for this id: a thread that ended unseen may have left it. */
-	t = claim_for(own_tid());
+	t = sp_thread_has_storage(own_tid()) ? sp_thread_claim() : NULL;
 	if (t == NULL)
 		return NULL;
 	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
@@ -335,7 +302,7 @@ bool sp_thread_enrol(uint32_t tid)
 	struct sp_thread *t = block_in(slot_of(tid));
 
 	if (t == NULL) {
-		t = claim_for(tid);
+		t = sp_thread_claim();
 		if (t != NULL)
 			(void)bind(t, tid);
 		return true;

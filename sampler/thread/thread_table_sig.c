@@ -2,6 +2,7 @@
 /* What the signal handler asks of a thread: its block, and its name in the kernel. */
 #include "sampler/thread/thread.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -36,4 +37,28 @@ SP_SIGSAFE void sp_thread_name_own(char name[SP_THREAD_NAME_BYTES])
 	/* The result if a seccomp filter refuses the call. */
 	memset(name, 0, SP_THREAD_NAME_BYTES);
 	(void)sp_syscall(SYS_prctl, (long)PR_GET_NAME, name);
+}
+
+/* Unless the kernel says that it has none. */
+static bool has_robust_list(long tid)
+{
+	const void *list = NULL;
+	size_t size;
+
+	return sp_syscall(SYS_get_robust_list, tid, &list, &size) != 0 || list != NULL;
+}
+
+/*
+ * No system call tells whose storage a thread uses, but glibc (2.36: start_thread) gives the kernel a list of robust
+ * mutexes for each thread that it makes, before any function of the program's runs there, as for the first one, and
+ * a new thread has none. Where not even the first thread has a list, this tells nothing, and all count as threads
+ * with their own storage: in a child of a raw fork, or once that thread has ended.
+ */
+SP_SIGSAFE bool sp_thread_has_storage(uint32_t tid)
+{
+	int saved = errno;
+	bool has = has_robust_list((long)tid) || !has_robust_list(sp_syscall(SYS_getpid));
+
+	errno = saved;
+	return has;
 }

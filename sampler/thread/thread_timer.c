@@ -322,7 +322,7 @@ void sp_thread_rearm(void)
 /*
  * A thread that another one has found, and in which our handler has not run yet, does not know its block, but may
  * have a timer. It gets to know its block here. One that runs on the thread-local storage of another thread
- * (thread_table.c) has no block, and leaves that one's alone.
+ * has no block, and leaves that one's alone.
  */
 bool sp_thread_alternate_begin(void)
 {

@@ -122,13 +122,19 @@ static void item_name(const struct unit_item *item, char *name, size_t size)
 		(void)snprintf(name, size, "%s::%s", test->category, test->name);
 }
 
+/* On a machine that is TEST_PATIENCE times as slow as others (test/run.sh), so many times as long. */
 static double item_timeout_s(const struct unit_item *item)
 {
 	const struct criterion_suite *suite = unit_suite(*item->test);
+	const char *patience = getenv("TEST_PATIENCE");
+	double factor = patience != NULL ? strtod(patience, NULL) : 1;
+	double limit = TIMEOUT_DEFAULT_S;
 
 	if ((*item->test)->data->timeout > 0)
-		return (*item->test)->data->timeout;
-	return suite != NULL && suite->data->timeout > 0 ? suite->data->timeout : TIMEOUT_DEFAULT_S;
+		limit = (*item->test)->data->timeout;
+	else if (suite != NULL && suite->data->timeout > 0)
+		limit = suite->data->timeout;
+	return factor > 1 ? factor * limit : limit;
 }
 
 static void run_start(struct run *run, const struct unit_item *item)

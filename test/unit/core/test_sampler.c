@@ -261,21 +261,25 @@ static void end_raw(void)
 		(void)sched_yield();
 }
 
-Test(sampler, gives_no_timer_to_a_thread_without_storage_of_its_own)
+/* Its signals name its own block, which it may not leave where its maker would find it. */
+Test(sampler, a_thread_on_the_storage_of_another_gives_that_one_no_block)
 {
 	prepare();
-	cr_assert(sp_thread_scan());
-	uint32_t others = sp_thread_armed();
-
 	start_raw();
 	cr_assert(sp_thread_scan());
+	uint16_t found = atomic_load(sp_thread_by_tid(atomic_load(&raw.tid)));
 
-	cr_expect_eq(sp_thread_armed(), others);
-	cr_expect_eq(atomic_load(sp_thread_by_tid(atomic_load(&raw.tid))), 0);
+	cr_assert_neq(found, 0);
+	cr_assert_null(sp_thread_own);
+	atomic_store(&raw.signal, our_value(found - 1U));
+	while (atomic_load(&raw.signal) != 0)
+		(void)sched_yield();
 	end_raw();
+
+	cr_expect(sp_thread_own == NULL || sp_thread_own->index != found - 1U);
+	cr_expect_eq(drain(), 0);
 }
 
-/* Where the kernel does not tell, such a thread may have a timer. */
 Test(sampler, takes_no_sample_in_a_thread_on_the_storage_of_another)
 {
 	prepare();
