@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Facts in the pages that can be checked by reading: the length of the front page, links and their
-anchors, and the files, variables, options of our programs and targets of make that any page names."""
+anchors, the files, variables, options of our programs and targets of make that any page names, and words
+that a macro of a man page would put together."""
 
 import os
 import re
@@ -81,6 +82,14 @@ def options_of(tool):
     sys.exit(f"pages: {tool} is not built")
 
 
+def check_macros(path, text):
+    """A macro of two fonts puts its arguments together without a space between them."""
+    for line in re.findall(r"^\.(?:BR|RB|BI|IB|RI|IR) .*", text, flags=re.M):
+        words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line)[1:]]
+        if any(re.search(r"\w\0\w", f"{a}\0{b}") for a, b in zip(words, words[1:])):
+            problem(path, f"words stick together in: {line}")
+
+
 def check_options(path, text, options):
     for tool in TOOLS:
         for line in re.findall(rf"\b{tool}((?: +(?!--? |{tool})[^\n`|]*)?)", text):
@@ -122,6 +131,7 @@ def main():
     for path in pages + manuals:
         text = read(path)
         if path in manuals:
+            check_macros(path, text)
             text = re.sub(r"\\f[BIRP]", "", text).replace("\\-", "-").replace("\\&", "")
         else:
             check_links(path, text)

@@ -44,5 +44,6 @@ seed README.md '$s/$/\n`spanprof-report --no-such x`/' python3 test/gates/pages.
 seed README.md '$s/$/\n`make no-such`/' python3 test/gates/pages.py
 seed .github/workflows/check.yml 's/make lint/make no-such/' python3 test/gates/pages.py
 seed scripts/man/spanprof.7 '$s/$/\n.B SPANPROF_NO_SUCH/' python3 test/gates/pages.py
+seed scripts/man/spanprof.7 '$s/$/\n.RB ( sort ). A word/' python3 test/gates/pages.py
 awk 'BEGIN { for (i = 0; i < 100; i++) print "" }' >"$copy/lines"
 seed README.md "r $copy/lines" python3 test/gates/pages.py
