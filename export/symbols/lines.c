@@ -30,8 +30,6 @@
 #define SP_INLINES_WALK (256U << 10)
 #define SP_ATTRIBUTES_MAX 256U /* of an entry; compilers write some twenty */
 #define SP_ABBREVIATIONS_MAX (1U << 20)
-/* Bytes of the tables of abbreviations of all units; a table counts as often as units name it. */
-#define SP_TABLES_BYTES ((size_t)512 << 20)
 #define SP_UNITS_MAX ((size_t)1 << 20)
 #define SP_RANGES_MAX ((size_t)4 << 20)
 /* That are read of a file, first of its units and then of its functions. */
@@ -140,13 +138,16 @@ static size_t attributes_of(Dwarf_Abbrev *abbreviation)
 	return dwarf_getattrcnt(abbreviation, &n) == 0 ? n : 0;
 }
 
-/* A unit with too many attributes is left out. */
+/* A unit with too many attributes is left out, and counts as ranges do that take as long. */
 static int add_unit(struct sp_lines *l, const Dwarf_Die *die, bool is_split)
 {
+	size_t attributes = attributes_of(die->abbrev);
 	struct unit *u;
 
-	if (attributes_of(die->abbrev) > SP_ATTRIBUTES_MAX)
-		return 0;
+	if (attributes > SP_ATTRIBUTES_MAX) {
+		l->seen += attributes / 16;
+		return l->seen > SP_RANGES_SEEN_MAX ? -E2BIG : 0;
+	}
 	if (!SP_GROW(l->unit, l->cap, l->n + 1, SP_UNITS_MAX))
 		return -ENOMEM;
 	u = &l->unit[l->n++];
@@ -255,107 +256,16 @@ uint64_t sp_lines_need(Elf *elf)
 	return sum;
 }
 
-/* As libdw reads it, of which 32 bits count. False: it does not end here. */
-static bool read_number(const uint8_t **at, const uint8_t *end, uint32_t *out)
-{
-	uint64_t n = 0;
-
-	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
-		uint8_t byte = *(*at)++;
-
-		n |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80) {
-			*out = (uint32_t)n;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Of a table of abbreviations. What is damaged counts up to the end of the section. */
-static size_t table_bytes(const uint8_t *begin, const uint8_t *end)
-{
-	const uint8_t *at = begin;
-	uint32_t name, form, code, tag, value;
-
-	while (at < end && *at != 0) {
-		/* Whether it has children comes before its attributes. */
-		if (!read_number(&at, end, &code) || !read_number(&at, end, &tag))
-			return (size_t)(end - begin);
-		at++;
-		do {
-			if (!read_number(&at, end, &name) || !read_number(&at, end, &form) ||
-			    (form == DW_FORM_implicit_const && !read_number(&at, end, &value)))
-				return (size_t)(end - begin);
-		} while ((name | form) != 0);
-	}
-	return (size_t)(at - begin);
-}
-
-/* The section of abbreviations, unpacked by libdw. False if there are several, of which libdw has chosen one. */
-static bool abbreviations_in(Elf *elf, const Elf_Data **out)
-{
-	Elf_Scn *scn = NULL;
-
-	*out = NULL;
-	while ((scn = elf_nextscn(elf, scn)) != NULL) {
-		if (strstr(sp_elf_file_section_name(elf, scn), "debug_abbrev") == NULL)
-			continue;
-		if (*out != NULL)
-			return false;
-		*out = elf_getdata(scn, NULL);
-	}
-	return true;
-}
-
-/*
- * libdw reads the table of a unit up to the abbreviation that it needs, for each unit anew, and in order to find a
- * unit it looks at all units before that. Any number of units may name one long table.
- */
-static bool tables_have_bound(Dwarf *dwarf, Elf *elf)
-{
-	const Elf_Data *data;
-	uint64_t signature;
-	size_t sum = 0;
-
-	if (!abbreviations_in(elf, &data))
-		return false;
-	for (unsigned types = 0; types < 2 && data != NULL && data->d_buf != NULL; types++) {
-		Dwarf_Off at = 0, next, table, last = data->d_size;
-		size_t bytes = 0;
-
-		for (; dwarf_next_unit(dwarf, at, &next, NULL, NULL, &table, NULL, NULL,
-				       types != 0 ? &signature : NULL, NULL) == 0;
-		     at = next) {
-			const uint8_t *all = data->d_buf;
-
-			if (table != last)
-				bytes = table < data->d_size
-						? table_bytes(all + table, all + data->d_size)
-						: 0;
-			last = table;
-			sum += bytes + 1;
-			if (sum > SP_TABLES_BYTES)
-				return false;
-		}
-	}
-	return true;
-}
-
-/* Its own way out of too little memory is the end of the process. */
 Dwarf *sp_lines_begin(Elf *elf)
 {
 	Dwarf *dwarf;
 
 	leave_out_needless(elf);
 	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	if (dwarf == NULL)
-		return NULL;
-	(void)dwarf_new_oom_handler(dwarf, sp_elf_give_up);
-	if (tables_have_bound(dwarf, elf))
-		return dwarf;
-	dwarf_end(dwarf);
-	return NULL;
+	/* Its own way out of too little memory is the end of the process. */
+	if (dwarf != NULL)
+		(void)dwarf_new_oom_handler(dwarf, sp_elf_give_up);
+	return dwarf;
 }
 
 struct sp_lines *sp_lines_new(Elf *elf, int fd)
