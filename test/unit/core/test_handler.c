@@ -75,6 +75,20 @@ Test(handler, leaves_the_block_of_another_thread_with_the_same_id_alone)
 	cr_expect_eq(drain(), 0);
 }
 
+Test(handler, adopts_a_block_that_a_thread_had_which_ended_by_a_hook)
+{
+	const struct sp_thread *before = enrol_without_timer();
+
+	sp_thread_ended();
+	sp_thread_excluded = false;
+	sp_thread_timer_set(SIGNO, 0, sp_handler_setup.cookie);
+	sp_thread_enrol((uint32_t)syscall(SYS_gettid));
+	send(SI_TIMER, our_value(before->index), 0);
+
+	cr_expect_eq(sp_thread_own, before);
+	cr_expect_eq(drain(), 1);
+}
+
 Test(handler, takes_the_threads_own_block_whatever_a_late_signal_names)
 {
 	struct sp_thread *own = enrol_without_timer();

@@ -65,6 +65,7 @@ Test(thread_before_init, has_no_block)
 	cr_assert_null(sp_thread_at(0));
 	cr_assert_null(sp_thread_claim());
 	cr_assert_null(sp_thread_self());
+	cr_assert_not(sp_thread_alternate_begin());
 	sp_thread_enrol(100);
 	sp_thread_reap();
 	sp_thread_disarm_all();

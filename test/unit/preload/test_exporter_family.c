@@ -156,6 +156,7 @@ Test(exporter_family, the_first_process_listens_for_the_others)
 	socklen_t size = sizeof(value);
 
 	errno = 4711;
+	cr_expect_eq(sp_exporter_who(), 0, "nobody listens");
 	cr_assert_not(sp_exporter_family_join(&start));
 
 	cr_expect_eq(errno, 4711);
