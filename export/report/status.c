@@ -111,11 +111,11 @@ static void print_head(FILE *out, const json_t *root, int64_t age_s)
 /* Whoever wants to see only this, as spanprof-doctor does, finds it by the first word of a line. */
 static void print_problems(FILE *out, const json_t *root)
 {
-	const json_t *list = json_object_get(root, "problems");
+	const json_t *problem;
+	size_t i;
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *problem = json_array_get(list, i);
-
+	json_array_foreach(json_object_get(root, "problems"), i, problem)
+	{
 		put(out, "WRONG     ", string(problem, "text"));
 		if (string(problem, "remedy") != NULL)
 			put(out, "\n          change: ", string(problem, "remedy"));

@@ -136,11 +136,10 @@ static int32_t listener(int fd, uint32_t user)
 	struct ucred peer = {0};
 	socklen_t bytes = sizeof(peer);
 
-	/* In a pid namespace beside ours it has no number, and nobody could see it end. */
-	return syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-			       peer.uid == user && peer.pid > 0
-		       ? peer.pid
-		       : 0;
+	if (syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		return 0;
+	/* In a pid namespace beside ours it has no number but 0, and nobody could see it end. */
+	return peer.uid == user ? peer.pid : 0;
 }
 
 /*

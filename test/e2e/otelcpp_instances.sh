@@ -61,7 +61,7 @@ crowd()
 	local -a files=()
 
 	shift
-	mkdir "$WORK/$name"
+	mkdir -p "$WORK/$name/profiles"
 	while (($# > 0)); do
 		for ((n = 0; n < $1; n++)); do
 			files+=("$WORK/$name/${#files[@]}.so")
@@ -69,7 +69,8 @@ crowd()
 		done
 		shift 2
 	done
-	run_under "$name" "$TEST_LIBS/otelcpp/crowd" "${files[@]}"
+	run_under "$name" SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/$name/profiles" SPANPROF_FLUSH_TIMEOUT=30s \
+		SPANPROF_STATUS_FILE="$WORK/$name.status" "$TEST_LIBS/otelcpp/crowd" "${files[@]}"
 	expect_rc "$name" 26
 }
 
@@ -83,6 +84,9 @@ for sdk in churn_hidden churn_named; do
 	[[ $(grep -c 'spanprof\[' "$WORK/$sdk.more.err") == 1 ]] || fail "$sdk: $(<"$WORK/$sdk.more.err")"
 	grep -qF 'opentelemetry-cpp, ABI v1: more than 32 instances in one program: ' "$WORK/$sdk.more.err" ||
 		fail "$sdk: not said: $(<"$WORK/$sdk.more.err")"
+	poll_until 10 test -e "$WORK/$sdk.more.status" || fail "$sdk: no status"
+	expect "$WORK/$sdk.more.status" \
+		"[p['remedy'] for p in d['problems'] if 'more than 32 instances' in p['text']] == ['let its plugins share one library of the SDK']"
 done
 
 # Whatever asks for variables of OpenTelemetry, the SDK is found that comes after it.

@@ -479,6 +479,23 @@ Test(thread, with_the_id_of_one_that_ended_unseen_has_a_timer_of_its_own)
 	cr_expect_eq(sp_thread_armed(), 1);
 }
 
+Test(thread, that_comes_to_its_first_hook_on_a_stack_that_is_too_small_has_no_timer)
+{
+	static char memory[65536];
+	stack_t small = {.ss_sp = memory, .ss_size = SP_HANDLER_ROOM_LEAST};
+	stack_t before;
+
+	sp_alternate_stack_init();
+	sp_signals_use_alternate_stack(SIGUSR1);
+	cr_assert_eq(syscall(SYS_sigaltstack, &small, &before), 0);
+	become(200, NULL);
+
+	cr_assert_not_null(sp_thread_self());
+	cr_expect_eq(kernel_timers_of(200), 0);
+	cr_expect_eq(unarmed(SP_UNARMED_STACK), 1);
+	cr_assert_eq(syscall(SYS_sigaltstack, &before, NULL), 0);
+}
+
 /* A raw clone() has made it: it runs on the thread-local storage of its maker. */
 Test(thread, without_storage_of_its_own_has_no_block)
 {
