@@ -247,7 +247,7 @@ static void start_raw(void)
 			  CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
 
 	if (emulated())
-		cr_skip_test("an emulator does not tell who has a list of robust mutexes");
+		cr_skip_test("the emulator does not tell who has a list of robust mutexes");
 	raw.alive = 1;
 	cr_assert_gt(clone(run_raw, stack + sizeof(stack), flags, NULL, NULL, NULL, &raw.alive), 0);
 	while (atomic_load(&raw.tid) == 0)
