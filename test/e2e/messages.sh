@@ -71,8 +71,8 @@ run_under stranger SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$HOSTS/spans" 800
 export SPANPROF_UPLOAD_INTERVAL=60s
 double_start --ack-delay 0 --fault status=400,count=0
 readonly REFUSING=$DOUBLE_URL
-readonly LOST='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: the server refused (it|them) \(400\), [1-9][0-9]* samples'
-readonly NO_FILE='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: (it|they) could not be written into SPANPROF_OUTPUT_DIR, [1-9][0-9]* samples$'
+readonly LOST='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: the server refused (it|them) \(400\), [1-9][0-9]* samples?'
+readonly NO_FILE='^spanprof\[[0-9]+\]: [0-9]+ profiles? lost: (it|they) could not be written into SPANPROF_OUTPUT_DIR, [1-9][0-9]* samples?$'
 readonly UNWRITTEN='^spanprof\[[0-9]+\]: cannot write a profile into /proc/nowhere: '
 
 # told NAME PATTERN: just one line of stderr is like that
