@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/common/rounds.h"
 #include "test/hostile/way.h"
 
 static struct way w;
@@ -145,16 +146,9 @@ static void one_host(unsigned number)
 	free(labels);
 }
 
-/* A sanitizer, which looks for mistakes that each of them would make, takes ten times as long. */
-#ifdef __SANITIZE_ADDRESS__
-#define HOSTS 40U
-#else
-#define HOSTS 200U
-#endif
-
 Test(hostile, hosts_are_all_taken, .timeout = 240)
 {
-	for (unsigned i = 0; i < HOSTS; i++) {
+	for (unsigned i = 0; i < ROUNDS(200U); i++) {
 		char what[32];
 
 		(void)snprintf(what, sizeof(what), "host %u", i);

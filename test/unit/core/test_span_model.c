@@ -31,6 +31,7 @@
 #include "sampler/region/thread_labels.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
+#include "test/common/rounds.h"
 #include "test/common/span_end.h"
 #include "test/unit/emulated.h"
 
@@ -1273,12 +1274,6 @@ static void print(char *to, size_t size)
 	}
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define IS_SANITIZED true
-#else
-#define IS_SANITIZED false
-#endif
-
 static void try_sequences(enum sp_active_span source, bool deep, unsigned many)
 {
 	static char text[12000];
@@ -1287,9 +1282,10 @@ static void try_sequences(enum sp_active_span source, bool deep, unsigned many)
 
 	setup.source = source;
 	setup.deep = deep;
-	/* There they take ten times as long, and find what a fifth of them finds. */
-	if (emulated() || IS_SANITIZED)
+	/* There they take ten times as long as well. */
+	if (emulated())
 		many /= 5;
+	many = ROUNDS(many);
 	if (n != NULL)
 		many = (unsigned)strtoul(n, NULL, 10);
 	for (unsigned i = 0; i < many; i++) {

@@ -19,6 +19,7 @@
 
 #include "core_double.h"
 #include "export/util/clock.h"
+#include "test/common/rounds.h"
 #include "test/unit/emulated.h"
 
 #define US UINT64_C(1000)
@@ -435,18 +436,11 @@ static void expect_right(const char *what)
 	cr_expect_eq(sum[0].got_ns, 0, "outside of spans nothing is put");
 }
 
-/* For a sanitizer, which looks for other mistakes and takes ten times as long, a fifth of them are enough. */
-#ifdef __SANITIZE_ADDRESS__
-#define LOOKS(n) ((n) / 5)
-#else
-#define LOOKS(n) (n)
-#endif
-
 /* The more threads, the more there is to be done for each look. */
 static const struct {
 	unsigned threads;
 	uint64_t looks;
-} crowds[] = {{1, LOOKS(60000)}, {24, LOOKS(60000)}, {200, LOOKS(20000)}, {1000, LOOKS(10000)}};
+} crowds[] = {{1, ROUNDS(60000)}, {24, ROUNDS(60000)}, {200, ROUNDS(20000)}, {1000, ROUNDS(10000)}};
 #define CROWDS (sizeof(crowds) / sizeof(crowds[0]))
 
 Test(off_cpu, of_one_name_is_what_the_threads_waited)
@@ -494,7 +488,7 @@ Test(off_cpu, of_a_starved_exporter_is_what_the_threads_waited)
 	starved = 10;
 	first_walk_ns = MS;
 	for (unsigned c = 0; c < CROWDS; c++) {
-		run_for(crowds[c].threads, 1, LENGTHS, 100 * MS, LOOKS(20 * SP_NS_PER_S));
+		run_for(crowds[c].threads, 1, LENGTHS, 100 * MS, ROUNDS(20 * SP_NS_PER_S));
 		expect_right("starved");
 	}
 }
