@@ -16,8 +16,10 @@ readonly TEST_LIBS=$TEST_BUILD/test
 readonly DOUBLE=$TEST_LIBS/pyroscope-double
 readonly CHECK=$ROOT/test/e2e/check.py
 readonly RUN_LIMIT_S=$((${TEST_RUN_LIMIT_S:-60} * ${TEST_PATIENCE:-1}))
-# The default of SPANPROF_FLUSH_TIMEOUT and a second, as README promises.
-readonly EXIT_LIMIT_S=3
+# The default of SPANPROF_FLUSH_TIMEOUT and a second, as README promises. Where all is slower, the exporter at the end of a
+# program is too, and has more time.
+readonly FLUSH_LIMIT_S=$((2 * ${TEST_PATIENCE:-1}))
+readonly EXIT_LIMIT_S=$((FLUSH_LIMIT_S + 1))
 
 # shellcheck source=test/common/servers.bash
 source test/common/servers.bash
@@ -31,6 +33,7 @@ for variable in $(compgen -e); do
 	esac
 done
 unset variable
+[[ -z ${TEST_PATIENCE:-} ]] || export SPANPROF_FLUSH_TIMEOUT=${FLUSH_LIMIT_S}s
 # With TEST_ALLOC=1 hosts have the second object as well, and their allocations are sampled.
 PRELOAD=$SO
 if [[ ${TEST_ALLOC:-} == 1 ]]; then
