@@ -43,8 +43,8 @@ arm_short = $(call arm_items,$(ARM_SHORT_UNIT_TESTS),,$(ARM_E2E))
 
 # What it runs, and no more: most of the programs that hosts are compiled for take seconds each.
 ARM_SHORT_UNIT_TESTS = $(filter-out $(ARM_B)/release/test/unit/export/%,$(ARM_UNIT_TESTS))
-ARM_SHORT_PROGRAMS = $(patsubst $(B)/%,$(ARM_B)/%,$(OTELC_OLD) $(OTELC_DIR)/foreign $(OTELCPP_DIR)/stranger \
-	$(patsubst %,$(CONFORMANCE_DIR)/%/lazy,otelc debian) $(patsubst %,$(OTELCPP_DIR)/%/stories,$(OTELCPP_STORIES) own_vtable) \
+ARM_SHORT_PROGRAMS = $(patsubst $(B)/%,$(ARM_B)/%,$(CORE_SO) $(EXPORTER) $(OTELC_OLD) $(OTELC_DIR)/foreign $(OTELCPP_DIR)/stranger \
+	$(patsubst %,$(CONFORMANCE_DIR)/%/lazy,otelc debian) $(patsubst %,$(OTELCPP_DIR)/%/stories,$(filter-out $(OTELCPP_FOREIGN),$(OTELCPP_STORIES)) own_vtable) \
 	$(addprefix $(B)/test/,hosts/starter exporter-stand-in))
 
 .PHONY: aarch64 aarch64-all aarch64-build aarch64-short
@@ -57,12 +57,12 @@ aarch64-all: all aarch64-build
 
 # $(call arm_build,targets)
 define arm_build
-+@[[ ! -e $(ARM_ROOT)/.done ]] || $(arm_make) all $(ARM_EXEC) $(1)
++@[[ ! -e $(ARM_ROOT)/.done ]] || $(arm_make) $(ARM_EXEC) $(1)
 @[[ ! -e $(ARM_ROOT)/.done ]] || echo "$$ARM_EMULATOR" >$(ARM_B)/emulator
 endef
 
 aarch64-build: $(ARM_ROOT)/.tried
-	$(call arm_build,test-programs $(ARM_UNIT_TESTS) $(ARM_STRESS_TESTS))
+	$(call arm_build,all test-programs $(ARM_UNIT_TESTS) $(ARM_STRESS_TESTS))
 
 aarch64-short: $(ARM_ROOT)/.tried
 	$(call arm_build,$(ARM_SHORT_PROGRAMS) $(ARM_SHORT_UNIT_TESTS))

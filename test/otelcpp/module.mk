@@ -100,8 +100,10 @@ OTELCPP_LDFLAGS_copy_d := $(OTELCPP_LDFLAGS_copy_c)
 
 OTELCPP_LDFLAGS_bsymbolic := -Wl,-Bsymbolic-functions
 
-# Here it is not the SDK's code that differs from that of others, and it compiles in two thirds of the time so.
-$(foreach build,nortti quiet quiet_bsymbolic $(OTELCPP_FOREIGN) $(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES), \
+# Here it is not the SDK's code that differs from that of others, and it compiles in two thirds of the time so. Of each
+# ABI, and of what is bound inside the library, one is left as programs are optimized.
+$(foreach build,v1_stl14 v2_nostd v1_24 nortti quiet quiet_bsymbolic $(OTELCPP_FOREIGN) $(OTELCPP_COPIES) \
+		$(OTELCPP_HIDDEN_COPIES), \
 	$(eval OTELCPP_FLAGS_$(build) += -Og))
 
 # $(call otelcpp_rules,build)

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <variant>
@@ -96,10 +95,10 @@ template <int N> int ladder(int x)
 std::map<std::string, unsigned> words(const std::string &text)
 {
 	std::map<std::string, unsigned> count;
-	std::regex word("[a-z]+");
+	std::istringstream in(text);
 
-	for (std::sregex_iterator i(text.begin(), text.end(), word), end; i != end; ++i)
-		count[i->str()]++;
+	for (std::string word; in >> word;)
+		count[word]++;
 	return count;
 }
 } // namespace
