@@ -45,7 +45,7 @@ struct sp_core_facts {
 	uint32_t threads_refused; /* by the kernel */
 	uint32_t spans_open;
 	const char *
-		thread_context; /* who publishes it, in a word of export/README.md; NULL = unknown */
+		thread_context; /* who publishes it, in a word of spanprof(7); NULL = unknown */
 	unsigned sdks;          /* SDKs with recorded spans, or that were not understood */
 	struct {
 		const char *name;

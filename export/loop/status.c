@@ -251,7 +251,7 @@ static json_t *push(const struct sp_status_input *in)
 			 n->has_skew ? json_integer(n->skew_ms) : json_null());
 }
 
-/* As SPANPROF_SIGNAL takes it. */
+/* As SPANPROF_SIGNAL takes it, or a number. */
 static json_t *signal_name(int number)
 {
 	char name[SP_SIGNAL_NAME];

@@ -73,8 +73,9 @@ static const char help[] =
 	"On a terminal, tables are coloured, unless NO_COLOR is set, and names are cut to its\n"
 	"width; \"| cat\" shows them whole.\n"
 	"\n"
-	"Exit status: 0 success; 1 wrong usage, or nothing to show; 2 a file is damaged or\n"
-	"cannot be read or written.\n";
+	"Exit status: 0 success; 1 wrong usage, or nothing to show; 2 a file is damaged, too\n"
+	"large, or cannot be read or written, the port cannot be used, or the process of\n"
+	"--status has no exporter.\n";
 
 static uint64_t unit_s(char c)
 {

@@ -382,8 +382,8 @@ static json_t *value(const struct sp_tally *t, size_t i)
 {
 	const struct sp_row *r = &t->by.row[i];
 
-	return json_pack("{s:o, s:o, s:o, s:f}", "value", json_text(t, r->text), "samples",
-			 number(r->sum.samples), "ns", number(r->sum.ns), "share",
+	return json_pack("{s:o, s:o, s:o, s:f}", "value", json_text(t, r->text), called->samples,
+			 number(r->sum.samples), called->ns, number(r->sum.ns), "share",
 			 share(r->sum.ns, t->total.ns));
 }
 

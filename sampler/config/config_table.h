@@ -232,9 +232,10 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_SPAN_TIMES", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root attributes that tell where its time went: " \
 		  "`spanprof.cpu_time_ns`, `.off_cpu_time_ns`, of it `.runnable_time_ns`, " \
-		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. All are " \
-		  "exact, whatever the length of the span, and what is not known is left out. Costs " \
-		  "four system calls per local root and thread.") \
+		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. They are " \
+		  "exact, whatever the length of the span, but the runnable time, of which up to a tenth " \
+		  "may be missing, and what is not known is left out. Costs four system calls per local root " \
+		  "and thread.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \

@@ -56,6 +56,8 @@ gcc -o "$WORK/hide" "$WORK/hide.c"
 target "${AS_NOBODY[@]}" "$WORK/hide"
 refused hidden 'does not let its own user look at it: run this as root' "${AS_NOBODY[@]}"
 target "${AS_NOBODY[@]}" "$WORK/hide"
+refused powerless 'root needs CAP_SYS_PTRACE' setpriv --bounding-set=-sys_ptrace
+target "${AS_NOBODY[@]}" "$WORK/hide"
 run root "$DOCTOR" "$HOST_PID"
 kill "$HOST_PID"
 expect_rc root 1
