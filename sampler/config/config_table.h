@@ -147,8 +147,8 @@ struct sp_config_var {
 	X(RESOURCE_ATTRIBUTES, RESOURCE, resource_attributes, \
 	  .source = {{"OTEL_RESOURCE_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .help = "OpenTelemetry's resource attributes. service.name, service.namespace " \
-		  "and those in SPANPROF_RESOURCE_LABELS are used. If one is malformed, " \
-		  "all are ignored.") \
+		  "and those in SPANPROF_RESOURCE_LABELS are used, in OTLP all. If one is " \
+		  "malformed, all are ignored.") \
 	X(RESOURCE_LABELS, TEXT, resource_labels, \
 	  .source = {{"SPANPROF_RESOURCE_LABELS", SP_FORM_OWN}}, \
 	  .fallback = "service.version,deployment.environment.name,deployment.environment," \
@@ -165,7 +165,8 @@ struct sp_config_var {
 	  .choices = SP_CHOICES({"root", SP_SCOPE_ROOT}, {"all", SP_SCOPE_ALL}, \
 				{"none", SP_SCOPE_NONE}), .fallback = "root", \
 	  .help = "Which span's id becomes the label span_id: that of the local root " \
-		  "(`root`), that of the innermost span (`all`), or none.") \
+		  "(`root`), that of the innermost span (`all`), or none. " \
+		  "OTEL_PYROSCOPE_ROOT_SPAN_ONLY is `true` for `root` or `false` for `all`.") \
 	X(SPAN_NAME_SCOPE, ENUM, span_name_scope, \
 	  .source = {{"SPANPROF_SPAN_NAME_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ADD_SPAN_NAME", SP_FORM_ADD}}, \
@@ -174,7 +175,8 @@ struct sp_config_var {
 	  .fallback = "auto", \
 	  .help = "Which span's name becomes the label span_name. `auto`: as " \
 		  "SPANPROF_SPAN_ID_SCOPE if that is `all`, so that id and name are of " \
-		  "one span, else `root`.") \
+		  "one span, else `root`. OTEL_PYROSCOPE_ADD_SPAN_NAME is `true` for `auto` or " \
+		  "`false` for `none`.") \
 	X(ACTIVE_SPAN, ENUM, active_span, \
 	  .source = {{"SPANPROF_ACTIVE_SPAN", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"auto", SP_ACTIVE_AUTO}, {"scope", SP_ACTIVE_SCOPE}, \
@@ -232,10 +234,10 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_SPAN_TIMES", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root attributes that tell where its time went: " \
 		  "`spanprof.cpu_time_ns`, `.off_cpu_time_ns`, of it `.runnable_time_ns`, " \
-		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. They are " \
-		  "exact, whatever the length of the span, but the runnable time, of which up to a tenth " \
-		  "may be missing, and what is not known is left out. Costs four system calls per local root " \
-		  "and thread.") \
+		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. All are " \
+		  "exact, whatever the length of the span, but for the runnable time, which is known " \
+		  "to a tenth, and what is not known is left out. Costs four system calls per local " \
+		  "root and thread.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \
@@ -325,8 +327,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = "auto", \
 	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number, for " \
 		  "a program that resets all signals below the C library. It has to be one " \
-		  "that the program neither handles nor waits for. `auto`: signal 33, which " \
-		  "glibc keeps for itself, so that no program can.") \
+		  "that the program neither blocks, handles nor waits for. `auto`: signal 33, " \
+		  "which glibc keeps for itself, so that no program can.") \
 	X(UPLOAD_INTERVAL, DURATION, upload_interval_ms, \
 	  .source = {{"SPANPROF_UPLOAD_INTERVAL", SP_FORM_OWN}, \
 		     {"PYROSCOPE_UPLOAD_INTERVAL", SP_FORM_OWN}}, \
@@ -338,16 +340,17 @@ struct sp_config_var {
 	  .min = 0, .max = 60000, .fallback = "2s", \
 	  .help = "How long the end of a process may be delayed: until the last push is " \
 		  "done and the exporter is gone if this process has started it, else " \
-		  "until the exporter has its samples. `0` = no delay: the exporter outlives " \
-		  "the process, whoever inherits it (pid 1, a subreaper) can wait for it, and " \
-		  "only SPANPROF_STATUS_FILE tells if the last push fails.") \
+		  "until the exporter has its samples. An exporter that it has started, and that " \
+		  "has not ended by then, is killed half a second later. `0` = no delay: the " \
+		  "exporter outlives the process, whoever inherits it (pid 1, a subreaper) can " \
+		  "wait for it, and only SPANPROF_STATUS_FILE tells if the last push fails.") \
 	X(PUSH_TIMEOUT, DURATION, push_timeout_ms, \
 	  .source = {{"SPANPROF_PUSH_TIMEOUT", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROFILES_TIMEOUT", SP_FORM_MS}, \
 		     {SP_OTLP_PREFIX "TIMEOUT", SP_FORM_MS}}, \
 	  .min = 100, .max = 600000, .fallback = "10s", \
-	  .help = "The time that one push may take; in " SP_OTLP_PREFIX "TIMEOUT milliseconds.") \
+	  .help = "The time that one push may take; in variables of OpenTelemetry milliseconds.") \
 	X(PUSH_QUEUE_CAPACITY, INTEGER, push_queue_capacity, \
 	  .source = {{"SPANPROF_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}}, \
@@ -378,7 +381,7 @@ struct sp_config_var {
 	  .help = "File with the password. It wins over the variable.") \
 	X(AUTH_TOKEN, SECRET, auth_token, \
 	  .source = {{"SPANPROF_AUTH_TOKEN", SP_FORM_OWN}, {"PYROSCOPE_AUTH_TOKEN", SP_FORM_OWN}}, \
-	  .help = "Bearer token.") \
+	  .help = "Bearer token. Not sent if there is a user name.") \
 	X(AUTH_TOKEN_FILE, SECRET_FILE, auth_token_file, \
 	  .source = {{"SPANPROF_AUTH_TOKEN_FILE", SP_FORM_OWN}}, \
 	  .help = "File with the token. It wins over the variable.") \
@@ -438,10 +441,10 @@ struct sp_config_var {
 	  .help = "Proxy for https:// servers.") \
 	X(ALL_PROXY, SECRET, all_proxy, \
 	  .source = {{"all_proxy", SP_FORM_OWN}, {"ALL_PROXY", SP_FORM_OWN}}, \
-	  .help = "Proxy if neither of the two above is set.") \
+	  .help = "Proxy if the one above for the server's scheme is not set.") \
 	X(NO_PROXY, TEXT, no_proxy, \
 	  .source = {{"no_proxy", SP_FORM_OWN}, {"NO_PROXY", SP_FORM_OWN}}, \
-	  .help = "Hosts that are reached without a proxy. This host always is.") \
+	  .help = "Hosts that are reached without a proxy. `localhost` always is.") \
 	X(STATUS_FILE, PATH, status_file, \
 	  .source = {{"SPANPROF_STATUS_FILE", SP_FORM_OWN}}, \
 	  .help = "JSON file that says what is sampled, sent and lost. It is rewritten at " \
