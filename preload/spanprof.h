@@ -16,9 +16,9 @@
  *
  * profile_id  16 hexadecimal digits, NUL-terminated, neither all 0 nor all f: unique to this piece
  *             of work, as a random number is.
- * name        what it is called, UTF-8, at most 2048 bytes are kept; NULL is no name. Names are for
- *             kinds of work, not for single pieces: past SPANPROF_MAX_SPAN_NAMES different ones, new
- *             ones are shown as "(other)".
+ * name        what it is called, UTF-8, at most 2048 bytes are kept; NULL is shown as "(unnamed)".
+ *             Names are for kinds of work, not for single pieces: past SPANPROF_MAX_SPAN_NAMES
+ *             different ones, new ones are shown as "(other)".
  * Both are read during the call only and stay the caller's.
  *
  * A label holds for the calling thread alone, until its pop. It does not follow work to another
@@ -32,9 +32,10 @@
  * parent. trace_id is that of the span around the label, if there is one.
  *
  * spanprof_label_push() returns 0 when samples are being labelled, otherwise
- *   ENOSYS  libspanprof.so is not there, or switched off
+ *   ENOSYS  libspanprof.so is not there, switched off, or not sampling (yet)
  *   EINVAL  profile_id is not what it must be
- *   ENOSPC  more than 32 labels in each other, or too many open spans on this thread
+ *   ENOSPC  more than 32 labels in each other, too many open spans on this thread, or too many
+ *           threads
  * Nothing needs to be done about it. errno is left alone. The first push starts the profiler, as the
  * first span does. Not for signal handlers.
  */
