@@ -2,7 +2,8 @@
 /*
  * Creation and end of threads. A thread that is created while sampling is on gets its block and
  * timer before the host's start routine runs. As long as sampling is off, these hooks only call the
- * real function with the host's arguments. The end of a thread by cancellation or by a raw system
+ * real function with the host's arguments, but for threads with stacks too small for a signal: that these are never to
+ * have a timer is noted by the thread itself, as only it knows its id. The end of a thread by cancellation or by a raw system
  * call passes no hook; the exporter finds it in /proc. With the second thread of a process glibc installs its
  * own handler for the signal that we sample with, so we look after ours then (sampler/thread/signals.h).
  *
@@ -85,6 +86,44 @@ static void *run_pthread(void *arg)
 	return result;
 }
 
+/* A thread with a small stack that has no block yet. */
+static void *run_small(void *arg)
+{
+	struct sp_small_thread *s = arg;
+	void *(*start)(void *) = s->start;
+	void *start_arg = s->start_arg;
+	void *result;
+
+	sp_small_thread_born(s);
+	keep_signal();
+	result = start(start_arg);
+	sp_small_thread_ended(s);
+	return result;
+}
+
+/* Where nothing is sampled so far, or not in this thread. */
+static int create_without_block(__typeof__(&pthread_create) next, pthread_t *thread,
+				const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+	struct sp_small_thread *s =
+		sp_lifecycle_wanted() ? sp_small_thread_make(stack_bytes(attr)) : NULL;
+	bool is_first = sp_lifecycle_before_thread();
+	int rc;
+
+	if (s != NULL) {
+		s->start = start;
+		s->start_arg = arg;
+		rc = next(thread, attr, run_small, s);
+		if (rc != 0)
+			sp_small_thread_ended(s);
+	} else {
+		rc = next(thread, attr, start, arg);
+	}
+	keep_signal();
+	sp_lifecycle_after_thread(is_first, rc == 0);
+	return rc;
+}
+
 SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
 			     void *arg)
 {
@@ -96,11 +135,7 @@ SP_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 		return EAGAIN;
 	t = claim();
 	if (t == NULL) {
-		bool is_first = sp_lifecycle_before_thread();
-
-		rc = next(thread, attr, start, arg);
-		keep_signal();
-		sp_lifecycle_after_thread(is_first, rc == 0);
+		rc = create_without_block(next, thread, attr, start, arg);
 	} else {
 		t->start = start;
 		t->start_arg = arg;

@@ -151,6 +151,26 @@ void sp_thread_born(struct sp_thread *t);
  */
 void sp_thread_ended(void);
 
+/*
+ * A thread whose creator asks for a stack below SP_THREAD_STACK_LEAST while nothing is sampled: it has no block that
+ * could tell so, and whoever finds it later would give it a timer, whose signal overruns its stack.
+ */
+struct sp_small_thread {
+	_Atomic uint32_t tid; /* 0 = this place is nobody's */
+	uint32_t stack_bytes;
+	void *(*start)(void *);
+	void *start_arg;
+};
+/*
+ * APP, its creator. NULL if the stack is no small one, or there are too many; from then on only threads that call us
+ * get a timer.
+ */
+struct sp_small_thread *sp_small_thread_make(uint32_t stack_bytes);
+/* APP, the new thread, first of all. */
+void sp_small_thread_born(struct sp_small_thread *s);
+/* APP: it ends, or could not be made. */
+void sp_small_thread_ended(struct sp_small_thread *s);
+
 /* APP. Enrols a thread that never called us. True if it had no timer, so that one was made. */
 bool sp_thread_enrol(uint32_t tid);
 /* APP. Frees the blocks of threads that no longer exist. */

@@ -213,6 +213,93 @@ static struct sp_thread *block_in(const _Atomic uint16_t *slot)
 	return have != 0 ? sp_thread_at(have - 1U) : NULL;
 }
 
+/*
+ * Threads with small stacks from before sampling began. They are few: hardly a program asks for less than 32 KiB. A
+ * thread that ends by pthread_exit() stays in the list until its place is needed; if another one gets its id
+ * meanwhile, and is found by the scan alone, that has no timer. Once there have been too many, no thread has one that
+ * the scan alone finds.
+ */
+#define SMALL_MAX 256U
+static struct sp_small_thread small[SMALL_MAX];
+static _Atomic bool too_many;
+/* Of the calling thread: after a fork its id is another one. */
+static SP_TLS uint32_t own_stack_bytes;
+
+/* In place of an id: the thread has not begun. No thread has it, and the kernel does not say of it that it is gone. */
+#define SMALL_UNBORN UINT32_MAX
+
+static bool take_small(struct sp_small_thread *s, bool also_of_gone)
+{
+	uint32_t tid = atomic_load_explicit(&s->tid, memory_order_acquire);
+
+	if (tid != 0 && (!also_of_gone || !sp_process_thread_is_gone(tid)))
+		return false;
+	return atomic_compare_exchange_strong_explicit(&s->tid, &tid, SMALL_UNBORN,
+						       memory_order_acq_rel, memory_order_relaxed);
+}
+
+struct sp_small_thread *sp_small_thread_make(uint32_t stack_bytes)
+{
+	if (stack_bytes == 0 || stack_bytes >= SP_THREAD_STACK_LEAST || sp_seccomp_is_on() ||
+	    atomic_load_explicit(&too_many, memory_order_relaxed))
+		return NULL;
+	for (unsigned i = 0; i < 2 * SMALL_MAX; i++) {
+		struct sp_small_thread *s = &small[i % SMALL_MAX];
+
+		if (take_small(s, i >= SMALL_MAX)) {
+			s->stack_bytes = stack_bytes;
+			return s;
+		}
+	}
+	atomic_store_explicit(&too_many, true, memory_order_seq_cst);
+	return NULL;
+}
+
+static void note_stack(struct sp_thread *t, uint32_t bytes)
+{
+	if (bytes != 0)
+		atomic_store_explicit(&t->stack_bytes, bytes, memory_order_seq_cst);
+}
+
+/* It may have a timer already. The next scan that would give it one notes why it has none. */
+static void found_small(struct sp_thread *t, uint32_t bytes)
+{
+	note_stack(t, bytes);
+	sp_thread_disarm(t);
+}
+
+/* The stack of a thread that another one finds; 0 = not known to be small. */
+static uint32_t small_stack(uint32_t tid)
+{
+	for (unsigned i = 0; i < SMALL_MAX; i++) {
+		if (atomic_load_explicit(&small[i].tid, memory_order_seq_cst) == tid)
+			return small[i].stack_bytes;
+	}
+	return atomic_load_explicit(&too_many, memory_order_relaxed) ? SP_THREAD_STACK_LEAST - 1
+								     : 0;
+}
+
+void sp_small_thread_born(struct sp_small_thread *s)
+{
+	uint32_t tid;
+	struct sp_thread *t;
+
+	own_stack_bytes = s->stack_bytes;
+	if (sp_seccomp_is_on())
+		return;
+	tid = own_tid();
+	atomic_store_explicit(&s->tid, tid, memory_order_seq_cst);
+	/* Pairs with sp_thread_enrol(): either it finds us in the list, or we see its block. */
+	t = block_in(slot_of(tid));
+	if (t != NULL)
+		found_small(t, own_stack_bytes);
+}
+
+void sp_small_thread_ended(struct sp_small_thread *s)
+{
+	atomic_store_explicit(&s->tid, 0, memory_order_release);
+}
+
 struct sp_thread *sp_thread_self(void)
 {
 	struct sp_thread *t;
@@ -224,6 +311,7 @@ struct sp_thread *sp_thread_self(void)
 	if (t == NULL)
 		return NULL;
 	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
+	note_stack(t, own_stack_bytes);
 	sp_thread_born(t);
 	return sp_thread_own;
 }
@@ -303,8 +391,13 @@ bool sp_thread_enrol(uint32_t tid)
 
 	if (t == NULL) {
 		t = sp_thread_claim();
-		if (t != NULL)
-			(void)bind(t, tid);
+		if (t == NULL)
+			return true;
+		note_stack(t, small_stack(tid));
+		t = bind(t, tid);
+		/* It may have begun meanwhile: sp_small_thread_born(). */
+		if (t != NULL && small_stack(tid) != 0)
+			found_small(t, small_stack(tid));
 		return true;
 	}
 	if (atomic_load_explicit(&t->timer, memory_order_relaxed) != SP_THREAD_TIMER_NONE ||

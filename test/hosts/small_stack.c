@@ -3,13 +3,15 @@
  * Threads with the smallest stacks that there are, each with an unreadable page below, which block
  * every signal and use their stacks to within some hundred bytes: what a program may do, as no handler
  * of its own can come. A signal frame would not fit there, and the kernel would end the process.
- * Usage: small_stack own|born|open|larger
+ * Usage: small_stack own|born|open|early|larger
  *   own, born    the thread blocks them, or is born with all of them blocked
  *   open         it blocks none: nobody has a handler
+ *   early        the same, and the threads are made, and deep in their stacks, before the first span
  *   larger       of 64 KiB, and what is left is enough for the kernel's frame and little more
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -25,6 +27,8 @@
 static void *tracer;
 static sigset_t all;
 static int blocks_by_itself;
+static int is_early;
+static sem_t deep_enough, go;
 static long left = LEFT_BYTES;
 static char *in_handler;
 
@@ -34,19 +38,25 @@ static __attribute__((noinline)) void burn_at_the_end_of(const char *stack)
 	volatile char *space = __builtin_alloca((size_t)deep);
 
 	space[0] = 1;
+	if (is_early) {
+		HOST_CHECK(sem_post(&deep_enough) == 0);
+		HOST_CHECK(sem_wait(&go) == 0);
+	}
 	host_burn_ms(100);
 	space[0] = 2;
 }
 
 static void *work(void *stack)
 {
-	void *span;
+	void *span = NULL;
 
 	if (blocks_by_itself)
 		HOST_CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
-	span = otelc_start_span(tracer, "little room", OTELC_SPAN_KIND_INTERNAL, NULL);
+	if (!is_early)
+		span = otelc_start_span(tracer, "little room", OTELC_SPAN_KIND_INTERNAL, NULL);
 	burn_at_the_end_of(stack);
-	otelc_end_span(span);
+	if (!is_early)
+		otelc_end_span(span);
 	return NULL;
 }
 
@@ -66,16 +76,39 @@ static long signal_frame(void)
 	return (char *)__builtin_frame_address(0) - in_handler;
 }
 
+static pthread_t make_thread(size_t bytes)
+{
+	char *map = mmap(NULL, PAGE + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	HOST_CHECK(map != MAP_FAILED);
+	HOST_CHECK(mprotect(map + PAGE, bytes, PROT_READ | PROT_WRITE) == 0);
+	HOST_CHECK(pthread_attr_init(&attr) == 0);
+	HOST_CHECK(pthread_attr_setstack(&attr, map + PAGE, bytes) == 0);
+	HOST_CHECK(pthread_create(&thread, &attr, work, map + PAGE) == 0);
+	return thread;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc < 2 ? "own" : argv[1];
 	size_t bytes = strcmp(how, "larger") == 0 ? LARGER_BYTES : STACK_BYTES;
+	pthread_t early[ROUNDS];
 	void *span;
 
 	blocks_by_itself = strcmp(how, "own") == 0;
+	is_early = strcmp(how, "early") == 0;
 	if (bytes == LARGER_BYTES)
 		left += signal_frame();
 	sigfillset(&all);
+	HOST_CHECK(sem_init(&deep_enough, 0, 0) == 0 && sem_init(&go, 0, 0) == 0);
+	/* The first call of a function looks it up, which takes more stack than the threads have. */
+	HOST_CHECK(sem_post(&go) == 0 && sem_wait(&go) == 0);
+	for (int i = 0; i < ROUNDS && is_early; i++) {
+		early[i] = make_thread(bytes);
+		HOST_CHECK(sem_wait(&deep_enough) == 0);
+	}
 	otelc_init_tracer_provider("small_stack", "1.0", "test", "");
 	tracer = otelc_get_tracer();
 	span = otelc_start_span(tracer, "initial thread", OTELC_SPAN_KIND_INTERNAL, NULL);
@@ -83,17 +116,13 @@ int main(int argc, char **argv)
 	if (strcmp(how, "born") == 0)
 		HOST_CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
 	for (int i = 0; i < ROUNDS; i++) {
-		char *map = mmap(NULL, PAGE + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		pthread_attr_t attr;
-		pthread_t thread;
-
-		HOST_CHECK(map != MAP_FAILED);
-		HOST_CHECK(mprotect(map + PAGE, bytes, PROT_READ | PROT_WRITE) == 0);
-		HOST_CHECK(pthread_attr_init(&attr) == 0);
-		HOST_CHECK(pthread_attr_setstack(&attr, map + PAGE, bytes) == 0);
-		HOST_CHECK(pthread_create(&thread, &attr, work, map + PAGE) == 0);
-		HOST_CHECK(pthread_join(thread, NULL) == 0);
+		if (is_early)
+			HOST_CHECK(sem_post(&go) == 0);
+		else
+			HOST_CHECK(pthread_join(make_thread(bytes), NULL) == 0);
 	}
+	for (int i = 0; i < ROUNDS && is_early; i++)
+		HOST_CHECK(pthread_join(early[i], NULL) == 0);
 	otelc_end_span(span);
 	puts("all threads have ended");
 	return 13;

@@ -32,6 +32,7 @@ struct kernel {
 	unsigned signals_sent;
 	void (*at_tgkill)(uint32_t tid);          /* before it answers; called once, then cleared */
 	void (*at_create)(uint32_t tid);          /* the same for timer_create */
+	void (*at_clock)(uint32_t tid);           /* and for clock_gettime of a thread's clock */
 	void (*at_delete)(uint32_t tid);          /* and for timer_delete, after it */
 	struct kernel_timer timer[KERNEL_TIMERS]; /* the id is the index */
 };

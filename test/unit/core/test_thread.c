@@ -18,6 +18,7 @@
 #include "kernel_double.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/process.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/region/ring.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/thread/signals.h"
@@ -560,6 +561,107 @@ Test(thread, on_the_storage_of_another_leaves_that_ones_timer_alone)
 
 	cr_expect_not(sp_thread_alternate_begin());
 	cr_expect_eq(kernel_timers_of(100), 1);
+}
+
+/* Made before sampling began, with a stack that has no room for a signal, it begins as thread tid. */
+static struct sp_small_thread *begin_small(uint32_t tid)
+{
+	struct sp_small_thread *s = sp_small_thread_make(SP_THREAD_STACK_LEAST - 1);
+
+	if (s == NULL)
+		return NULL;
+	become(tid, NULL);
+	sp_small_thread_born(s);
+	return s;
+}
+
+Test(thread, with_a_small_stack_from_before_has_no_timer)
+{
+	cr_assert_not_null(begin_small(200));
+	sp_thread_enrol(200);
+	sp_thread_enrol(201);
+	cr_expect_eq(kernel_timers_of(200), 0);
+	cr_expect_eq(kernel_timers_of(201), 1);
+	cr_expect_eq(unarmed(SP_UNARMED_STACK), 1);
+
+	/* It comes to a hook, or goes on in a forked child, where its id is another one. */
+	cr_expect_not_null(sp_thread_self());
+	cr_expect_eq(kernel_timers_of(200), 0);
+	become(300, NULL);
+	cr_expect_not_null(sp_thread_self());
+	cr_expect_eq(kernel_timers_of(300), 0);
+}
+
+Test(thread, with_a_small_stack_loses_the_timer_that_it_got_before_it_began)
+{
+	sp_thread_enrol(200);
+	cr_expect_eq(kernel_timers_of(200), 1);
+	(void)begin_small(200);
+	cr_expect_eq(kernel_timers_of(200), 0);
+	sp_thread_enrol(200);
+	cr_expect_eq(kernel_timers_of(200), 0);
+	cr_expect_eq(unarmed(SP_UNARMED_STACK), 1);
+}
+
+static void begin_small_meanwhile(uint32_t tid)
+{
+	(void)begin_small(tid);
+}
+
+/* It begins before its block is noted for its id, and after that. */
+Test(thread, with_a_small_stack_that_begins_while_the_scan_arms_it_has_no_timer)
+{
+	kernel.at_clock = begin_small_meanwhile;
+	sp_thread_enrol(200);
+	kernel.at_create = begin_small_meanwhile;
+	sp_thread_enrol(201);
+	cr_expect_eq(kernel_timers(), 0);
+	cr_expect_eq(sp_thread_armed(), 0);
+	sp_thread_enrol(200);
+	cr_expect_eq(kernel_timers(), 0);
+}
+
+Test(thread, with_the_id_of_a_small_one_that_has_ended_has_a_timer)
+{
+	sp_small_thread_ended(begin_small(200));
+	sp_thread_enrol(200);
+	cr_expect_eq(kernel_timers_of(200), 1);
+}
+
+Test(thread, with_a_larger_stack_is_no_small_one)
+{
+	struct sp_small_thread *s;
+
+	cr_expect_null(sp_small_thread_make(0));
+	cr_expect_null(sp_small_thread_make(SP_THREAD_STACK_LEAST));
+	s = sp_small_thread_make(SP_THREAD_STACK_LEAST - 1);
+	cr_assert_not_null(s);
+	sp_seccomp_begin();
+	become(200, NULL);
+	sp_small_thread_born(s);
+	cr_expect_neq(atomic_load(&s->tid), 200, "below a filter no call is made");
+	cr_expect_null(begin_small(200), "below a filter nothing is sampled");
+}
+
+Test(thread, that_the_scan_finds_has_no_timer_once_too_many_small_ones_were_made)
+{
+	struct sp_small_thread *first = begin_small(1000);
+	unsigned n = 1;
+
+	kernel.dead[0] = 1000;
+	while (begin_small(1000 + n) != first)
+		cr_assert_lt(++n, 1000, "the place of one that has ended is free");
+	kernel.dead[0] = 0;
+	sp_thread_enrol(1000 + n);
+	cr_expect_eq(kernel_timers_of(1000 + n), 0);
+	sp_thread_enrol(200);
+	cr_expect_eq(kernel_timers_of(200), 1);
+
+	cr_assert_null(sp_small_thread_make(16384));
+	sp_thread_enrol(201);
+	cr_expect_eq(kernel_timers_of(201), 0);
+	sp_small_thread_ended(first);
+	cr_expect_null(sp_small_thread_make(16384), "they cannot all be told from others any more");
 }
 
 Test(thread, that_has_ended_says_nothing_of_alternate_stacks)
