@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,8 @@ static void forbid(int call)
 		_exit(99);
 }
 
+static int standard_error = -1; /* of the child; -1 = it has none */
+
 /*
  * What is said below such a filter by who was seen to make that, or the signal that ended who asked,
  * as a negative number.
@@ -47,6 +50,7 @@ static int says_to(uint32_t seen, int call)
 
 	if (child == 0) {
 		(void)close(STDERR_FILENO);
+		(void)dup2(standard_error, STDERR_FILENO);
 		forbid(call);
 		if (seen != 0)
 			(void)sp_trial_saw(seen);
@@ -121,4 +125,20 @@ Test(trial, refuses_what_would_end_a_process_of_ours)
 		cr_skip_test("the emulator knows no filters");
 	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		cr_expect_eq(says(calls[i]), REFUSES, "call %d", calls[i]);
+}
+
+/* A service of systemd has a socket there. */
+Test(trial, says_nothing_to_a_socket_below_a_filter_against_sending)
+{
+	int to[2];
+	char line[64] = "";
+
+	if (emulated())
+		cr_skip_test("the emulator knows no filters");
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, to), 0);
+	standard_error = to[0];
+	cr_expect_eq(says(SYS_sendmsg), REFUSES);
+	cr_expect_lt(read(to[1], line, sizeof(line)), 0);
+	cr_expect_eq(says(SYS_socket), REFUSES);
+	cr_expect_gt(read(to[1], line, sizeof(line)), 0);
 }
