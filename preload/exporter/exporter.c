@@ -8,7 +8,7 @@
  * raw system calls: the C library's functions for them are what hosts wrap, and are points where a thread
  * may be cancelled. All descriptors are close-on-exec and closed before the return.
  *
- * Contexts: INIT, APP.
+ * Contexts: INIT, APP, and SIG at the first sample of a forked child.
  */
 #include "preload/exporter/exporter.h"
 

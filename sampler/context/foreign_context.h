@@ -89,7 +89,7 @@ extern _Atomic bool sp_foreign_context_seen;
 
 /*
  * The interrupted thread, whose own record is the given one. False if nothing valid is published
- * there by others. At most two system calls.
+ * there by others. A few system calls at most.
  */
 SP_SIGSAFE bool sp_foreign_context_read(const struct sp_context_record *own,
 					struct sp_foreign_ids *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared memory between the host and spanprof-exporter, their only connection. The host makes
+ * The shared memory between the host and spanprof-exporter. The host makes
  * it at its first recorded span as a sealed memfd, maps it and closes the descriptor. The exporter
  * inherits the descriptor and maps it too. It holds offsets instead of pointers, and is all zero at
  * first.

@@ -42,7 +42,7 @@ struct driver_ids {
 };
 
 struct driver {
-	/* Why the SDK does not have it: the key of a reason in reasons.txt, NULL if it has it. */
+	/* Why the SDK does not have it: the key of a reason in matrix.conf, NULL if it has it. */
 	const char *lacks[NEEDS];
 	/* Detaching a scope that is not the innermost takes those above it along. */
 	bool detach_goes_through;

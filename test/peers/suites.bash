@@ -181,7 +181,7 @@ redis_results()
 		-e 's/^\[err\]: \(.*\) in tests.*/fail \1/p' -e 's/^\[exception\]: \(.*\)/fail \1/p' | sort -u
 }
 
-# --- PostgreSQL: its regression tests, and backends that are killed ------------------------------
+# --- PostgreSQL: backends that are killed ----------------------------------------------------------
 
 readonly PG_BIN=/usr/lib/postgresql/15/bin
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The storm (test/e2e/storm.sh runs it for half a minute in all, make soak for ten minutes each).
+# The storm (test/e2e/storm.sh runs it for some 20 seconds in all, make soak for ten minutes each).
 
 STORM_DEPS := $(wildcard test/storm/*.h) test/hosts/host.h
 STORM_FLAGS := -O2 -g -Wall -Wextra -I.
