@@ -44,9 +44,8 @@ struct sp_core_facts {
 	uint32_t threads_limit;   /* half of RLIMIT_SIGPENDING is in use */
 	uint32_t threads_refused; /* by the kernel */
 	uint32_t spans_open;
-	const char *
-		thread_context; /* who publishes it, in a word of spanprof(7); NULL = unknown */
-	unsigned sdks;          /* SDKs with recorded spans, or that were not understood */
+	const char *thread_context; /* who publishes it, in a word of spanprof(7); NULL = unknown */
+	unsigned sdks;              /* SDKs with recorded spans, or that were not understood */
 	struct {
 		const char *name;
 		const char *method;

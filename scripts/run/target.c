@@ -138,10 +138,12 @@ static bool look(struct sp_process *p, char why[WHY_MAX])
 	}
 	p->maps = openat(p->proc, "maps", O_RDONLY | O_CLOEXEC);
 	if (p->maps < 0 || !read_environment(p)) {
-		(void)snprintf(why, WHY_MAX,
-			       geteuid() == 0
-				       ? "to look at it, root needs CAP_SYS_PTRACE (docker run --cap-add=SYS_PTRACE)"
-				       : "it does not let its own user look at it: run this as root");
+		(void)snprintf(
+			why, WHY_MAX,
+			geteuid() == 0
+				? "to look at it, root needs CAP_SYS_PTRACE (docker run "
+				  "--cap-add=SYS_PTRACE)"
+				: "it does not let its own user look at it: run this as root");
 		return false;
 	}
 	if (!is_same(p, "root") || !is_same(p, "ns/mnt") || !is_same(p, "ns/pid")) {
