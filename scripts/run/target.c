@@ -124,6 +124,7 @@ static bool is_same(const struct sp_process *p, const char *theirs)
 
 static bool look(struct sp_process *p, char why[WHY_MAX])
 {
+	struct stat root;
 	ssize_t n;
 
 	if (!read_user(p)) {
@@ -137,7 +138,8 @@ static bool look(struct sp_process *p, char why[WHY_MAX])
 		return false;
 	}
 	p->maps = openat(p->proc, "maps", O_RDONLY | O_CLOEXEC);
-	if (p->maps < 0 || !read_environment(p)) {
+	/* Newer kernels show the mappings to who may not follow the process's links. */
+	if (p->maps < 0 || !read_environment(p) || fstatat(p->proc, "root", &root, 0) != 0) {
 		(void)snprintf(
 			why, WHY_MAX,
 			geteuid() == 0
