@@ -136,6 +136,7 @@ static bool begin(void *arg, const struct sp_report_about *about)
 		r->is_shown = is_last(r, about);
 	if (r->is_shown)
 		extend_time(r, about);
+	r->has_shown |= r->is_shown;
 	r->in_bytes |= r->is_shown && about->in_bytes;
 	return r->is_shown || waits;
 }
@@ -236,14 +237,14 @@ static int add_file(void *arg, const char *path)
 	int err = sp_report_read(path, &bytes, why);
 
 	r->path = path;
-	r->is_shown = false;
+	r->has_shown = false;
 	if (err == 0)
 		err = sp_report_load(&bytes, SP_REPORT_MEMORY_MAX, &r->sink, why);
 	free(bytes.data);
 	if (err != 0)
 		return refuse(r, SP_EXIT_DAMAGED, path, why);
 	err = check_sums(r, path);
-	if (err != 0 || !r->is_shown)
+	if (err != 0 || !r->has_shown)
 		return err;
 	if (r->side == SP_SIDE_BASELINE) {
 		r->base_files++;

@@ -39,8 +39,9 @@ struct sp_reading {
 	struct sp_report_sink sink;
 	enum sp_side side;
 	struct sp_time_window window;
-	bool is_shown; /* the profile that is being read is of the type and time that are shown */
-	bool any_type; /* all of them are */
+	bool is_shown;  /* the profile that is being read is of the type and time that are shown */
+	bool has_shown; /* so is one of the file */
+	bool any_type;  /* all of them are */
 	/*
 	 * Of memory in use: each process's last profile that is shown, by the beginning of its files' names, which has
 	 * all that was there. looks_for_last: they are being looked for.

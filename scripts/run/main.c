@@ -102,7 +102,7 @@ static const char usage[] =
 	"\n"
 	"  --service NAME   service name of the profiles; use the service.name of the spans\n"
 	"  --server URL     push profiles to this server\n"
-	"  --output DIR     write pprof files into this folder\n"
+	"  --output DIR     write profiles into this folder\n"
 	"  --label K=V      add a series label; may be repeated\n"
 	"  --rate HZ        samples per second of CPU time\n"
 	"  --alloc          profile allocations, too (libspanprof-alloc.so)\n"

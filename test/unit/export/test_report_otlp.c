@@ -18,10 +18,26 @@ TestSuite(report_otlp, .init = scratch_make, .fini = scratch_remove);
 
 static char words[][16] = {"",           "samples", "count",  "cpu",         "nanoseconds",
 			   "work",       "f.c",     "/bin/x", "thread.name", "pool",
-			   "http.route", "/a",      "bytes",  "space"};
+			   "http.route", "/a",      "bytes",  "space",       "off_cpu"};
 static char *texts[SP_ARRAY_LEN(words)];
 
-enum { NO, SAMPLES, COUNT, CPU, NS, WORK, FILE_C, BIN, THREAD, POOL, ROUTE, A, BYTES, SPACE };
+enum {
+	NO,
+	SAMPLES,
+	COUNT,
+	CPU,
+	NS,
+	WORK,
+	FILE_C,
+	BIN,
+	THREAD,
+	POOL,
+	ROUTE,
+	A,
+	BYTES,
+	SPACE,
+	OFF_CPU
+};
 
 static uint8_t trace[16] = {1}, span[8] = {2}, none[16];
 static Spanprof__Otlp__Mapping mapping[2];
@@ -201,6 +217,27 @@ Test(report_otlp, knows_what_values_stand_for, .timeout = 20)
 	profile.period = 0;
 	cr_assert_eq(run("--json", "--top=1"), 0, "%s", output);
 	expect_printed("{\"samples\": 3, \"ns\": 11}");
+}
+
+/* In any order: the last one says nothing of those before. */
+Test(report_otlp, of_several_types_is_shown_by_type, .timeout = 20)
+{
+	Spanprof__Otlp__ValueType waits = SPANPROF__OTLP__VALUE_TYPE__INIT;
+	Spanprof__Otlp__Profile of[2];
+
+	make();
+	waits.type_strindex = OFF_CPU;
+	waits.unit_strindex = NS;
+	of[0] = of[1] = profile;
+	of[1].sample_type = &waits;
+	of[1].period_type = &waits;
+	scope.n_profiles = 2;
+	scope.profiles = POINTERS(of);
+	cr_assert_eq(run("--json", "--top=1"), 0, "%s", output);
+	expect_printed("\"profiles\": 1");
+	expect_printed("{\"samples\": 11, \"ns\": 110000000}");
+	cr_assert_eq(run("--json", "--type=off_cpu"), 0, "%s", output);
+	expect_printed("\"profiles\": 1");
 }
 
 /* A profile has one value: blocks and their bytes are two, of the same samples. */
