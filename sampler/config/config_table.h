@@ -91,8 +91,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_PROFILE", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"on-span", SP_PROFILE_ON_SPAN}, {"always", SP_PROFILE_ALWAYS}), \
 	  .fallback = "on-span", \
-	  .help = "When profiling starts: at the first recorded span, or when the program " \
-		  "starts.") \
+	  .help = "When profiling starts: at the first recorded span or manual label, or when the " \
+		  "program starts.") \
 	X(SERVER_ADDRESS, ADDRESS, server_address, \
 	  .source = {{"SPANPROF_SERVER_ADDRESS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_ADHOC_SERVER_ADDRESS", SP_FORM_OWN}, \
@@ -141,9 +141,10 @@ struct sp_config_var {
 		     {"OTEL_PYROSCOPE_APP_NAME", SP_FORM_OWN}, \
 		     {"OTEL_SERVICE_NAME", SP_FORM_OWN}}, \
 	  .words = "service.name of OTEL_RESOURCE_ATTRIBUTES, else the one that the program gives to " \
-		   "opentelemetry-cpp, else unknown_service:<program>", \
-	  .help = "The service of the profiles (label service_name). It must equal the " \
-		  "service.name of the spans.") \
+		   "opentelemetry-cpp or publishes in its process context, else " \
+		   "unknown_service:<program>", \
+	  .help = "The service of the profiles (label service_name, in OTLP service.name). It must " \
+		  "equal the service.name of the spans.") \
 	X(RESOURCE_ATTRIBUTES, RESOURCE, resource_attributes, \
 	  .source = {{"OTEL_RESOURCE_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .help = "OpenTelemetry's resource attributes. service.name, service.namespace " \
@@ -153,12 +154,12 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_RESOURCE_LABELS", SP_FORM_OWN}}, \
 	  .fallback = "service.version,deployment.environment.name,deployment.environment," \
 		      "k8s.namespace.name,k8s.pod.name,k8s.container.name", \
-	  .help = "Resource attributes that become series labels, with underscores " \
-		  "instead of dots; `none` = none. Each distinct value makes a series of " \
-		  "its own.") \
+	  .help = "Up to 16 resource attributes that become series labels, with underscores " \
+		  "instead of dots; `none` = none; OTLP has all attributes, with their dots. Each " \
+		  "distinct value makes a series of its own.") \
 	X(LABELS, PAIRS, labels, \
 	  .source = {{"SPANPROF_LABELS", SP_FORM_OWN}, {"PYROSCOPE_LABELS", SP_FORM_OWN}}, \
-	  .help = "Additional series labels.") \
+	  .help = "Additional series labels, in OTLP attributes of the resource.") \
 	X(SPAN_ID_SCOPE, ENUM, span_id_scope, \
 	  .source = {{"SPANPROF_SPAN_ID_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ROOT_SPAN_ONLY", SP_FORM_ROOT_ONLY}}, \
@@ -193,17 +194,17 @@ struct sp_config_var {
 		  "for eBPF profilers, unless a library of the program publishes its own.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
-	  .help = "Label samples with trace_id.") \
+	  .help = "Label samples with trace_id, which in OTLP is in a link with span_id.") \
 	X(THREAD_NAME, BOOL, thread_name, \
 	  .source = {{"SPANPROF_THREAD_NAME", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Label samples with thread_name, the thread's name in the kernel at " \
-		  "that moment. Costs a system call per sample. After 256 different " \
+	  .help = "Label samples with thread_name (in OTLP thread.name), the thread's name in the " \
+		  "kernel at that moment. Costs a system call per sample. After 256 different " \
 		  "names, new ones become `(other)`.") \
 	X(SPAN_LABELS, ATTRIBUTES, span_labels, \
 	  .source = {{"SPANPROF_SPAN_LABELS", SP_FORM_OWN}}, \
 	  .help = "Up to four attributes of local roots, such as `http.route`, whose values become " \
-		  "labels of their samples, with underscores instead of dots. A value is a string, a " \
-		  "number or a boolean; it is known when the span ends, and cut at 256 bytes. After " \
+		  "labels of their samples, with underscores instead of dots, except in OTLP. A value " \
+		  "is a string, a number or a boolean; it is known when the span ends, and cut at 256 bytes. After " \
 		  "1,000 different values of one attribute in a profile, others become `(other)`. " \
 		  "Each distinct value makes a series of its own.") \
 	X(MAX_SPAN_NAMES, INTEGER, max_span_names, \
@@ -282,7 +283,8 @@ struct sp_config_var {
 		  "one.") \
 	X(PROFILE_BASE_URL, BASE_URL, profile_base_url, \
 	  .source = {{"SPANPROF_PROFILE_BASE_URL", SP_FORM_OWN}}, \
-	  .help = "The address of Grafana, for the presets of SPANPROF_PROFILE_URL.") \
+	  .help = "The address of Grafana, or for `pyroscope-legacy` of Pyroscope, for the presets " \
+		  "of SPANPROF_PROFILE_URL.") \
 	X(PROFILE_DATASOURCE, TEXT, profile_datasource, \
 	  .source = {{"SPANPROF_PROFILE_DATASOURCE", SP_FORM_OWN}}, \
 	  .words = "chosen by Grafana: its default, or the last one used", \
@@ -328,7 +330,7 @@ struct sp_config_var {
 	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number, for " \
 		  "a program that resets all signals below the C library. It has to be one " \
 		  "that the program neither blocks, handles nor waits for. `auto`: signal 33, " \
-		  "which glibc keeps for itself, so that no program can.") \
+		  "which glibc keeps for itself, so that no function of it lets a program do that.") \
 	X(UPLOAD_INTERVAL, DURATION, upload_interval_ms, \
 	  .source = {{"SPANPROF_UPLOAD_INTERVAL", SP_FORM_OWN}, \
 		     {"PYROSCOPE_UPLOAD_INTERVAL", SP_FORM_OWN}}, \
