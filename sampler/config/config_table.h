@@ -357,15 +357,15 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}}, \
 	  .min = 1, .max = 128, .fallback = "8", \
-	  .help = "How many profiles of each type are kept for each process while the " \
-		  "server cannot be reached. When the queue is full the oldest one is " \
-		  "dropped.") \
+	  .help = "How many profiles of each type can wait for each running process while " \
+		  "the server takes none. When the queue is full the oldest one of all " \
+		  "is dropped.") \
 	X(PUSH_MAX_TRIES, INTEGER, push_max_tries, \
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \
 	  .min = 0, .max = 100, .fallback = "0", \
-	  .help = "How often a profile is pushed before it is dropped; `0` = until it is " \
-		  "an hour old or the queue is full.") \
+	  .help = "How often a profile is pushed at most; `0` = until it is an hour old or " \
+		  "the queue is full.") \
 	X(BASIC_AUTH_USER, TEXT, basic_auth_user, \
 	  .source = {{"SPANPROF_BASIC_AUTH_USER", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_USER", SP_FORM_OWN}}, \
@@ -412,8 +412,8 @@ struct sp_config_var {
 		  "does not kill for that; start at once.") \
 	X(HOOK_DLSYM, BOOL, hook_dlsym, \
 	  .source = {{"SPANPROF_HOOK_DLSYM", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Also hook SDK functions that the program gets by `dlsym`: Python's " \
-		  "ctypes, LuaJIT, cffi.") \
+	  .help = "Also hook functions of a C SDK that the program gets by `dlsym`: " \
+		  "Python's ctypes, LuaJIT, cffi.") \
 	X(TLS_CA_FILE, PATH, tls_ca_file, \
 	  .source = {{"SPANPROF_TLS_CA_FILE", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROFILES_CERTIFICATE", SP_FORM_OWN}, \
