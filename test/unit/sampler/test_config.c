@@ -269,7 +269,8 @@ Test(config, suggests_the_name_that_was_meant, .timeout = 20)
 		cr_expect(stderr_has(want), "got: %s", stderr_text);
 		cr_expect(!stderr_has("hidden"));
 	}
-	cr_expect_eq(PARSE("SPANPROF_WEATHER=1", "SPANPROF_=1"), 2);
+	cr_expect_eq(PARSE("SPANPROF_DEBUG=true"), 0);
+	cr_expect_eq(PARSE("SPANPROF_DEBUGGER=1", "SPANPROF_WEATHER=1", "SPANPROF_=1"), 3);
 	cr_expect(stderr_has("SPANPROF_WEATHER is not a variable of spanprof; ignored"));
 	cr_expect(stderr_has("SPANPROF_ is not a variable of spanprof; ignored"));
 }
