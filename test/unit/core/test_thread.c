@@ -621,6 +621,13 @@ Test(thread, with_a_small_stack_that_begins_while_the_scan_arms_it_has_no_timer)
 	cr_expect_eq(kernel_timers(), 0);
 }
 
+Test(thread, with_a_small_stack_and_an_id_that_cannot_be_noted_has_no_timer)
+{
+	(void)begin_small(SP_TID_MAX);
+	sp_thread_enrol(SP_TID_MAX);
+	cr_expect_eq(kernel_timers(), 0);
+}
+
 Test(thread, with_the_id_of_a_small_one_that_has_ended_has_a_timer)
 {
 	sp_small_thread_ended(begin_small(200));
@@ -658,6 +665,7 @@ Test(thread, that_the_scan_finds_has_no_timer_once_too_many_small_ones_were_made
 	cr_expect_eq(kernel_timers_of(200), 1);
 
 	cr_assert_null(sp_small_thread_make(16384));
+	sp_thread_enrol(201);
 	sp_thread_enrol(201);
 	cr_expect_eq(kernel_timers_of(201), 0);
 	sp_small_thread_ended(first);
