@@ -385,19 +385,25 @@ void sp_thread_ended(void)
 	release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
+static void enrol_new(uint32_t tid)
+{
+	struct sp_thread *t = sp_thread_claim();
+
+	if (t == NULL)
+		return;
+	note_stack(t, small_stack(tid));
+	t = bind(t, tid);
+	/* It may have begun meanwhile: sp_small_thread_born(). */
+	if (t != NULL && small_stack(tid) != 0)
+		found_small(t, small_stack(tid));
+}
+
 bool sp_thread_enrol(uint32_t tid)
 {
 	struct sp_thread *t = block_in(slot_of(tid));
 
 	if (t == NULL) {
-		t = sp_thread_claim();
-		if (t == NULL)
-			return true;
-		note_stack(t, small_stack(tid));
-		t = bind(t, tid);
-		/* It may have begun meanwhile: sp_small_thread_born(). */
-		if (t != NULL && small_stack(tid) != 0)
-			found_small(t, small_stack(tid));
+		enrol_new(tid);
 		return true;
 	}
 	if (atomic_load_explicit(&t->timer, memory_order_relaxed) != SP_THREAD_TIMER_NONE ||
