@@ -398,7 +398,8 @@ struct sp_config_var {
 		     {"PYROSCOPE_HTTP_HEADERS", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROFILES_HEADERS", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "HEADERS", SP_FORM_OWN}}, \
-	  .help = "Additional request headers. OpenTelemetry's form is k=v,k=v, percent-encoded.") \
+	  .help = "Additional request headers; in variables of OpenTelemetry k=v,k=v, " \
+		  "percent-encoded.") \
 	X(HTTP_HEADERS_FILE, SECRET_FILE, http_headers_file, \
 	  .source = {{"SPANPROF_HTTP_HEADERS_FILE", SP_FORM_OWN}}, \
 	  .help = "File with the headers. It wins over the variable.") \
