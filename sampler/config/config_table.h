@@ -408,9 +408,9 @@ struct sp_config_var {
 	  .choices = SP_CHOICES({"ask", SP_SECCOMP_ASK}, {"trust", SP_SECCOMP_TRUST}), \
 	  .fallback = "ask", \
 	  .help = "A program below a seccomp filter that was there before it, as in a container. " \
-		  "`ask`: profiling starts once the program has made a thread or a fork, since " \
-		  "the filter may kill for the clone that the exporter needs. `trust`: it " \
-		  "does not kill for that; start at once.") \
+		  "`ask`: profiling starts once the program has made a thread, or a fork after " \
+		  "its first span, since the filter may kill for the clone that the exporter " \
+		  "needs. `trust`: it does not kill for that; start at once.") \
 	X(HOOK_DLSYM, BOOL, hook_dlsym, \
 	  .source = {{"SPANPROF_HOOK_DLSYM", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Also hook functions of a C SDK that the program gets by `dlsym`: " \
