@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The exporter's second thread. The collector answers processes within milliseconds, so of files it reads headers,
- * single pages and the mappings, and talks to no server: for one process alone, a debug file of 2 GB takes seconds, and a server that hangs
- * takes as long as it likes. All of that is done here, at low priority unless a process waits for it, as the exporter
- * shares the processors of its host.
+ * single pages and the mappings, and talks to no server: for one process alone, a debug file of 2 GB takes seconds,
+ * and a server that hangs takes as long as it likes. All of that is done here, at low priority unless a process
+ * waits for it, as the exporter shares the processors of its host.
  *
  * What is handed over is an interval: stacks, and copies of all that is needed to name them. So nothing of it
  * changes while it is worked on. The worker has no turn (turn.h) while it works; it takes its turn to count, to

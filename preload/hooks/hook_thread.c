@@ -3,8 +3,8 @@
  * Creation and end of threads. A thread that is created while sampling is on gets its block and
  * timer before the host's start routine runs. As long as sampling is off, these hooks only call the
  * real function with the host's arguments, but for threads with stacks too small for a signal: that these are never to
- * have a timer is noted by the thread itself, as only it knows its id. The end of a thread by cancellation or by a raw system
- * call passes no hook; the exporter finds it in /proc. With the second thread of a process glibc installs its
+ * have a timer is noted by the thread itself, as only it knows its id. The end of a thread by cancellation or by a raw
+ * system call passes no hook; the exporter finds it in /proc. With the second thread of a process glibc installs its
  * own handler for the signal that we sample with, so we look after ours then (sampler/thread/signals.h).
  *
  * Where a handler of the host uses alternate signal stacks, ours has to run there too
