@@ -6,8 +6,9 @@
  * rings are empty as before, it has the same threads, and is the same program. So the kernel is asked for its CPU time,
  * and its memory, where every line that is read has to come from far, is left alone. Nothing is opened for a
  * process in which nothing moves, but once in an upload interval (and once a second its state, if it is the one that
- * started the exporter): the words in its region are read, and the kernel is asked for the number of its threads. Something moves where its rings had something, where a hook of it has
- * taken back what it was asked for, and where it has another number of threads.
+ * started the exporter): the words in its region are read, and the kernel is asked for the number of its threads.
+ * Something moves where its rings had something, where a hook of it has taken back what it was asked for, and where it
+ * has another number of threads.
  */
 #define _GNU_SOURCE
 #include "export/exporter/wait.h"
