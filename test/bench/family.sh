@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the exporter of a prefork server takes: memory, descriptors, threads and connections with 1, 20 and
-# 200 workers that have each recorded a span, while they wait.
+# What the exporter of a prefork server takes: memory, descriptors and threads with 1, 20 and 200 workers that
+# have each recorded a span, while they wait.
 #   test/bench/family.sh [WORKERS]...
 # shellcheck disable=SC2119
 set -euo pipefail
