@@ -156,8 +156,8 @@ void sp_thread_ended(void);
  * could tell so, and whoever finds it later would give it a timer, whose signal overruns its stack.
  */
 struct sp_small_thread {
-	_Atomic uint32_t tid; /* 0 = this place is nobody's */
-	uint32_t stack_bytes;
+	_Atomic uint32_t tid;         /* 0 = this place is nobody's */
+	_Atomic uint32_t stack_bytes; /* a scan may read it while the place gets another owner */
 	void *(*start)(void *);
 	void *start_arg;
 };

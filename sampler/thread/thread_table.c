@@ -247,7 +247,7 @@ struct sp_small_thread *sp_small_thread_make(uint32_t stack_bytes)
 		struct sp_small_thread *s = &small[i % SMALL_MAX];
 
 		if (take_small(s, i >= SMALL_MAX)) {
-			s->stack_bytes = stack_bytes;
+			atomic_store_explicit(&s->stack_bytes, stack_bytes, memory_order_relaxed);
 			return s;
 		}
 	}
@@ -273,7 +273,7 @@ static uint32_t small_stack(uint32_t tid)
 {
 	for (unsigned i = 0; i < SMALL_MAX; i++) {
 		if (atomic_load_explicit(&small[i].tid, memory_order_seq_cst) == tid)
-			return small[i].stack_bytes;
+			return atomic_load_explicit(&small[i].stack_bytes, memory_order_relaxed);
 	}
 	return atomic_load_explicit(&too_many, memory_order_relaxed) ? SP_THREAD_STACK_LEAST - 1
 								     : 0;
@@ -284,7 +284,7 @@ void sp_small_thread_born(struct sp_small_thread *s)
 	uint32_t tid;
 	struct sp_thread *t;
 
-	own_stack_bytes = s->stack_bytes;
+	own_stack_bytes = atomic_load_explicit(&s->stack_bytes, memory_order_relaxed);
 	if (sp_seccomp_is_on())
 		return;
 	tid = own_tid();
@@ -388,14 +388,16 @@ void sp_thread_ended(void)
 static void enrol_new(uint32_t tid)
 {
 	struct sp_thread *t = sp_thread_claim();
+	uint32_t bytes;
 
 	if (t == NULL)
 		return;
 	note_stack(t, small_stack(tid));
 	t = bind(t, tid);
 	/* It may have begun meanwhile: sp_small_thread_born(). */
-	if (t != NULL && small_stack(tid) != 0)
-		found_small(t, small_stack(tid));
+	bytes = small_stack(tid);
+	if (t != NULL && bytes != 0)
+		found_small(t, bytes);
 }
 
 bool sp_thread_enrol(uint32_t tid)

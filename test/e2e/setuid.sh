@@ -21,7 +21,7 @@ chown 65533:65533 "$WORK/setuid"
 chmod 4755 "$WORK/setuid"
 
 as_nobody=(setpriv --reuid "$NOBODY" --regid "$NOBODY" --clear-groups)
-settings=(SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_FLUSH_TIMEOUT=30s)
+settings=(SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/profiles")
 
 run secure "${as_nobody[@]}" "$WORK/setuid" 1 libspanprof
 grep -qx 'secure 1' "$WORK/secure.out" || skip "set-user-id programs do not work in $WORK (nosuid)"
