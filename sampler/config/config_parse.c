@@ -178,8 +178,10 @@ static const char **place_of(const char *wanted, const char *key, size_t len, si
 	while (i < SP_RESOURCE_LABELS_MAX - 1 && r->label[i].key != NULL &&
 	       strcmp(r->label[i].key, key) != 0)
 		i++;
-	if (i == SP_RESOURCE_LABELS_MAX - 1)
+	if (i == SP_RESOURCE_LABELS_MAX - 1) {
+		r->label_left_out = true;
 		return NULL;
+	}
 	if (r->label[i].key == NULL) {
 		r->label[i].key = key;
 		*used += len + 1;

@@ -470,6 +470,11 @@ static void read_resource(struct sp_config *cfg, bool tell)
 		if (tell)
 			warn(SP_VAR_RESOURCE_ATTRIBUTES, 0, NULL, why);
 	}
+	if (r.label_left_out && tell)
+		sp_log(SP_LOG_WARN,
+		       "%s: there are more than %u of its attributes; the first %u are labels",
+		       name_of(SP_VAR_RESOURCE_LABELS, 0), SP_RESOURCE_LABELS_MAX - 1,
+		       SP_RESOURCE_LABELS_MAX - 1);
 	cfg->service_namespace = r.service_namespace;
 	memcpy(cfg->resource_label, r.label, sizeof(cfg->resource_label));
 	if (cfg->service_name == NULL)

@@ -502,6 +502,7 @@ struct sp_config_resource {
 	const char *service_name; /* decoded, in the caller's buffer; NULL = not given or empty */
 	const char *service_namespace;
 	struct sp_config_attribute label[SP_RESOURCE_LABELS_MAX]; /* up to a NULL key */
+	bool label_left_out; /* there are more that are wanted */
 };
 
 /*

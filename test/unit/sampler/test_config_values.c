@@ -417,6 +417,13 @@ Test(config_values, labels_are_those_attributes_of_the_resource_that_are_wanted,
 	cr_expect_str_eq(cfg.resource_label[SP_RESOURCE_LABELS_MAX - 2].value, "15");
 	cr_expect_str_eq(cfg.resource_label[3].value, "again");
 	cr_expect_null(cfg.resource_label[SP_RESOURCE_LABELS_MAX - 1].key);
+	cr_expect(stderr_has("SPANPROF_RESOURCE_LABELS: there are more than 16 of its attributes; "
+			     "the first 16 are labels"),
+		  "got: %s", stderr_text);
+	PARSE(entry, "OTEL_RESOURCE_ATTRIBUTES=a0=0,a1=1,a2=2,a3=3,a4=4,a5=5,a6=6,a7=7,a8=8,a9=9,"
+		     "a10=10,a11=11,a12=12,a13=13,a14=14,a15=15,b=1,a15=again,a3=again");
+	cr_expect_str_eq(cfg.resource_label[SP_RESOURCE_LABELS_MAX - 2].value, "again");
+	cr_expect_str_eq(stderr_text, "");
 }
 
 Test(config_values, decodes_the_resource, .timeout = 20)
