@@ -343,8 +343,10 @@ void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, co
 	if (is_set(c->tenant.latest))
 		add_named(c, "X-Scope-OrgID: ", c->tenant.latest, each, arg);
 	if (is_set(c->headers.latest)) {
-		const char *name =
-			sp_config_copy_name(SP_VAR_HTTP_HEADERS_FILE, SP_VAR_HTTP_HEADERS);
+		/* Until the file could be read for the first time they are the variable's. */
+		const char *name = sp_config_copy_name(
+			c->headers.content != NULL ? SP_VAR_HTTP_HEADERS_FILE : SP_VAR_HTTP_HEADERS,
+			SP_VAR_HTTP_HEADERS);
 		char text[160];
 
 		bool is_list = strncmp(name, SP_OTLP_PREFIX, strlen(SP_OTLP_PREFIX)) == 0;

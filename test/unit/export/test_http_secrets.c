@@ -133,6 +133,31 @@ Test(http_secrets, warns_of_credentials_in_plain_http_to_another_host, .timeout 
 	}
 }
 
+Test(http_secrets, until_its_file_can_be_read_headers_are_the_variables_in_its_own_form,
+     .timeout = 20)
+{
+	char protocol[] = "SPANPROF_PROTOCOL=otlp";
+	char list[] = "OTEL_EXPORTER_OTLP_HEADERS=x-one=of%20the%20list";
+	char file[] = "SPANPROF_HTTP_HEADERS_FILE=/which/is/not/there/yet";
+	char *const env[] = {protocol, list, file, NULL};
+	const char *path = write_secret("headers", "{\"x-one\": \"of the file\"}");
+
+	sp_config_capture(env);
+	core.config.http_headers = "x-one=of%20the%20list";
+	core.config.http_headers_file = path;
+	cr_assert_eq(unlink(path), 0);
+	response = ok;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	post_small();
+	cr_expect_not_null(strstr(request, "\r\nx-one:of the list\r\n"), "%s", request);
+	cr_expect_str_eq(warnings, "SPANPROF_HTTP_HEADERS_FILE: the file cannot be used: No such "
+				   "file or directory; the last value is still sent\n");
+	write_secret("headers", "{\"x-one\": \"of the file\"}");
+	post_small();
+	sp_http_free(http);
+	cr_expect_not_null(strstr(request, "\r\nx-one: of the file\r\n"), "%s", request);
+}
+
 Test(http_secrets, warns_once_of_credentials_in_a_file_of_headers, .timeout = 20)
 {
 	const char *plain = "{\"X-Y\": \"x\"}";
