@@ -116,13 +116,13 @@ $(foreach sdk,$(CONFORMANCE_C),$(if $(CONFORMANCE_INSIDE_$(sdk)),$(eval $(call c
 # $(call conformance_cpp,build)
 define conformance_cpp
 $(CONFORMANCE_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS) \
-		$$(OTELCPP_API_$(1))
+		$$(OTELCPP_API_$(1)) | $$(call otelcpp_first)
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) \
 		$(if $(filter debian,$(1)),,$$(OTELCPP_DRIVER)) -c -o $$@ $$<
 $(CONFORMANCE_DIR)/$(1)/driver-noplt.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS) \
-		$$(OTELCPP_API_$(1))
+		$$(OTELCPP_API_$(1)) | $$(call otelcpp_first)
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -fno-plt \
@@ -164,12 +164,13 @@ $(CONFORMANCE_DIR)/$(1)/hidden.so: $(CONFORMANCE_DIR)/$(1)/driver.o $(CONFORMANC
 		-o $$@ $$(filter %.o,$$^) $$(LDFLAGS)
 $(foreach mode,static nopie,
 $(CONFORMANCE_DIR)/$(1)/$(mode)-driver.o: test/conformance/driver_otelcpp.cc $(CONFORMANCE_HDRS) \
-		$$(OTELCPP_API_$(1))
+		$$(OTELCPP_API_$(1)) | $$(call otelcpp_first,$(CONFORMANCE_STATIC_$(mode)))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) $$(CONFORMANCE_HIDDEN) \
 		$(CONFORMANCE_STATIC_$(mode)) $$(OTELCPP_DRIVER) -c -o $$@ $$<
-$(CONFORMANCE_DIR)/$(1)/$(mode)-sdk.o: test/otelcpp/mini_sdk.cc $$(OTELCPP_API_$(1))
+$(CONFORMANCE_DIR)/$(1)/$(mode)-sdk.o: test/otelcpp/mini_sdk.cc $$(OTELCPP_API_$(1)) \
+		| $$(call otelcpp_first,$(CONFORMANCE_STATIC_$(mode)))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) $$(CONFORMANCE_HIDDEN) \
@@ -193,7 +194,8 @@ $(CONFORMANCE_DIR)/$(1)/$(mode)-driver.o: test/conformance/driver_$(CONFORMANCE_
 	$$(call say,HOST,$$@)
 	$$(Q)$$(CC) $$(CONFORMANCE_CFLAGS) $(CONFORMANCE_DEFS_$(1)) $$(CONFORMANCE_HIDDEN_C) \
 		$(CONFORMANCE_STATIC_$(mode)) -c -o $$@ $$<
-$(CONFORMANCE_DIR)/$(1)/$(mode)-wrapper.o: test/haproxy/wrapper.cc test/haproxy/wrapper.h
+$(CONFORMANCE_DIR)/$(1)/$(mode)-wrapper.o: test/haproxy/wrapper.cc test/haproxy/wrapper.h \
+		| $$(call otelcpp_first,$(CONFORMANCE_STATIC_$(mode)))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(2)) $$(HAPROXY_DEFS_$(3)) $$(CONFORMANCE_HIDDEN) \

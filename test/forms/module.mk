@@ -51,7 +51,8 @@ FORMS_CXX_relative = $(FORMS_CLANGXX)
 
 # $(call forms_compile,sdk,kind,suffix,source)
 define forms_compile
-$(FORMS_DIR)/$(1)/$(2)-$(3).o: $(4) $(CONFORMANCE_HDRS) test/otelcpp/libcxx_block.h $$(OTELCPP_API_static_$(1))
+$(FORMS_DIR)/$(1)/$(2)-$(3).o: $(4) $(CONFORMANCE_HDRS) test/otelcpp/libcxx_block.h $$(OTELCPP_API_static_$(1)) \
+		| $$(call otelcpp_first,$$(OTELCPP_FLAGS_static_$(1)))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$(or $(FORMS_CXX_$(2)),$$(CXX)) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_static_$(1)) -g0 \

@@ -10,7 +10,7 @@ HAPROXY_STEM := libopentelemetry-c-wrapper.so
 # $(call haproxy_generation,folder,functions of a tracer,version,number of the SONAME,build of the SDK)
 define haproxy_generation
 HAPROXY_DEFS_$(1) := -DFIXTURE_API=$(2) '-DFIXTURE_RELEASE="$(3)"'
-$(HAPROXY_DIR)/$(1)/wrapper.o: test/haproxy/wrapper.cc test/haproxy/wrapper.h test/otelcpp/provider.h
+$(HAPROXY_DIR)/$(1)/wrapper.o: test/haproxy/wrapper.cc test/haproxy/wrapper.h test/otelcpp/provider.h | $(call otelcpp_first)
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(5)) $$(HAPROXY_DEFS_$(1)) -c -o $$@ $$<

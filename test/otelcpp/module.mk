@@ -14,8 +14,24 @@ OTELCPP_FOREIGN := foreign_token foreign_context foreign_head foreign_options fo
 	foreign_resource
 
 # No debug information, which would take a third of the time: nothing here asks for lines.
-OTELCPP_CXXFLAGS = -std=gnu++17 -O2 -fPIC -fno-omit-frame-pointer -Wall -Wextra -I. -include test/otelcpp/no_regex.h -MMD -MP \
-	$(CXXFLAGS)
+OTELCPP_CXXFLAGS = -std=gnu++17 -O2 -fPIC -fno-omit-frame-pointer -Wall -Wextra -I. $(OTELCPP_FIRST) -MMD -MP $(CXXFLAGS)
+
+# What comes first is compiled once for each kind of code. Of the files in a folder with the name of a header and .gch
+# the compiler takes one that fits, and if none does, the header.
+OTELCPP_FIRST := -I$(OTELCPP_DIR) -Itest/otelcpp -include first.h
+OTELCPP_FIRST_pic := -fPIC
+# What is in programs is hidden.
+OTELCPP_FIRST_pie = $(OTELCPP_HIDDEN) -fPIE
+OTELCPP_FIRST_nopie = $(OTELCPP_HIDDEN) -fno-pic -fno-pie
+$(OTELCPP_DIR)/first.h.gch/%: test/otelcpp/first.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(filter-out -include first.h -MMD -MP,$(OTELCPP_CXXFLAGS)) $(OTELCPP_FIRST_$*) -MD -MP -MF $(OTELCPP_DIR)/first-$*.d \
+		-x c++-header -o $@ $<
+-include $(wildcard $(OTELCPP_DIR)/first-*.d)
+# $(call otelcpp_first,flags): the one for code of these flags.
+otelcpp_first = $(OTELCPP_DIR)/first.h.gch/$(if $(filter -fno-pic,$(1)),nopie,$(if $(filter -fPIE,$(1)),pie,pic))
+
 # Programs that tell the stories are many, and compile in half of the time so; those of the distribution's SDK are
 # optimized as programs are.
 OTELCPP_DRIVER = -DDRIVER_MINI -Og
@@ -108,11 +124,11 @@ $(foreach build,v1_stl14 v2_nostd v1_24 nortti quiet quiet_bsymbolic $(OTELCPP_F
 
 # $(call otelcpp_rules,build)
 define otelcpp_rules
-$(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc $(OTELCPP_API_$(1))
+$(OTELCPP_DIR)/$(1)/%.o: test/otelcpp/%.cc $(OTELCPP_API_$(1)) | $(call otelcpp_first,$(OTELCPP_FLAGS_$(1)))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) -c -o $$@ $$<
-$(OTELCPP_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(OTELCPP_API_$(1))
+$(OTELCPP_DIR)/$(1)/driver.o: test/conformance/driver_otelcpp.cc $(OTELCPP_API_$(1)) | $(call otelcpp_first,$(OTELCPP_FLAGS_$(1)))
 	@mkdir -p $$(@D)
 	$$(call say,CXX,$$@)
 	$$(Q)$$(CXX) $$(OTELCPP_CXXFLAGS) $$(OTELCPP_FLAGS_$(1)) $$(OTELCPP_DRIVER) -c -o $$@ $$<

@@ -13,14 +13,14 @@ TEST_SDK_LDLIBS := -L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN/..'
 
 # Debian builds opentelemetry-cpp with its Abseil, and the variant type is part of the ABI.
 TEST_SDK_CXXFLAGS := -std=gnu++17 -O2 -fPIC -fno-omit-frame-pointer -Wall -Wextra -Wshadow \
-	-I. -include test/otelcpp/no_regex.h -DHAVE_ABSEIL -DOPENTELEMETRY_ABI_VERSION_NO=1 -MMD -MP
+	-I. $(OTELCPP_FIRST) -DHAVE_ABSEIL -DOPENTELEMETRY_ABI_VERSION_NO=1 -MMD -MP
 TEST_SDK_OTEL := -lopentelemetry_trace -lopentelemetry_resources -lopentelemetry_common \
 	-lopentelemetry_exporter_ostream_span -lopentelemetry_exporter_otlp_http \
 	-labsl_bad_variant_access
 
 TEST_SDK_OBJECTS := $(patsubst test/sdk/%.cc,$(B)/test/sdk/%.o,$(wildcard test/sdk/*.cc))
 
-$(TEST_SDK_OBJECTS): $(B)/test/sdk/%.o: test/sdk/%.cc
+$(TEST_SDK_OBJECTS): $(B)/test/sdk/%.o: test/sdk/%.cc | $(call otelcpp_first)
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
 	$(Q)$(CXX) $(TEST_SDK_CXXFLAGS) $(CXXFLAGS) -c -o $@ $<
