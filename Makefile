@@ -192,6 +192,9 @@ GATE_TESTS := $(sort $(wildcard test/gates/*.sh))
 UNIT_TESTS = $(UNIT_SRCS:%.c=$(B)/release/%)
 STRESS_TESTS = $(STRESS_SRCS:%.c=$(B)/release/%)
 ASAN_TESTS = $(UNIT_SRCS:%.c=$(B)/asan/%)
+# A whole run has the unit tests once, with sanitizers, which find more; and without them those that do less there.
+PLAIN_TESTS = $(filter $(patsubst %.c,$(B)/release/%,$(shell grep -rlE '__SANITIZE_ADDRESS__|common/rounds.h' --include='test_*.c' test)), \
+	$(UNIT_TESTS))
 # Single-stepping and the thread sanitizer exclude each other.
 TSAN_TESTS = $(patsubst %.c,$(B)/tsan/%,$(filter-out %_step.c,$(STRESS_SRCS)))
 
@@ -297,7 +300,7 @@ test: ## all tests, the long ones in a short form, then one line of counts (inst
 	$(call install_deps,build demo test cross)
 	@$(MAKE) --no-print-directory test-all
 
-unit: $(UNIT_TESTS) ## unit tests (Criterion)
+unit: $(UNIT_TESTS) ## all unit tests (Criterion), without sanitizers
 	@$(RUN) $(call as,unit,$(UNIT_TESTS))
 
 gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, imports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
@@ -353,8 +356,8 @@ bench: ## measure the overhead (installs its packages first)
 	@$(MAKE) --no-print-directory all test-programs
 	@test/bench/run.sh
 
-test-all: all test-programs $(UNIT_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-short
-	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(UNIT_TESTS) $(ASAN_TESTS)) \
+test-all: all test-programs $(PLAIN_TESTS) $(STRESS_TESTS) $(ASAN_TESTS) $(TSAN_TESTS) aarch64-short
+	@$(RUN) $(call as,gate,$(GATE_TESTS)) $(call as,unit,$(PLAIN_TESTS) $(ASAN_TESTS)) \
 		$(call as,stress,$(STRESS_TESTS) $(TSAN_TESTS)) $(call as,matrix,$(MATRIX_TESTS)) \
 		$(arm_short) $(call as,e2e,$(E2E_TESTS))
 
