@@ -21,8 +21,9 @@
 # their time. So they run LANES at a time, which is one more than the processors of a small machine; but those with a line
 # "# Runs alone: WHY", which judge times or shares, or need all processors for themselves, run one after the other before, as
 # do those in an emulator.
-# Programs and gates compute, and run before all scripts, LANES - 1 at a time: a timer of CPU time ends late beside them, and
-# its sample would stand for the work before it.
+# Programs compute, and run before all scripts, LANES - 1 at a time: a timer of CPU time ends late beside them, and its sample
+# would stand for the work before it. What computes and looks at no clock, which are gates and programs that step through a
+# thread, has the time that the scripts that run alone leave: one at a time, in the class of the scheduler that is for such.
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
 # a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
 # line but one says how many needed a second try, and the last line is the line of counts.
@@ -283,6 +284,12 @@ run_one()
 	esac
 }
 
+# Whether a test may take as long as it likes.
+knows_no_time()
+{
+	[[ $1 == gate=* || $1 == stress=*_step || $1 == stress=*/step/* ]]
+}
+
 runs_alone()
 {
 	grep -qs '^# Runs alone: ' "${1#*=}"
@@ -315,6 +322,28 @@ run_together()
 	while ((${#running[@]} > 0)); do
 		finish_one
 	done
+}
+
+# run_alone ITEM...: one at a time, and beside them what is in patient, as far as it comes; the rest of that is left there.
+run_alone()
+{
+	local item beside
+
+	(
+		chrt --idle --pid 0 "$BASHPID"
+		for item in "${patient[@]}"; do
+			if [[ -e $FOUND/over ]]; then
+				echo "$item" >>"$FOUND/rest"
+			else
+				run_together 1 "$item"
+			fi
+		done
+	) &
+	beside=$!
+	run_together 1 "$@"
+	touch "$FOUND/over" "$FOUND/rest"
+	wait "$beside"
+	mapfile -t patient <"$FOUND/rest"
 }
 
 # count STATUS: how many tests ended so.
@@ -351,18 +380,23 @@ if (($# == 0)); then
 fi
 mkdir -p "$LOGS"
 programs=()
+patient=()
 alone=()
 together=()
 for item in "$@"; do
 	case ${item%%=*} in
 	e2e | matrix) if runs_alone "$item"; then alone+=("$item"); else together+=("$item"); fi ;;
 	cross) alone+=("$item") ;;
-	*) programs+=("$item") ;;
+	*) if knows_no_time "$item"; then patient+=("$item"); else programs+=("$item"); fi ;;
 	esac
 done
+if ((${#alone[@]} == 0)) || ! chrt --idle 0 true 2>/dev/null; then
+	programs+=("${patient[@]}")
+	patient=()
+fi
 run_together $((LANES > 1 ? LANES - 1 : 1)) "${programs[@]}"
-run_together 1 "${alone[@]}"
-run_together "$LANES" "${together[@]}"
+run_alone "${alone[@]}"
+run_together "$LANES" "${patient[@]}" "${together[@]}"
 mapfile -t unsteady <"$FOUND/unsteady"
 if ((${#unsteady[@]} > UNSTEADY_MAX)); then
 	report "not ok" run "unsteady tests" 0 "${#unsteady[@]}, at most $UNSTEADY_MAX are chance"

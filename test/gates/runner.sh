@@ -87,6 +87,16 @@ done
 expect_pass env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/beside1.sh" "e2e=$work/apart1.sh" "matrix=$work/beside2.sh" \
 	"matrix=$work/apart2.sh"
 expect_end '0 needed a second try' '4 passed, 0 failed, 0 skipped'
+# What has time is beside one that runs alone, in the scheduler's class for such, one at a time, and then where others are.
+seed_script waits <<<"# Runs alone: it says so.
+for _ in {1..200}; do [[ ! -e $work/there ]] || exit 0; sleep 0.05; done; exit 1"
+seed_script patient <<<"chrt -p \$\$ | grep -q SCHED_IDLE && touch $work/there"
+expect_pass test/run.sh "gate=$work/patient.sh" "e2e=$work/waits.sh"
+seed_script fails <<<"mkdir $work/first && sleep 0.2 && rmdir $work/first && exit 1"
+seed_script counts <<<"[[ ! -e $work/first ]] && echo >>$work/counted"
+expect_fail 'exit 1' test/run.sh gate="$work"/{fails,counts,counts,counts}.sh "e2e=$work/apart1.sh"
+expect_line '4 passed, 1 failed, 0 skipped'
+(($(wc -l <"$work/counted") == 3)) || { echo "not each ran, or not one after the other"; exit 1; }
 expect_fail 'exit 3' env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/bad.sh" "matrix=$work/none.sh" "e2e=$work/late1.sh"
 expect_line 'failed: e2e  .*late1: exit 1'
 expect_end '0 needed a second try' '0 passed, 3 failed, 0 skipped'
