@@ -136,7 +136,8 @@ expect "$WORK/leaks.json" "39 << 20 < d['total']['bytes'] - d['labelled']['bytes
 under leaks_sdk "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/leaks_sdk"
 expect_rc leaks_sdk 0
 allocated leaks_sdk inuse_space
-expect "$WORK/leaks_sdk.json" "[n['bytes'] >> 26 for n in d['span_names'] if n['span_name'] == 'leaks large'] == [1]"
+# 64 blocks of 1 MiB, of which one is missed in two of a hundred runs.
+expect "$WORK/leaks_sdk.json" "[60 << 20 < n['bytes'] < 66 << 20 for n in d['span_names'] if n['span_name'] == 'leaks large'] == [True]"
 expect "$WORK/leaks_sdk.json" "[s['span_name'] for s in d['spans']] == ['is open']"
 build/spanprof-report --type inuse_space "$WORK/leaks" >"$WORK/table"
 # Each root says how much it has allocated itself, to the byte; only where somebody counts.

@@ -160,7 +160,7 @@ TEST_PROGRAMS += $(patsubst %,$(OTELCPP_DIR)/%/fibers,debian static_v1)
 endif
 
 # Not optimized: the tracer's destructor, which is the program's own, is to use its class.
-$(OTELCPP_DIR)/own_vtable/provider.o: test/otelcpp/provider_own.cc
+$(OTELCPP_DIR)/own_vtable/provider.o: test/otelcpp/provider_own.cc | $(call otelcpp_first,-fno-pic)
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
 	$(Q)$(CXX) $(OTELCPP_CXXFLAGS) $(OTELCPP_FLAGS_debian) -O0 -fno-pic -fno-pie -c -o $@ $<
