@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In the exporter: allocation FAIL_FIRST and the FAIL_COUNT - 1 that follow it fail, counted from 1 over all
- * threads. FAIL_REPORT gets their number at the end, or where it was when a signal ended it.
+ * threads and processes. The file FAIL_COUNTS is where they are counted, and those that failed, as the exporter may end in
+ * any way; FAIL_REPORT gets where it was when a signal ended it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 void *__libc_malloc(size_t size);
@@ -20,7 +22,12 @@ void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-static _Atomic unsigned long calls;
+struct counts {
+	_Atomic unsigned long calls, failed;
+};
+
+/* Until the file is there, the loader's are counted where nobody sees them. */
+static struct counts before, *counts = &before;
 static unsigned long first = (unsigned long)-1;
 static unsigned long count;
 
@@ -36,6 +43,19 @@ static void crashed(int signo)
 	raise(signo);
 }
 
+static void share_counts(const char *path)
+{
+	int fd = path != NULL ? open(path, O_RDWR | O_CREAT, 0644) : -1;
+	void *shared = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, sizeof(*counts)) == 0)
+		shared = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (shared != MAP_FAILED)
+		counts = shared;
+	if (fd >= 0)
+		close(fd);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *text = getenv("FAIL_FIRST");
@@ -47,32 +67,19 @@ __attribute__((constructor)) static void begin(void)
 	signal(SIGBUS, crashed);
 	signal(SIGABRT, crashed);
 
+	share_counts(getenv("FAIL_COUNTS"));
 	count = getenv("FAIL_COUNT") != NULL ? strtoul(getenv("FAIL_COUNT"), NULL, 10) : 1;
 	if (text != NULL && *text != '0')
 		first = strtoul(text, NULL, 10);
 }
 
-/* Whoever has ended by _exit() has none. */
-__attribute__((destructor)) static void end(void)
-{
-	const char *path = getenv("FAIL_REPORT");
-	char text[32];
-	int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0644) : -1;
-	int len = snprintf(text, sizeof(text), "%lu\n", atomic_load(&calls));
-
-	if (fd >= 0) {
-		if (write(fd, text, (size_t)len) < 0)
-			errno = 0;
-		close(fd);
-	}
-}
-
 static bool fails(void)
 {
-	unsigned long n = atomic_fetch_add(&calls, 1) + 1;
+	unsigned long n = atomic_fetch_add(&counts->calls, 1) + 1;
 
 	if (n < first || n - first >= count)
 		return false;
+	atomic_fetch_add(&counts->failed, 1);
 	errno = ENOMEM;
 	return true;
 }

@@ -14,6 +14,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -59,7 +60,7 @@ class Bench:
         with open(path, "w", encoding="ascii") as f:
             first = point.first if point.kind == "allocation" else 0
             f.write(f"#!/bin/sh\nFAIL_FIRST={first} FAIL_COUNT={point.count} "
-                    f"FAIL_REPORT='{folder}/allocations' "
+                    f"FAIL_REPORT='{folder}/frames' FAIL_COUNTS='{folder}/counts' "
                     f"LD_PRELOAD='{self.tests}/libmalloc-fails.so' exec '{self.exporter}'\n")
         os.chmod(path, 0o755)
         return path
@@ -98,18 +99,24 @@ class Bench:
         with open(report, encoding="ascii") as f:
             status, calls, failed, _, crashed, left = map(int, REPORT.match(f.read()).groups())
         if point.where == "exporter":
-            with open(f"{folder}/allocations", "a+", encoding="ascii") as f:
+            with open(f"{folder}/frames", "a+", encoding="ascii") as f:
                 f.seek(0)
-                notes = f.read().splitlines()
-            frames = [n for n in notes if not n.isdigit()]
+                frames = f.read().splitlines()
         if point.kind == "allocation":
-            calls = max((int(n) for n in notes if n.isdigit()), default=0)
-            failed = int(point.first != 0)
+            calls, failed = allocated(f"{folder}/counts")
         made = sum(name.endswith(".pb.gz") for name in os.listdir(profiles))
         shutil.rmtree(folder)
         foreign = [line for line in lines if not LINE.match(line)]
         return Outcome(point, status, text, foreign, [l for l in lines if LINE.match(l)], made, calls,
                        failed, crashed, left, frames)
+
+
+def allocated(path):
+    """What malloc_fails.c has counted: allocations, and how many failed."""
+    if not os.path.exists(path):
+        return 0, 0
+    with open(path, "rb") as f:
+        return struct.unpack("LL", f.read())
 
 
 def possible(where, kind, error, first, count):
@@ -145,6 +152,8 @@ def draw(lists, wanted):
 
 def allocations(bench, wanted):
     most = bench.run(Point("exporter", "allocation", "ENOMEM", 0, 0)).calls
+    if most == 0:
+        sys.exit("the exporter's allocations are not seen")
     points = []
     for i in range(wanted):
         # As many among the first, where all is created, as among the many of symbols.
