@@ -25,8 +25,8 @@ alternate()
 	expect_same "$name.plain" "$name" out err rc
 	build/spanprof-report --folded "$WORK/$name" >"$WORK/$name.folded"
 	report "$WORK/$name" "$WORK/$name.json"
-	# Three times 200 ms of work, sampled or at least accounted.
-	expect "$WORK/$name.json" '560e6 < d["total"]["ns"] < 800e6'
+	# Three times 100 ms of work, sampled or at least accounted.
+	expect "$WORK/$name.json" '280e6 < d["total"]["ns"] < 400e6'
 }
 
 # share NAME: of the sampled CPU time what is rooted at the start of the program.
@@ -39,7 +39,7 @@ share()
 # Nobody's handler runs there, and neither does ours.
 for kind in unmapped readonly 2048 8192; do
 	alternate "$kind" "$kind"
-	expect "$WORK/$kind.json" 'd["labelled"]["ns"] > 500e6'
+	expect "$WORK/$kind.json" 'd["labelled"]["ns"] > 250e6'
 	(($(share "$kind") >= 95)) || fail "$kind: $(share "$kind") % of the samples are rooted"
 done
 
@@ -62,7 +62,7 @@ done
 # where they have no room for a walk, and nobody lacks a timer. What fits is as large as Rust's, or larger.
 for size in $((least > 8192 ? least : 8192)) $((least + 8192)) $((least + 16384)); do
 	alternate "fault.$size" "$size" fault
-	expect "$WORK/fault.$size.json" 'd["labelled"]["ns"] > 500e6'
+	expect "$WORK/fault.$size.json" 'd["labelled"]["ns"] > 250e6'
 	(($(share "fault.$size") >= 95)) || fail "fault.$size: $(share "fault.$size") % of the samples are rooted"
 done
 alternate roomy 65536 handler

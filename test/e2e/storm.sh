@@ -3,12 +3,12 @@
 # A host that does everything at once that is known to hang or break profilers, and is struck by
 # foreign signals of our number, gets everywhere and leaves nothing behind, while exporters are stopped,
 # slowed and killed at random: at 100 and 1,000 Hz with its own exporter spared, so that
-# every sample is accounted for, and once with that killed. Six seconds each; make soak takes ten minutes each.
+# every sample is accounted for, and once with that killed. Four seconds each; make soak takes ten minutes each.
 # Runs alone: what it finds depends on how much happens in its time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-readonly SECONDS_EACH=${SOAK_SECONDS:-6}
+readonly SECONDS_EACH=${SOAK_SECONDS:-4}
 readonly STORM=$TEST_BUILD/test/storm/storm
 readonly PLUGIN=$TEST_BUILD/test/storm/libstorm-plugin.so
 

@@ -16,7 +16,7 @@
 
 #define PAGE 4096U
 #define ROOM (64U * PAGE)
-#define WORK_MS 200
+#define WORK_MS 100
 
 static volatile sig_atomic_t taken;
 

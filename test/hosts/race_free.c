@@ -15,7 +15,7 @@
 #include "test/sdk/opentelemetry_c.h"
 
 #define THREADS 6
-#define SPANS 1200
+#define SPANS 600
 #define NAMES 400 /* all rounds together stay below the default limit */
 #define ROUNDS 2
 
