@@ -49,7 +49,7 @@ static void *work(void *arg)
 		(void)snprintf(name, sizeof(name), "a name that many threads write, %d %d", *round,
 			       i % NAMES);
 		span = otelc_start_span(tracer, name, OTELC_SPAN_KIND_INTERNAL, NULL);
-		if (i % 150 == 0)
+		if (i % 75 == 0)
 			host_burn_ms(5);
 		otelc_end_span(span);
 	}
