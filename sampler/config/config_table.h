@@ -91,8 +91,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_PROFILE", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"on-span", SP_PROFILE_ON_SPAN}, {"always", SP_PROFILE_ALWAYS}), \
 	  .fallback = "on-span", \
-	  .help = "When profiling starts: at the first recorded span or manual label, or when the " \
-		  "program starts.") \
+	  .help = "When profiling starts: at the first recorded span or manual label, or earlier where " \
+		  "thread contexts are read; or when the program starts.") \
 	X(SERVER_ADDRESS, ADDRESS, server_address, \
 	  .source = {{"SPANPROF_SERVER_ADDRESS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_ADHOC_SERVER_ADDRESS", SP_FORM_OWN}, \
@@ -194,7 +194,7 @@ struct sp_config_var {
 		  "for eBPF profilers, unless a library of the program publishes its own.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
-	  .help = "Label samples with trace_id, which in OTLP is in a link with span_id.") \
+	  .help = "Label samples with trace_id, in OTLP in a link with span_id where there is one.") \
 	X(THREAD_NAME, BOOL, thread_name, \
 	  .source = {{"SPANPROF_THREAD_NAME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Label samples with thread_name (in OTLP thread.name), the thread's name in the " \
@@ -229,16 +229,16 @@ struct sp_config_var {
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root the attribute `spanprof.cpu_time_ns`, the exact " \
-		  "CPU time that threads spent in it. Costs two system calls per local root " \
-		  "and thread.") \
+		  "CPU time that threads spent in it. Costs two system calls each time that one " \
+		  "is active on a thread.") \
 	X(SPAN_TIMES, BOOL, span_times, \
 	  .source = {{"SPANPROF_SPAN_TIMES", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root attributes that tell where its time went: " \
 		  "`spanprof.cpu_time_ns`, `.off_cpu_time_ns`, of it `.runnable_time_ns`, " \
 		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. All are " \
 		  "exact, whatever the length of the span, but for the runnable time, which is known " \
-		  "to a tenth, and what is not known is left out. Costs four system calls per local " \
-		  "root and thread.") \
+		  "to a tenth, and what is not known is left out. Costs four system calls each time " \
+		  "that one is active on a thread.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \
@@ -330,7 +330,7 @@ struct sp_config_var {
 	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number, for " \
 		  "a program that resets all signals below the C library. It has to be one " \
 		  "that the program neither blocks, handles nor waits for. `auto`: signal 33, " \
-		  "which glibc keeps for itself, so that no function of it lets a program do that.") \
+		  "which glibc keeps for itself, or SIGURG where that is not to be had.") \
 	X(UPLOAD_INTERVAL, DURATION, upload_interval_ms, \
 	  .source = {{"SPANPROF_UPLOAD_INTERVAL", SP_FORM_OWN}, \
 		     {"PYROSCOPE_UPLOAD_INTERVAL", SP_FORM_OWN}}, \
