@@ -364,8 +364,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \
 	  .min = 0, .max = 100, .fallback = "0", \
-	  .help = "How often a profile is pushed at most; `0` = until it is an hour old or " \
-		  "the queue is full.") \
+	  .help = "How often one push is tried at most; `0` = no limit. What could not be sent within " \
+		  "an hour is lost.") \
 	X(BASIC_AUTH_USER, TEXT, basic_auth_user, \
 	  .source = {{"SPANPROF_BASIC_AUTH_USER", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_USER", SP_FORM_OWN}}, \
