@@ -59,7 +59,7 @@ static const char help[] =
 	"  --lines            Show lines instead of whole functions.\n"
 	"  --top N            Show N spans and functions (default 20; JSON has all spans, and\n"
 	"                     all functions unless N is given).\n"
-	"  --threads          Also show CPU time by thread name (needs SPANPROF_THREAD_NAME).\n"
+	"  --threads          Also show the time by thread name (needs SPANPROF_THREAD_NAME).\n"
 	"                     JSON always has it.\n"
 	"\n"
 	"  --status PID|FILE  What is sampled, sent, lost and wrong in a running process, or\n"

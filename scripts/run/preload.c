@@ -76,9 +76,8 @@ static const char usage[] =
 	"                 DIR\n"
 	"  --version, --help\n"
 	"\n"
-	"Exit status: 0 done, or enabled; 1 not enabled; 2 enabled, but programs complain or "
-	"others\n"
-	"may change the object; 125 refused or used wrongly, nothing was changed.\n";
+	"Exit status: 0 done, or enabled; 1 not enabled; 2 enabled, but something is wrong, which\n"
+	"is told; 125 refused or used wrongly.\n";
 
 static const char *root = "";
 static char object[PATH_MAX];

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
 # What the scripts of this folder share; sourced from the top of the repository. Gives each script a
-# folder of its own that is removed at the end ($WORK), an environment without any of our variables,
-# and every program it runs a time limit.
+# folder of its own that is removed at the end ($WORK), an environment without our variables but
+# SPANPROF_ATTRIBUTES=always, and every program it runs a time limit.
 set -euo pipefail
 
 readonly ROOT=$PWD

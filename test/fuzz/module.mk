@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Fuzzers of everything that reads what others wrote. "make test" runs each on its corpus and for a
-# few seconds, "make fuzz" for a minute each.
+# second, "make fuzz" for a minute.
 
 FUZZ_DIR := $(B)/fuzz
 FUZZ_NAMES := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/*.c))

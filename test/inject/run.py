@@ -193,11 +193,12 @@ def table(outcomes, plain):
     print("| where | kind | runs | failed a call | dead hosts | other output | exporters left |"
           " exporters crashed | told | no profile, not a word |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    total = collections.Counter()
+    sums = collections.defaultdict(collections.Counter)
     for (where, kind), row in sorted(rows.items()):
         print(f"| {where} | {kind} | " + " | ".join(str(row[n]) for n in names) + " |")
-        total.update(row)
-    print("| all | | " + " | ".join(str(total[n]) for n in names) + " |")
+        sums[where, "all allocations" if kind == "allocation" else "all system calls"].update(row)
+    for (where, kind), row in sums.items():
+        print(f"| {where} | {kind} | " + " | ".join(str(row[n]) for n in names) + " |")
 
 
 def main():
