@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "sampler/base/text.h"
 
@@ -90,8 +91,14 @@ static const char *check_url(enum sp_config_type type, const char *s)
 	for (size_t i = 0; s[i] != '\0'; i++)
 		if ((unsigned char)s[i] <= 0x20 || (unsigned char)s[i] >= 0x7f)
 			return "contains a character that a URL cannot hold";
-	if (type == SP_TYPE_ADDRESS && (at = scheme(s, "unix://")) != 0)
+	if (type == SP_TYPE_ADDRESS && (at = scheme(s, "unix://")) != 0) {
+		if (strlen(s + at) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+			return "names a socket path of more than 107 bytes";
 		return s[at] == '/' ? NULL : "does not name an absolute socket path after unix://";
+	}
+	/* The path of each request is added to it. */
+	if (type == SP_TYPE_ADDRESS && strpbrk(s, "?#") != NULL)
+		return "contains a query or a fragment";
 	at = scheme(s, "http://");
 	if (at == 0)
 		at = scheme(s, "https://");

@@ -43,6 +43,7 @@ static const char *const bad_signal[] = {
 	"65",      "-1",        "SIG",  "SIGBOGUS", "RTMIN-1", "RTMIN+", "RTMIN+99",
 	"RTMAX+1", "SIGSIGURG", "1 0",  "TSTP",     "SIGTTIN", "ttou",   NULL};
 static const char *const bad_path[] = {"relative/path", "./x", "~/" HUSH, "/a\nb", HUSH, NULL};
+#define PATH_36 "a-path-of-36-bytes-to-be-repeated/a/"
 static const char *const bad_address[] = {HUSH,
 					  "localhost:4040",
 					  "ftp://" HUSH "@h/",
@@ -60,6 +61,9 @@ static const char *const bad_address[] = {HUSH,
 					  "unix://",
 					  "http://",
 					  "https://\xc3\xa9/",
+					  "http://h/base?x=" HUSH,
+					  "http://h#" HUSH,
+					  "unix:///" PATH_36 PATH_36 PATH_36,
 					  NULL};
 static const char *const bad_base_url[] = {"http://u:" HUSH "@h/", "unix:///s", HUSH, "https://",
 					   "http://h/ x",          NULL};
@@ -332,7 +336,7 @@ struct text_case {
 Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 {
 	static const struct text_case cases[] = {
-		TEXT("SPANPROF_SERVER_ADDRESS", server_address, "https://u:p@h.example:443/base?x"),
+		TEXT("SPANPROF_SERVER_ADDRESS", server_address, "https://u:p@h.example:443/base"),
 		TEXT("PYROSCOPE_SERVER_ADDRESS", server_address, "HTTP://[::1]:4040"),
 		TEXT("PYROSCOPE_ADHOC_SERVER_ADDRESS", server_address, "unix:///run/p.sock"),
 		TEXT("SPANPROF_OUTPUT_DIR", output_dir, "/var/tmp/caf\xe9 x"),
