@@ -22,8 +22,9 @@
 # "# Runs alone: WHY", which judge times or shares, or need all processors for themselves, run one after the other before, as
 # do those in an emulator.
 # Programs compute, and run before all scripts, LANES - 1 at a time: a timer of CPU time ends late beside them, and its sample
-# would stand for the work before it. What computes and looks at no clock, which are gates and programs that step through a
-# thread, has the time that the scripts that run alone leave: one at a time, in the class of the scheduler that is for such.
+# would stand for the work before it. What computes and looks at no clock, which are gates, programs that step through a
+# thread and scripts with a line "# Takes its time: WHY", has the time that the scripts that run alone leave: one at a time,
+# in the class of the scheduler that is for such.
 # Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
 # a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
 # line but one says how many needed a second try, and the last line is the line of counts.
@@ -284,15 +285,10 @@ run_one()
 	esac
 }
 
-# Whether a test may take as long as it likes.
-knows_no_time()
+# script_says PATTERN ITEM
+script_says()
 {
-	[[ $1 == gate=* || $1 == stress=*_step || $1 == stress=*/step/* ]]
-}
-
-runs_alone()
-{
-	grep -qs '^# Runs alone: ' "${1#*=}"
+	grep -qs "^# $1: " "${2#*=}"
 }
 
 # Shows what the next test to end has printed, all at once.
@@ -380,19 +376,32 @@ if (($# == 0)); then
 fi
 mkdir -p "$LOGS"
 programs=()
-patient=()
+computing=()
+reading=()
 alone=()
 together=()
 for item in "$@"; do
-	case ${item%%=*} in
-	e2e | matrix) if runs_alone "$item"; then alone+=("$item"); else together+=("$item"); fi ;;
-	cross) alone+=("$item") ;;
-	*) if knows_no_time "$item"; then patient+=("$item"); else programs+=("$item"); fi ;;
+	case $item in
+	cross=*) alone+=("$item") ;;
+	gate=* | stress=*_step | stress=*/step/*) computing+=("$item") ;;
+	e2e=* | matrix=*)
+		if script_says 'Runs alone' "$item"; then
+			alone+=("$item")
+		elif script_says 'Takes its time' "$item"; then
+			reading+=("$item")
+		else
+			together+=("$item")
+		fi
+		;;
+	*) programs+=("$item") ;;
 	esac
 done
-if ((${#alone[@]} == 0)) || ! chrt --idle 0 true 2>/dev/null; then
-	programs+=("${patient[@]}")
-	patient=()
+patient=()
+if ((${#alone[@]} > 0)) && chrt --idle 0 true 2>/dev/null; then
+	patient=("${reading[@]}" "${computing[@]}")
+else
+	programs+=("${computing[@]}")
+	together=("${reading[@]}" "${together[@]}")
 fi
 run_together $((LANES > 1 ? LANES - 1 : 1)) "${programs[@]}"
 run_alone "${alone[@]}"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The pprof tool of Go reads every profile we write and finds the labels and the functions in it.
+# Takes its time: it looks at what the profiles say.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # spanprof-report and files that anybody may have left in its folder: small ones that would become
 # gigabytes, FIFOs and devices. Each is told in one line, with status 2, and honest ones are all read.
+# Takes its time: it looks at files, and compares CPU times.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -3,6 +3,7 @@
 # Names, files, lines and inlined functions of random addresses are what binutils says, wherever the
 # debug information is: in the program, in a debug file found by build id or by link, packed, split,
 # or shared by dwz.
+# Takes its time: it looks at files.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Names alone: as nm has them, and in stripped programs one name for all addresses of a function.
+# Takes its time: it looks at files.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

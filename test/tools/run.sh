@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Other people's viewers open every kind of file we write, and add up the same CPU time: go's pprof
 # tool, and speedscope's importer as npm ships it.
+# Takes its time: it looks at what the profiles say.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
