@@ -104,9 +104,10 @@ static bool still_awaits_leave(const struct sp_wait_stacks *w)
 }
 
 /*
- * Only a process itself can give another one leave. It does so when one of its threads starts or ends a span
- * next, and that is worth a look at once: a program may have ended by the time of the next one. Where the leave is
- * of no use, because the program has given it to somebody else since, it is asked for now and then.
+ * Only a process itself can give another one leave. It does so when one of its threads next starts a span, pushes
+ * a label or makes a thread, and that is worth a look at once: a program may have ended by the time of the next
+ * one. Where the leave is of no use, because the program has given it to somebody else since, it is asked for now
+ * and then.
  */
 static int refused(struct sp_wait_stacks *w, int err, bool is_memory)
 {

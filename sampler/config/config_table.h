@@ -223,9 +223,9 @@ struct sp_config_var {
 	  .choices = SP_CHOICES({"always", SP_ATTRIBUTES_ALWAYS}, \
 				{"with-samples", SP_ATTRIBUTES_WITH_SAMPLES}, \
 				{"never", SP_ATTRIBUTES_NEVER}), .fallback = "with-samples", \
-	  .help = "Which spans get `pyroscope.profile.id` and the links: of those whose id " \
-		  "can be a label all, only those that have samples when they end (with " \
-		  "SPANPROF_OFF_CPU or SPANPROF_WALL: samples or a wait), or none.") \
+	  .help = "Which spans whose id can be a label get `pyroscope.profile.id` and the links: " \
+		  "all, only those that have samples when they end (with SPANPROF_OFF_CPU or " \
+		  "SPANPROF_WALL: samples or a wait), or none.") \
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give each local root the attribute `spanprof.cpu_time_ns`, the exact " \
