@@ -45,7 +45,7 @@ static const char help[] =
 	"Choose the output (tables, if none is chosen):\n"
 	"  --json             Print JSON.\n"
 	"  --folded           Print folded stacks, as flamegraph.pl reads them. With a\n"
-	"                     baseline, its nanoseconds are the first of two numbers.\n"
+	"                     baseline, its values are the first of two numbers.\n"
 	"  --flamegraph FILE  Write a flame graph as an HTML page.\n"
 	"  --serve PORT       Serve flame graphs and tables at http://127.0.0.1:PORT and show\n"
 	"                     new profiles as they are written. PORT 0 takes any free port.\n"

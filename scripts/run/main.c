@@ -107,7 +107,7 @@ static const char usage[] =
 	"  --rate HZ        samples per second of CPU time\n"
 	"  --alloc          profile allocations, too (libspanprof-alloc.so)\n"
 	"  --check          run nothing, say whether COMMAND can be profiled. Exit status: 0 its\n"
-	"                   spans will be seen, 1 it has no SDK that can be hooked, 2 it cannot\n"
+	"                   spans can be seen, 1 it has no SDK that can be hooked, 2 it cannot\n"
 	"                   be profiled\n"
 	"  --pid PID        with --check: examine a running process\n"
 	"  --help-env       print the environment variables of the profiler\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof-preload puts libspanprof.so into /etc/ld.so.preload, which the loader reads for every program of
- * the machine, or takes it out again. A mistake here stops the machine: a program that the loader cannot
+ * spanprof-preload puts libspanprof.so into /etc/ld.so.preload, which the loader reads for every program that
+ * it starts, or takes it out again. A mistake here stops the machine: a program that the loader cannot
  * start cannot be used to repair the file. So this is part of a static program, which runs whatever the file
  * says, and
  *  - programs are run with the object before the file is changed, and once more afterwards; if they say
@@ -68,8 +68,8 @@ struct listing {
 
 static const char usage[] =
 	"Usage: spanprof-preload [--root DIR] [--object PATH] enable|disable|status\n"
-	"Adds libspanprof.so to /etc/ld.so.preload, removes it, or says whether it is there. The\n"
-	"loader reads that file for every program of the machine.\n"
+	"Adds libspanprof.so to /etc/ld.so.preload, removes it, or says whether it is there.\n"
+	"glibc's loader reads that file for every program that it starts.\n"
 	"\n"
 	"  --root DIR     change the machine whose files are below DIR\n"
 	"  --object PATH  use this libspanprof.so instead of the installed one; a path as seen in\n"
@@ -367,11 +367,15 @@ static void settle(change_fn *change)
 		int fd = read_text(aside, &out);
 		int err;
 
-		/* An editor that empties the file before it writes it is still at work. */
-		if (fd < 0 || equal(&out, &expected) || out.len == 0) {
+		if (fd < 0 || equal(&out, &expected)) {
 			if (fd >= 0)
 				(void)close(fd);
 			return;
+		}
+		/* An editor that has emptied the file will write into the one that was taken away. */
+		if (out.len == 0) {
+			(void)close(fd);
+			break;
 		}
 		content = out;
 		take_out(&content);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Packages of any release of Debian, unpacked in a folder and never installed. The machine's own packages, lists
-# and sources of apt stay as they are: this is an apt of its own, with an empty list of what is installed, which
-# reads nothing of the machine's but its mirror and its keyring.
+# and sources of apt stay as they are: this is an apt of its own, with an empty list of what is installed and with the
+# machine's mirror, keyring and settings.
 
 readonly DEBIAN_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 

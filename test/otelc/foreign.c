@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another project's library, which happens to use two of the SDK's names with parameters and results
+ * Another project's library, which happens to use names of the SDK's with parameters and results
  * of its own. It prints what arrives.
  */
 #include <errno.h>

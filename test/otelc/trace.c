@@ -240,6 +240,13 @@ static void keep_text(otel_span_t *span, otel_string_view_t key, otel_string_vie
 	span->used++;
 }
 
+/* Whether there is such a span; only the failure of this call is the last error. */
+static otel_status_t status_of(const otel_span_t *span)
+{
+	clear_error();
+	return handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+}
+
 API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view_t key,
 						 otel_string_view_t value)
 {
@@ -266,9 +273,8 @@ API otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_v
 	/* A hook hands the host's calls on; ours have a key of ours. */
 	bool ours = OURS && key.len > 9 && strncmp(key.ptr, "spanprof.", 9) == 0;
 	int after = fixture_errno_after(ours);
-	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+	otel_status_t status = status_of(span);
 
-	clear_error();
 	if (status == OTEL_OK && span->number != 0 && !span->ended && span->used < ATTRIBUTES_MAX) {
 		struct attribute *a = &span->attribute[span->used++];
 
@@ -286,9 +292,8 @@ API otel_status_t otel_span_set_bool_attribute(otel_span_t *span, otel_string_vi
 					       uint32_t value)
 {
 	int after = errno_after();
-	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+	otel_status_t status = status_of(span);
 
-	clear_error();
 	record(OURS, "set_bool_attribute %u %.*s %u -> %u\n", shown_span(span), (int)key.len,
 	       key.ptr, value, status);
 	errno = after;
@@ -299,9 +304,8 @@ API otel_status_t otel_span_set_double_attribute(otel_span_t *span, otel_string_
 						 double value)
 {
 	int after = errno_after();
-	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+	otel_status_t status = status_of(span);
 
-	clear_error();
 	record(OURS, "set_double_attribute %u %.*s %g -> %u\n", shown_span(span), (int)key.len,
 	       key.ptr, value, status);
 	errno = after;
@@ -311,10 +315,9 @@ API otel_status_t otel_span_set_double_attribute(otel_span_t *span, otel_string_
 API otel_status_t otel_span_set_attribute(otel_span_t *span, otel_key_value_t attribute)
 {
 	int after = errno_after();
-	otel_status_t status = handle_ok(span, KIND_SPAN) ? OTEL_OK : OTEL_INVALID_ARGUMENT;
+	otel_status_t status = status_of(span);
 	int64_t shown = attribute.value.i;
 
-	clear_error();
 	if (status == OTEL_OK && attribute.value_type == OTEL_STRING)
 		keep_text(span, attribute.key, attribute.value.s);
 	/* Of a text its length: where it lies differs from run to run. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out a fault on a connection. Those that end in status 200 (slow_drip, huge_body, bomb), and
- * stored_reset, do what was asked first; after any other nothing was stored, so that a retry does not
- * count twice.
- * Called by http.c.
+ * Carries out a fault on a connection. Those that end in status 200 (slow_drip, huge_body, bomb,
+ * close_mid_response), and stored_reset, do what was asked first; after any other nothing was stored, so that
+ * a retry does not count twice.
  */
 #include <string.h>
 #include <sys/socket.h>

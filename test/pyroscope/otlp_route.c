@@ -263,7 +263,7 @@ static void handle(struct pd_double *d, const struct pd_request *in, const char 
 		(void)pd_otlp_judge(&o, &e);
 	if (e.code != PD_OK)
 		pd_stats_reject(&d->stats, &e);
-	/* All of them are tried, and the first error is the answer. */
+	/* The first error is the answer, and what comes after that profile is not looked at. */
 	for (size_t i = 0; o.has_dictionary && e.code == PD_OK && i < o.profiles; i++)
 		push_one(d, in, tenant, body, i, &e);
 	out->status = 200;
