@@ -192,8 +192,8 @@ GATE_TESTS := $(sort $(wildcard test/gates/*.sh))
 UNIT_TESTS = $(UNIT_SRCS:%.c=$(B)/release/%)
 STRESS_TESTS = $(STRESS_SRCS:%.c=$(B)/release/%)
 ASAN_TESTS = $(UNIT_SRCS:%.c=$(B)/asan/%)
-# A whole run has the unit tests once, with sanitizers, which find more; and without them those that leave something out there.
-PLAIN_TESTS = $(filter $(patsubst %.c,$(B)/release/%,$(shell grep -rl __SANITIZE_ADDRESS__ --include='test_*.c' test)),$(UNIT_TESTS))
+# A whole run has the unit tests once, with sanitizers, which find more; and without them those that leave something out or do less there.
+PLAIN_TESTS = $(filter $(patsubst %.c,$(B)/release/%,$(shell grep -rl -e __SANITIZE_ADDRESS__ -e test/common/rounds.h --include='test_*.c' test)),$(UNIT_TESTS))
 # Single-stepping and the thread sanitizer exclude each other.
 TSAN_TESTS = $(patsubst %.c,$(B)/tsan/%,$(filter-out %_step.c,$(STRESS_SRCS)))
 
