@@ -298,10 +298,20 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 		(void)fprintf(out, "\n%s\n", p->hint);
 }
 
-static void print_text(FILE *out, const char *s)
+/* A number behind a blank at the end of a line would be read as another one of its values. */
+static const char *ambiguous_blank(const char *leaf)
 {
+	const char *blank = strrchr(leaf, ' ');
+
+	return blank != NULL && blank[1 + strspn(blank + 1, "0123456789.")] == '\0' ? blank : NULL;
+}
+
+static void print_frame(FILE *out, const char *s, bool is_leaf)
+{
+	const char *blank = is_leaf ? ambiguous_blank(s) : NULL;
+
 	for (; *s != '\0'; s++)
-		(void)fputc(*s == ';' ? ':' : *s, out);
+		(void)fputc(*s == ';' ? ':' : s == blank ? '_' : *s, out);
 }
 
 void sp_report_print_folded(FILE *out, const struct sp_tree *t, bool diff)
@@ -317,7 +327,7 @@ void sp_report_print_folded(FILE *out, const struct sp_tree *t, bool diff)
 		for (uint32_t d = 1; d <= n->depth; d++) {
 			if (d != 1)
 				(void)fputc(';', out);
-			print_text(out, sp_tree_text(t, &t->node[path[d]]));
+			print_frame(out, sp_tree_text(t, &t->node[path[d]]), d == n->depth);
 		}
 		if (diff)
 			(void)fprintf(out, " %" PRIu64, n->base_self_ns);

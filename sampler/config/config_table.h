@@ -245,8 +245,8 @@ struct sp_config_var {
 		  "and in which span. No signal is sent to a waiting thread.") \
 	X(OFF_CPU_TARGETS, BOOL, off_cpu_targets, \
 	  .source = {{"SPANPROF_OFF_CPU_TARGETS", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Tell waits apart by what they wait for, such as `recvfrom tcp " \
-		  "10.0.0.5:5432`.") \
+	  .help = "With SPANPROF_OFF_CPU or SPANPROF_WALL: tell waits apart by what they wait for, " \
+		  "such as `recvfrom tcp 10.0.0.5:5432`.") \
 	X(WALL, BOOL, wall, \
 	  .source = {{"SPANPROF_WALL", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `wall`: CPU time and waiting time together. Grafana's " \
@@ -300,7 +300,7 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_SAMPLE_RATE", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILING_INTERVAL", SP_FORM_PERIOD}}, \
 	  .min = 1, .max = 1000, .fallback = "100", \
-	  .help = "Samples per second of CPU time. PYROSCOPE_PROFILING_INTERVAL is the time between " \
+	  .help = "Samples per second of CPU time; in PYROSCOPE_PROFILING_INTERVAL the time between " \
 		  "two samples, such as `10ms`.") \
 	X(STACK_DEPTH, INTEGER, stack_depth, \
 	  .source = {{"SPANPROF_STACK_DEPTH", SP_FORM_OWN}}, \

@@ -177,6 +177,21 @@ poll_until 20 is_gone || fail "another exporter has come"
 run ended "$DOCTOR" "$HOST_PID"
 kill -KILL "$HOST_PID"
 found ended 1 'its exporter could not be started, or has ended' 'what ended'
+# An idle forked child has its parent's memory mapped, and no exporter of its own yet.
+printf '%s\n' '#include <unistd.h>' '#include "test/sdk/opentelemetry_c.h"' 'int main(void) {' \
+	'	otelc_init_tracer_provider("forked", "1.0", "test", "");' \
+	'	otelc_end_span(otelc_start_span(otelc_get_tracer(), "parent", OTELC_SPAN_KIND_SERVER, NULL));' \
+	'	return fork() >= 0 ? pause() : 1; }' |
+	gcc -I. -x c -o "$WORK/programs/forked" - -x none "$WORK/programs/libfixture-otelc.so" -Wl,-rpath,"$WORK/programs"
+host_start "$ACTIVE" "${WELL[@]}" "$WORK/programs/forked"
+has_child()
+{
+	read -r CHILD _ <"/proc/$HOST_PID/task/$HOST_PID/children"
+}
+poll_until 20 has_child || fail "no forked child"
+run forked "$DOCTOR" "$CHILD"
+kill "$CHILD" "$HOST_PID"
+found forked 1 'no span was recorded so far' 'send it requests'
 folder alone
 rm "$WORK/alone/spanprof-exporter"
 process exporter 1 'the exporter is missing: there is no .*/alone/spanprof-exporter' 'into one folder' \

@@ -309,6 +309,16 @@ for action in enable disable; do
 	during "$action" append -e inject=renameat2:error=EINVAL -e inject=?link,linkat:delay_enter=300000
 done
 
+# An editor that has emptied the file goes on to write into the one that was taken away: that is told.
+printf '/lib/one.so\n' >"$FILE"
+run emptied strace -qq -o "$WORK/calls" -e inject=renameat2:delay_enter=300000 build/spanprof-preload --root "$IMAGE" \
+	--object "$OBJECT" enable &
+until compgen -G "$FILE.spanprof.*" >/dev/null; do :; done
+: >"$FILE"
+wait "$!"
+expect_rc emptied 0
+grep -q 'another program changed .* at the same moment' "$WORK/emptied.err" || fail "it is not told: $(<"$WORK/emptied.err")"
+
 # edit_at MICROSECONDS: from now, in place, at any moment
 edit_at()
 {

@@ -216,6 +216,21 @@ Test(report_views, folds_names_that_hold_separators_or_nothing, .timeout = 20)
 	cr_expect_str_eq(output, "main;;a:b c 10000000\n");
 }
 
+/* Readers of folded stacks take two numbers at the end of a line for a comparison. */
+Test(report_views, folds_no_name_so_that_its_end_looks_like_a_value, .timeout = 20)
+{
+	static const char *const leaf[] = {"held by job 7", "job 8", "main"};
+	static const char *const part[] = {"job 7.5", "main"};
+	static const struct report_stack stack[] = {STACK(leaf, NULL, NULL, 1),
+						    STACK(part, NULL, NULL, 2)};
+
+	report_write_stacks("a.pb", stack, 2, 0);
+
+	must_report("--folded");
+	expect_printed("main;job 8;held by job_7 10000000\n");
+	expect_printed("main;job_7.5 20000000\n");
+}
+
 Test(report_views, terminals_get_no_control_characters, .timeout = 20)
 {
 	static const char *const odd[] = {"f\x1b]0;title\a",
