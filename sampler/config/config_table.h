@@ -190,7 +190,7 @@ struct sp_config_var {
 		  "threads without spans of a hooked SDK.") \
 	X(THREAD_CONTEXT, BOOL, thread_context, \
 	  .source = {{"SPANPROF_THREAD_CONTEXT", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Publish each thread's active span in OpenTelemetry's thread context, " \
+	  .help = "Publish the active spans of threads in OpenTelemetry's thread context, " \
 		  "for eBPF profilers, unless a library of the program publishes its own.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
