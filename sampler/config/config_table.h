@@ -190,7 +190,7 @@ struct sp_config_var {
 		  "threads without spans of a hooked SDK.") \
 	X(THREAD_CONTEXT, BOOL, thread_context, \
 	  .source = {{"SPANPROF_THREAD_CONTEXT", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Publish each thread's active span in OpenTelemetry's thread context, " \
+	  .help = "Publish the active spans of threads in OpenTelemetry's thread context, " \
 		  "for eBPF profilers, unless a library of the program publishes its own.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
@@ -228,12 +228,12 @@ struct sp_config_var {
 		  "SPANPROF_WALL: samples or a wait), or none.") \
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Give each local root the attribute `spanprof.cpu_time_ns`, the exact " \
-		  "CPU time that threads spent in it. Costs two system calls each time that one " \
-		  "is active on a thread.") \
+	  .help = "Give local roots the attribute `spanprof.cpu_time_ns`: the CPU time that " \
+		  "threads have spent in them, measured and not sampled. Costs two system calls " \
+		  "each time that one is active on a thread.") \
 	X(SPAN_TIMES, BOOL, span_times, \
 	  .source = {{"SPANPROF_SPAN_TIMES", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Give each local root attributes that tell where its time went: " \
+	  .help = "Give local roots attributes that tell where their time went: " \
 		  "`spanprof.cpu_time_ns`, `.off_cpu_time_ns`, of it `.runnable_time_ns`, " \
 		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. All are " \
 		  "exact, whatever the length of the span, but for the runnable time, which is known " \
