@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our view of a region (sampler/region/region.h). What the host writes once is copied and checked before
- * it is used. Afterwards only the copy counts, because others may write to the memory at any time.
+ * Our view of a region (sampler/region/region.h). The head of the region, which the host writes once, is copied
+ * and checked before it is used. Afterwards only the copy counts, because others may write to the memory at any time.
  */
 #ifndef SP_VIEW_H
 #define SP_VIEW_H

@@ -217,7 +217,7 @@ struct sp_config_var {
 	  .min = 1000, .max = 86400000, .fallback = "1h", \
 	  .help = "A span that is open for longer loses its labels and attributes, " \
 		  "because its end may never come. While the table of 16,384 open spans is " \
-		  "full, a new span displaces one that has been open for a minute.") \
+		  "full, a new span may displace one that has been open for a minute.") \
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"always", SP_ATTRIBUTES_ALWAYS}, \
