@@ -365,10 +365,14 @@ static void sdk_not_understood(const struct view *v)
 
 static void no_span_at_work(const struct view *v)
 {
+	const struct sp_config *c = v->ops->config;
 	bool reads =
 		v->facts->thread_context != NULL && strcmp(v->facts->thread_context, "read") == 0;
 
 	if (v->in->with_span != 0 || v->in->without_span < SAMPLES_ENOUGH)
+		return;
+	/* Samples that are to have neither an id nor a name do not tell. A context that is read has no name. */
+	if (c->span_id_scope == SP_SCOPE_NONE && (c->span_name_scope == SP_SCOPE_NONE || reads))
 		return;
 	if (v->ops->counter_read(v->ops->arg, SP_COUNT_SPANS_STARTED) != 0 || reads)
 		problem(v, "attach the spans on the threads that do the work",

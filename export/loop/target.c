@@ -77,7 +77,7 @@ static void put_sample(const struct sp_sample *s, const struct put_arg *p)
 		return;
 	}
 	sp_stack_loss_count(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
-	p->d->sampled[s->span_id != 0]++;
+	p->d->sampled[s->span_id != 0 || s->name_id != 0]++;
 }
 
 static void put_cpu_time(const struct sp_cpu_time *t, const struct put_arg *p)

@@ -118,6 +118,6 @@ judge()
 judge spanprof $OF_SAMPLING $TARGET_PERCENT 'CPU overhead of a compilation by clang at 100 Hz, sampling alone'
 half=$(figures gperftools $OF_SAMPLING | awk '{ printf "%.3f", $1 / 2 }')
 [[ -z $half ]] || judge spanprof $OF_SAMPLING "$half" '... beside half of what the same takes with gperftools'
-judge spanprof $OF_ACCOUNT $TARGET_PERCENT '... and what each process pays once: loading, naming, writing'
+judge spanprof $OF_ACCOUNT $TARGET_PERCENT '... and what the exporter takes once for each process: naming, writing'
 judge 'spanprof, sampling alone' $OF_ALL $TARGET_PERCENT '... sampling alone, as the difference of CPU times'
 judge spanprof $OF_ALL $TARGET_PERCENT '... all, as the difference of CPU times'

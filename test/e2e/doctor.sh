@@ -146,6 +146,16 @@ process unsampled 1 'OTEL_TRACES_SAMPLER=always_off/ samples none' 'sample some 
 	FIXTURE_UNSAMPLED=1 OTEL_TRACES_SAMPLER=always_off "${REQUESTS[@]}"
 command_of unsampled.code 1 'none of its traces is sampled' 'check the sampler' "$NAMED" "$SERVER" \
 	FIXTURE_UNSAMPLED=1 -- "$HOSTS/spend" 50
+# A filter from before, as of a container, under which the start waits.
+printf '%s\n' '#include <linux/filter.h>' '#include <linux/seccomp.h>' '#include <sys/prctl.h>' '#include <unistd.h>' \
+	'int main(int argc, char **argv) {' \
+	'	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);' \
+	'	struct sock_fprog all = {1, &allow};' \
+	'	return argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) ||' \
+	'		execv(argv[1], argv + 1); }' |
+	gcc -x c -o "$WORK/programs/filtered" -
+process filtered 1 'has not started below a seccomp filter' 'SPANPROF_SECCOMP=trust' fixture "${WELL[@]}" \
+	FIXTURE_UNSAMPLED=1 "$WORK/programs/filtered" "${REQUESTS[@]}"
 # The program takes the signal for itself.
 command_of taken 1 'the program took the signal' 'set SPANPROF_SIGNAL' "$NAMED" "$SERVER" SPANPROF_SIGNAL=SIGPROF \
 	-- "$HOSTS/taker" "$SIGPROF" 30000
@@ -178,17 +188,15 @@ run ended "$DOCTOR" "$HOST_PID"
 kill -KILL "$HOST_PID"
 found ended 1 'its exporter could not be started, or has ended' 'what ended'
 # An idle forked child has its parent's memory mapped, and no exporter of its own yet.
-printf '%s\n' '#include <unistd.h>' '#include "test/sdk/opentelemetry_c.h"' 'int main(void) {' \
+printf '%s\n' '#include <stdio.h>' '#include <unistd.h>' '#include "test/sdk/opentelemetry_c.h"' 'int main(void) {' \
 	'	otelc_init_tracer_provider("forked", "1.0", "test", "");' \
 	'	otelc_end_span(otelc_start_span(otelc_get_tracer(), "parent", OTELC_SPAN_KIND_SERVER, NULL));' \
-	'	return fork() >= 0 ? pause() : 1; }' |
+	'	int child = fork();' \
+	'	return child < 0 || (child > 0 && dprintf(1, "%d\n", child) < 0) || pause(); }' |
 	gcc -I. -x c -o "$WORK/programs/forked" - -x none "$WORK/programs/libfixture-otelc.so" -Wl,-rpath,"$WORK/programs"
 host_start "$ACTIVE" "${WELL[@]}" "$WORK/programs/forked"
-has_child()
-{
-	read -r CHILD _ <"/proc/$HOST_PID/task/$HOST_PID/children"
-}
-poll_until 20 has_child || fail "no forked child"
+poll_until 20 test -s "$WORK/host.out" || fail "no forked child"
+CHILD=$(<"$WORK/host.out")
 run forked "$DOCTOR" "$CHILD"
 kill "$CHILD" "$HOST_PID"
 found forked 1 'no span was recorded so far' 'send it requests'

@@ -14,7 +14,7 @@ wanted=("$@")
 ((${#wanted[@]} > 0)) || wanted=("${ALL[@]}")
 mkdir -p "$WORK"
 {
-	echo '| product | its opentelemetry-cpp | spans that arrived | samples | of these in spans | what it says itself |'
+	echo '| product | its opentelemetry-cpp | spans that arrived | samples | of these in spans | compared with |'
 	echo '|---|---|---|---|---|---|'
 } >"$WORK/table"
 for row in "${wanted[@]}"; do

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -476,6 +477,32 @@ Test(run, asks_nothing_of_a_process_that_is_not_due, .timeout = 20)
 	cr_expect_geq(waits, 100);
 	cr_expect_leq(core.asked, 4, "%u times", core.asked);
 	cr_expect_leq(renamed, 4, "its status was written %u times", renamed);
+	unlink(status);
+}
+
+/* With SPANPROF_SPAN_ID_SCOPE=none the name alone tells that a sample was taken in a span. */
+Test(run, a_sample_with_a_name_alone_was_taken_in_a_span, .timeout = 20)
+{
+	char status[128];
+	json_int_t with = -1, without = -1;
+	json_t *root;
+
+	(void)snprintf(status, sizeof(status), "%s/status.json", scratch);
+	core.config.status_file = status;
+	core.script = flush_then_stop;
+	core.label[0] = "GET /";
+	core_sample(0, 1, (void *)core_reset, NULL);
+	core_sample(0, 0, (void *)core_reset, NULL);
+
+	cr_assert_eq(core_run(), 0);
+
+	root = json_load_file(status, 0, NULL);
+	cr_assert_eq(json_unpack(root, "{s:{s:I,s:I}}", "samples", "with_span", &with,
+				 "without_span", &without),
+		     0);
+	cr_expect_eq(with, 1);
+	cr_expect_eq(without, 1);
+	json_decref(root);
 	unlink(status);
 }
 

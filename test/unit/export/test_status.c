@@ -348,6 +348,17 @@ Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 	EXPECT_SAID("20 samples were taken, and no span was recorded|look with", "");
 	core.counter[SP_COUNT_SPANS_STARTED] = 1;
 	EXPECT_SAID("20 samples were taken, none of them in a span|attach the spans", "");
+	core.config.span_id_scope = SP_SCOPE_NONE;
+	EXPECT_SAID("20 samples were taken, none of them in a span|attach the spans", "");
+	/* A sample in a span has neither id nor name. */
+	core.config.span_name_scope = SP_SCOPE_NONE;
+	cr_expect_str_eq(said(), "");
+	core.config.span_name_scope = SP_SCOPE_ROOT;
+	core.facts.thread_context = "read";
+	cr_expect_str_eq(said(), "");
+	core.config.span_id_scope = SP_SCOPE_ROOT;
+	EXPECT_SAID("20 samples were taken, none of them in a span|attach the spans", "");
+	core.facts.thread_context = NULL;
 	input.with_span = 1;
 
 	core.facts.sampling = false;
