@@ -79,7 +79,7 @@ static __attribute__((noinline)) uint32_t take_shared(void)
 	return e + 1;
 }
 
-void sp_span_table_give_shared(uint32_t ref)
+static void give_shared(uint32_t ref)
 {
 	uint64_t top = atomic_load_explicit(&free_list.top, memory_order_relaxed);
 	uint32_t n = ref & SP_SPAN_NUMBER_MASK;
@@ -101,11 +101,42 @@ static inline uint32_t take(void)
 	return spare != NULL && spare->n > 0 ? spare->ref[--spare->n] : take_shared();
 }
 
+void sp_span_table_give(struct sp_span_spare *spare, uint32_t ref)
+{
+	uint32_t max = atomic_load_explicit(&sp_span_tables.spare_max, memory_order_relaxed);
+
+	give_shared(ref);
+	/* What it has from when there were fewer threads. */
+	while (spare != NULL && spare->n > max)
+		give_shared(spare->ref[--spare->n]);
+}
+
 void sp_span_table_thread_ended(struct sp_span_spare *spare)
 {
 	while (spare->n > 0)
-		sp_span_table_give_shared(spare->ref[--spare->n]);
+		give_shared(spare->ref[--spare->n]);
 }
+
+/*
+ * A thread that does nothing any more keeps what it was allowed when it last ended a span. At worst that is, summed up
+ * over threads that came one by one, SPARES for the first 128, SPARES * ln(16) for those up to 2,048, and one for each
+ * of the others.
+ */
+void sp_span_table_threads(uint32_t threads)
+{
+	_Atomic uint32_t *max = &sp_span_tables.spare_max;
+	uint32_t now = threads > SP_SPAN_SPARE_THREADS ? 0U
+		       : threads > SP_SPAN_SPARES      ? 1U
+						  : SP_SPAN_SPARES / (threads + (threads == 0));
+	uint32_t old = atomic_load_explicit(max, memory_order_relaxed);
+
+	/* Of two that come at once the later one counts. */
+	while (now < old && !atomic_compare_exchange_weak_explicit(
+				    max, &old, now, memory_order_relaxed, memory_order_relaxed))
+		continue;
+}
+_Static_assert(SP_SPAN_SPARES * 4 + SP_SPAN_SPARE_THREADS - SP_SPAN_SPARES < SP_SPANS_MAX - 1024,
+	       "1 + ln(16) < 4, and some are left");
 
 /* How many entries were ever taken: those with the numbers below. */
 static uint32_t used(void)

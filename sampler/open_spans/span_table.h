@@ -48,15 +48,22 @@ struct sp_span_record {
 
 /*
  * Free entries that a thread has at hand, so that a span that starts and ends on it touches nothing of
- * others. A part of its block (thread.h).
+ * others. A part of its block (thread.h). What a thread has nobody else can take, and a thread that ends what others
+ * start would have as many as it may: so the more threads there are, the fewer it may have, and all of them together
+ * leave some thousand entries to threads that have none.
  */
 #define SP_SPAN_SPARE_MAX 16U
+#define SP_SPAN_SPARES 2048U
+#define SP_SPAN_SPARE_THREADS 8192U
 struct sp_span_spare {
 	uint32_t n;
 	uint32_t ref[SP_SPAN_SPARE_MAX];
 };
 /* The calling thread's; NULL while it has none. */
 extern SP_TLS struct sp_span_spare *sp_span_spare_own;
+
+/* Whoever makes a block: so many there have been. */
+void sp_span_table_threads(uint32_t threads);
 
 /* Whoever frees the block of a thread that has ended: what it had at hand is everybody's again. */
 void sp_span_table_thread_ended(struct sp_span_spare *spare);
@@ -277,6 +284,7 @@ struct sp_span_tables {
 	/* Of roots that were renamed, by the hash of their reference: that << 32 | the name. */
 	_Atomic uint64_t *renamed;
 	struct sp_span_line *_Atomic index;
+	_Atomic uint32_t spare_max; /* what each thread may have at hand */
 };
 enum sp_span_note {
 	SP_SPAN_NOTE_SAMPLE,
@@ -384,8 +392,8 @@ static inline bool sp_span_table_is_noted(uint32_t ref, uint64_t span_id)
 	return false;
 }
 
-/* For sp_span_table_leave(). */
-void sp_span_table_give_shared(uint32_t ref);
+/* For sp_span_table_leave(): the thread, which may have none, has enough at hand. */
+void sp_span_table_give(struct sp_span_spare *spare, uint32_t ref);
 
 /* Whoever closed the span: its entry is another span's from now on, and has another reference then. */
 static inline void sp_span_table_leave(uint32_t ref)
@@ -395,10 +403,11 @@ static inline void sp_span_table_leave(uint32_t ref)
 
 	/* relaxed: the words that follow it in the entry's next record carry a release */
 	atomic_store_explicit(&sp_span_entry(ref)->word[SP_SPAN_WORD_ID], 0, memory_order_relaxed);
-	if (spare != NULL && spare->n < SP_SPAN_SPARE_MAX)
+	if (spare != NULL &&
+	    spare->n < atomic_load_explicit(&sp_span_tables.spare_max, memory_order_relaxed))
 		spare->ref[spare->n++] = next_use;
 	else
-		sp_span_table_give_shared(next_use);
+		sp_span_table_give(spare, next_use);
 }
 
 #endif

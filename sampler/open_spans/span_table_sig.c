@@ -10,7 +10,7 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-struct sp_span_tables sp_span_tables;
+struct sp_span_tables sp_span_tables = {.spare_max = SP_SPAN_SPARE_MAX};
 SP_TLS struct sp_span_spare *sp_span_spare_own;
 
 /*

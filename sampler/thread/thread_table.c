@@ -162,6 +162,7 @@ struct sp_thread *sp_thread_claim(void)
 			}
 		} while (!atomic_compare_exchange_weak_explicit(
 			&TABLE->used, &i, i + 1, memory_order_acq_rel, memory_order_relaxed));
+		sp_span_table_threads(i + 1);
 		t = sp_thread_at(i);
 		t->index = i;
 	}

@@ -229,6 +229,73 @@ Test(thread, a_reused_block_is_as_new)
 	cr_assert_not(t->in_handler);
 }
 
+#define CROWD 16000U
+
+/* As in a server whose many workers each have ended requests: what they have at hand is not the whole table. */
+Test(thread, a_crowd_leaves_places_for_the_spans_of_others)
+{
+	uint64_t id = 1;
+
+	cr_assert_eq(sp_span_table_init(), 0);
+	for (unsigned n = 0; n < CROWD; n++) {
+		struct sp_thread *t = sp_thread_claim();
+		struct sp_span_record open[SP_SPAN_SPARE_MAX];
+
+		cr_assert_not_null(t);
+		sp_span_spare_own = &t->spare;
+		for (unsigned i = 0; i < SP_ARRAY_LEN(open); i++, id++) {
+			open[i] = (struct sp_span_record){
+				.span_id = id, .root_id = id, .handle = SP_SPAN_BY_ID};
+			cr_assert_eq(sp_span_table_add(&open[i]), 0, "thread %u", n);
+		}
+		for (unsigned i = 0; i < SP_ARRAY_LEN(open); i++) {
+			cr_assert(sp_span_table_close(&open[i]));
+			sp_span_table_release(&open[i]);
+		}
+	}
+	sp_span_spare_own = NULL;
+	for (uint64_t to = id + 1024; id < to; id++) {
+		struct sp_span_record r = {.span_id = id, .root_id = id, .handle = SP_SPAN_BY_ID};
+
+		cr_assert_eq(sp_span_table_add(&r), 0, "%u places are left",
+			     1024 - (unsigned)(to - id));
+	}
+}
+
+Test(thread, what_a_thread_has_beyond_its_part_is_given_back)
+{
+	struct sp_thread *t = sp_thread_self();
+	struct sp_span_record open[SP_SPAN_SPARE_MAX + 1];
+
+	cr_assert_eq(sp_span_table_init(), 0);
+	for (uint64_t i = 0; i < SP_ARRAY_LEN(open); i++) {
+		open[i] = (struct sp_span_record){
+			.span_id = i + 1, .root_id = i + 1, .handle = SP_SPAN_BY_ID};
+		cr_assert_eq(sp_span_table_add(&open[i]), 0);
+	}
+	for (unsigned i = 0; i < SP_SPAN_SPARE_MAX; i++) {
+		cr_assert(sp_span_table_close(&open[i]));
+		sp_span_table_release(&open[i]);
+	}
+	cr_assert_eq(t->spare.n, SP_SPAN_SPARE_MAX);
+	sp_span_table_threads(1024);
+
+	cr_assert(sp_span_table_close(&open[SP_SPAN_SPARE_MAX]));
+	sp_span_table_release(&open[SP_SPAN_SPARE_MAX]);
+
+	cr_expect_eq(t->spare.n, 2);
+	cr_expect_eq(sp_span_table_count(), 0);
+	sp_span_table_threads(10);
+	for (unsigned i = 0; i < 4; i++)
+		cr_assert_eq(sp_span_table_add(&open[i]), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		cr_assert(sp_span_table_close(&open[i]));
+		sp_span_table_release(&open[i]);
+	}
+	cr_expect_eq(t->spare.n, 2,
+		     "fewer blocks are made later, and as many threads may be there");
+}
+
 Test(thread, a_thread_that_is_gone_is_reaped)
 {
 	sp_thread_enrol(200);
