@@ -35,7 +35,8 @@ done
 # peak [VARIABLE=VALUE]...: KiB of resident memory of the host with all objects, at most, and of its exporter.
 peak()
 {
-	env OTELC_SPANS_FILE=/dev/null "$@" python3 test/bench/peak.py "$BENCH/modules" "$WORK"/libmodule*.so
+	env OTELC_SPANS_FILE=/dev/null "$@" python3 test/bench/peak.py "$BENCH/modules" "$WORK"/libmodule*.so |
+		cut -d ' ' -f 1
 }
 
 # With us in the host, not in the program that measures.

@@ -134,9 +134,9 @@ make_debug()
 
 table()
 {
-	local size ms from
+	local size ms form
 
-	echo '| beside | CPU time of the first 20 s | of a processor after that | resident at most | of it in no file |'
+	echo '| beside | CPU time until 20 s after the host was ready | of a processor after that | resident at most | of it in no file |'
 	echo '|---|---|---|---|---|'
 	beside 'one process with two busy threads, sampled at 100 Hz' false build/test/hosts/spans 600000
 	beside '300 idle processes' true build/test/hosts/family 300
@@ -157,11 +157,8 @@ table()
 	echo "| spanprof-report, of $PROFILES_MIB MiB of profiles ($(find "$WORK/many" -type f | wc -l) files) | CPU time | resident at most |"
 	echo '|---|---|---|'
 	for form in '' --json --folded "--flamegraph $WORK/flame.html"; do
-		from=$(cut -d ' ' -f 16,17 "/proc/$$/stat")
 		# shellcheck disable=SC2086
-		size=$(python3 test/bench/peak.py build/spanprof-report $form "$WORK/many")
-		ms=$(awk -v from="$from" -v to="$(cut -d ' ' -f 16,17 "/proc/$$/stat")" -v hz="$(getconf CLK_TCK)" 'BEGIN {
-			split(from, a); split(to, b); print (b[1] + b[2] - a[1] - a[2]) * 1000 / hz }')
+		read -r size ms < <(python3 test/bench/peak.py build/spanprof-report $form "$WORK/many")
 		awk -v what="${form%% *}" -v ms="$ms" -v kib="$size" 'BEGIN {
 			printf "| %s | %.2f s | %.0f MiB |\n", what == "" ? "tables" : "`" what "`", ms / 1000, kib / 1024 }'
 	done

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the KiB of resident memory, at most, of a command and of the exporter beside it, of which only what is of no
-file counts: it maps the host's objects, whose pages the kernel keeps for all. Usage: peak.py COMMAND [ARGUMENT]...,
-with BENCH_PRELOAD, which is preloaded into the command and not into this."""
+file counts: it maps the host's objects, whose pages the kernel keeps for all; and the milliseconds of CPU time of the
+command. Usage: peak.py COMMAND [ARGUMENT]..., with BENCH_PRELOAD, which is preloaded into the command and not into
+this."""
 
 import glob
 import os
@@ -46,7 +47,8 @@ def main(command):
         time.sleep(0.005)
     if host.returncode != 0 or (preload and not most):
         sys.exit(f"peak: status {host.returncode}, {most} KiB beside it")
-    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss + most)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(used.ru_maxrss + most, round((used.ru_utime + used.ru_stime) * 1000))
 
 
 if __name__ == "__main__":

@@ -551,18 +551,20 @@ static int judge_orphans(struct judge *j)
 	return 0;
 }
 
-int pd_otlp_judge(const struct pd_otlp *o, struct pd_error *e)
+int pd_otlp_judge(const struct pd_otlp *o, bool lenient, struct pd_error *e)
 {
+	/* Collectors write resources in other ways, and leave elements that nothing refers to. */
 	static int (*const rule[])(struct judge * j) = {
-		judge_resources, judge_zero,  judge_profiles, judge_mappings,   judge_locations,
-		judge_functions, judge_links, judge_texts,    judge_duplicates, judge_orphans,
+		judge_zero,  judge_profiles, judge_mappings,  judge_locations,  judge_functions,
+		judge_links, judge_texts,    judge_resources, judge_duplicates, judge_orphans,
 	};
+	const size_t rules = lenient ? 7 : sizeof(rule) / sizeof(rule[0]);
 	struct judge j = {.o = o, .e = e};
 	int rc = o->has_dictionary ? 0 : broken(e, "dictionary", "there is none");
 
 	for (unsigned t = 0; t < PD_TABLES; t++)
 		j.referred[t] = pd_arena_calloc(&j.arena, o->n[t] + 1, sizeof(bool));
-	for (size_t i = 0; rc == 0 && i < sizeof(rule) / sizeof(rule[0]); i++)
+	for (size_t i = 0; rc == 0 && i < rules; i++)
 		rc = rule[i](&j);
 	pd_arena_fini(&j.arena);
 	return rc;

@@ -86,7 +86,7 @@ struct pd_otlp {
 /* All memory comes from the arena; texts point into in. 0 or -EBADMSG. */
 int pd_otlp_decode(struct pd_arena *a, struct pd_bytes in, struct pd_otlp *o);
 
-/* 0, or -1 with the rule that is broken as the error. */
-int pd_otlp_judge(const struct pd_otlp *o, struct pd_error *e);
+/* 0, or -1 with the rule that is broken as the error. Lenient: only rules without which it cannot be read. */
+int pd_otlp_judge(const struct pd_otlp *o, bool lenient, struct pd_error *e);
 
 #endif

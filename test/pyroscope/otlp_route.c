@@ -259,8 +259,8 @@ static void handle(struct pd_double *d, const struct pd_request *in, const char 
 			     "Failed to parse protobuf request");
 	else if (!o.has_dictionary)
 		pd_error_set(&e, PD_UNKNOWN, "otlp", "missing profile metadata dictionary");
-	else if (!d->options.lenient)
-		(void)pd_otlp_judge(&o, &e);
+	else
+		(void)pd_otlp_judge(&o, d->options.lenient, &e);
 	if (e.code != PD_OK)
 		pd_stats_reject(&d->stats, &e);
 	/* The first error is the answer, and what comes after that profile is not looked at. */
