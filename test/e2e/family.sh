@@ -65,8 +65,10 @@ serve()
 		grep -q '^state *active: ' "$WORK/told" || fail "$name: worker $pid is told of as: $(<"$WORK/told")"
 	done < <(grep '^worker ' "$WORK/$name.out" | head -n 3)
 	finish "$name"
+	grep -q '"with_span": [1-9]' "$WORK/$name.status"/* || fail "$name: no worker has a sample in its span"
 	for file in "$WORK/$name.status"/*; do
-		expect "$file" "d['samples']['put'] == d['samples']['drained'] and d['samples']['with_span'] > 0"
+		# On a busy machine the kernel's tick may miss all of a worker's 50 ms.
+		expect "$file" "d['samples']['put'] == d['samples']['drained'] > 0"
 		expect "$file" "d['state'] == 'ending' and not any(d['loss'].values())"
 	done
 }
@@ -78,7 +80,7 @@ for file in "$WORK"/folder.status/*; do
 	pid=${file##*/}
 	build/spanprof-report --json "$WORK/profiles"/*-"$pid"-*.pb.gz >"$WORK/one.json"
 	# One may have been taken just after the span's end.
-	expect "$file" "d['samples']['with_span'] == $(ask "$WORK/one.json" 'd["labelled"]["samples"]') > 0"
+	expect "$file" "d['samples']['with_span'] == $(ask "$WORK/one.json" 'd["labelled"]["samples"]')"
 	expect "$file" "d['samples']['with_span'] + d['samples']['without_span'] == $(ask "$WORK/one.json" 'd["total"]["samples"]')"
 done
 

@@ -38,13 +38,13 @@ static void work(const char *phase)
 
 	ticks = 0;
 	foreign = 0;
-	/* 50 ticks, or half as many where the kernel's own tick is coarse. */
+	/* 50 ticks; fewer where the kernel's own tick is coarse, or comes late as on a busy virtual machine. */
 	host_burn_ms(500);
 	HOST_CHECK(getitimer(ITIMER_PROF, &now) == 0);
 	printf("%s: ticks %s, foreign %d, interval %ld\n", phase,
-	       ticks >= 20 && ticks <= 80 ? "as asked" : "wrong", (int)foreign,
+	       ticks >= 10 && ticks <= 80 ? "as asked" : "wrong", (int)foreign,
 	       (long)now.it_interval.tv_usec);
-	if (ticks < 20 || ticks > 80)
+	if (ticks < 10 || ticks > 80)
 		fprintf(stderr, "%s: %d ticks\n", phase, (int)ticks);
 }
 
