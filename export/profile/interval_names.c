@@ -408,7 +408,6 @@ bool sp_interval_name(struct sp_interval *i, struct sp_symbolizer *symbolizer)
 	struct sp_place program;
 	int err = 0;
 
-	sp_symbolizer_begin(symbolizer);
 	i->has_program = sp_symbolize_main(symbolizer, &program);
 	if (i->has_program)
 		err = put_place(i, &program, &i->program);

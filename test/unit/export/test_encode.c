@@ -55,6 +55,19 @@ static void tear_down(void)
 TestSuite(encode, .init = set_up, .fini = tear_down);
 
 static bool with_lines;
+/* What was prepared comes together with so much that is known already that it is to be thrown away next time. */
+static unsigned known_before;
+
+/* Of addresses of this program, one after the other. */
+static void know(unsigned addresses)
+{
+	const struct sp_module *program = sp_modules_main(modules);
+	struct sp_frame frame;
+
+	for (unsigned i = 0; i < addresses; i++)
+		sp_symbolize(symbolizer, program->lo + i % (program->hi - program->lo),
+			     sp_modules_epoch(modules), &frame);
+}
 
 /* An interval of what is in the map, which is gone then. */
 static void collect(void)
@@ -72,6 +85,7 @@ static void collect(void)
 		sp_interval_want(interval, symbolizer);
 		while (sp_symbolizer_step(symbolizer, 1000000))
 			;
+		know(known_before);
 		sp_symbolizer_end(symbolizer);
 	}
 	cr_assert(sp_interval_name(interval, symbolizer));
@@ -600,7 +614,7 @@ Test(encode, leaves_objects_to_the_server_when_symbolization_is_off, .timeout = 
 	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 2), "[unknown]");
 }
 
-Test(encode, writes_files_lines_and_inlined_functions, .timeout = 20)
+static void expect_lines(void)
 {
 	bool lines = false;
 
@@ -620,4 +634,15 @@ Test(encode, writes_files_lines_and_inlined_functions, .timeout = 20)
 		lines = lines || (l->line[0]->line > 50 && strstr(file, "core_double.c") != NULL);
 	}
 	cr_expect(lines);
+}
+
+Test(encode, writes_files_lines_and_inlined_functions, .timeout = 20)
+{
+	expect_lines();
+}
+
+Test(encode, what_was_prepared_has_its_lines_however_much_is_known, .timeout = 60)
+{
+	known_before = 300000;
+	expect_lines();
 }
