@@ -42,6 +42,13 @@ static __attribute__((constructor)) void load(int argc, char **argv, char **envp
 	sp_elf_startup();
 	if (getauxval(AT_SECURE) != 0)
 		return;
+	/*
+	 * Of two copies, as where /etc/ld.so.preload has one and LD_PRELOAD another, each would take the hooks of the
+	 * other for the SDK's functions, and call them without end. So the first one profiles, and the others only
+	 * hand calls on.
+	 */
+	if (sp_elf_is_before("spanprof_v1_label_push"))
+		return;
 	if (argc < 0 || argv == NULL || envp == NULL || envp != argv + argc + 1)
 		return;
 	sp_lifecycle_load(envp);

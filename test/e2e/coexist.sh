@@ -81,5 +81,32 @@ reports_nothing()
 reports_nothing tsan gcc thread "$SO"
 reports_nothing tsan.static clang thread "$SO"
 reports_nothing asan.threads clang address "$SO"
+
+# Another copy of ours, as where /etc/ld.so.preload has the package's and a program is started with one of its own: the
+# first one profiles, the other one does nothing.
+mkdir "$WORK/other"
+cp "$SO" "$EXPORTER" "$WORK/other"
+readonly COPIES=$SO:$WORK/other/libspanprof.so
+
+# twice NAME STATUS COMMAND...
+twice()
+{
+	local name=$1 status=$2
+
+	shift 2
+	run "$name.plain" "$@"
+	mkdir "$WORK/$name.d"
+	run "$name" LD_PRELOAD="$COPIES" SPANPROF_OUTPUT_DIR="$WORK/$name.d" "$@"
+	expect_rc "$name.plain" "$status"
+	expect_rc "$name" "$status"
+	expect_silent "$name"
+	report "$WORK/$name.d" "$WORK/$name.json"
+	tried+=("$name")
+}
+twice copies.spend 7 "$HOSTS/spend" 200
+expect "$WORK/copies.spend.json" 'd["total"]["ns"] <= 300e6 and d["labelled"]["ns"] >= 0.7 * d["total"]["ns"]'
+twice copies.spans 0 "$HOSTS/spans" 300
+twice copies.labels 21 "$HOSTS/labels" spans
+twice copies.prefork 12 "$HOSTS/prefork" before
 ((${#tried[@]} > 0)) || skip "none of the others is installed"
 echo "beside: ${tried[*]}"
