@@ -87,7 +87,8 @@ struct thread {
 	bool is_idle; /* it was blocked outside of spans */
 	bool has_clocks;
 	uint32_t idle_looks;
-	uint64_t at_ns; /* when these were read */
+	bool has_skipped; /* its clocks are of before at_ns */
+	uint64_t at_ns;   /* when these were read */
 	struct sp_task_times times;
 	struct sp_task_file file;
 	uint64_t advance_ns; /* that it has got */
@@ -518,11 +519,17 @@ static void spend(const struct sp_off_cpu *o, struct thread *t,
 		  const struct sp_task_times *times)
 {
 	if (t->has_clocks) {
+		uint64_t passed = since(now, t->at_ns);
 		uint64_t delay = since(times->delay_ns, t->times.delay_ns);
+		uint64_t ran = since(times->cpu_ns, t->times.cpu_ns);
 
+		/* What it did before the last look that was left out was outside of spans. */
+		if (t->has_skipped) {
+			delay = delay < passed ? delay : passed;
+			ran = ran < passed - delay ? ran : passed - delay;
+		}
 		t->delay_ns += (int64_t)delay;
-		t->blocked_ns += (int64_t)(since(now, t->at_ns) -
-					   since(times->cpu_ns, t->times.cpu_ns) - delay);
+		t->blocked_ns += (int64_t)(passed - ran - delay);
 	} else {
 		uint64_t most = since(now, o->begun_ns);
 		uint64_t off = since(now - times->cpu_ns, c->off_ns);
@@ -536,6 +543,7 @@ static void spend(const struct sp_off_cpu *o, struct thread *t,
 	t->blocked_ns += (int64_t)(o->advance_ns - t->advance_ns);
 	t->advance_ns = o->advance_ns;
 	t->has_clocks = true;
+	t->has_skipped = false;
 	t->at_ns = now;
 	t->times = *times;
 }
@@ -609,6 +617,7 @@ static void look(struct sp_off_cpu *o, struct thread *t, struct sp_thread_labels
 	if (tid == 0 || t->is_gone)
 		return;
 	if (is_still_idle(t, labels)) {
+		t->has_skipped = true;
 		t->at_ns = o->kernel.now_ns(o->kernel.arg);
 		return;
 	}

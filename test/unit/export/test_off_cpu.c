@@ -25,7 +25,7 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 #define THREADS 1000U
-#define NAMES 10U
+#define NAMES 11U
 /* What a look costs on a slow day. */
 #define LOOK_NS (15 * US)
 
@@ -46,6 +46,7 @@ static const struct step steps[NAMES] = {
 	{4, 70 * US, 700 * US, 5 * MS},  {5, 100 * US, MS, 10 * MS},
 	{6, 500 * US, 5 * MS, 100 * MS}, {0, 2 * MS, 20 * MS, 15 * MS},
 	{7, 600 * US, 400 * US, 0},      {7, 0, 10 * MS, 0},
+	{0, 40 * MS, 2 * MS, 0},
 };
 #define LENGTHS 6U
 #define OUTSIDE 0U
@@ -53,6 +54,7 @@ static const struct step steps[NAMES] = {
 #define STARVED 8U
 #define STARVED_ID 7U
 #define COMPUTES 9U
+#define STARVED_OUTSIDE 10U
 
 enum mode { RUNNABLE, RUNS, BLOCKED };
 
@@ -94,6 +96,7 @@ static uint64_t first_walk_ns; /* what the first stack of each thread costs */
 static bool moves;             /* the first thread waits elsewhere once the lock was read */
 static char last_leaf[256];
 static uint16_t depth;
+static bool is_unlabelled; /* nothing that threads do changes their labels */
 static struct {
 	uint64_t off_ns; /* what it did */
 	uint64_t got_ns; /* what was put */
@@ -170,7 +173,7 @@ static void show(unsigned i)
 
 	go_on(m);
 	label.span_id = steps[m->step].span_id;
-	if (m->changes != 0) {
+	if (m->changes != 0 && !is_unlabelled) {
 		sp_thread_labels_put(&who, &none);
 		sp_thread_labels_put(&who, &label);
 	}
@@ -609,6 +612,34 @@ Test(off_cpu, leaves_idle_threads_alone)
 	for (unsigned i = 0; i < threads; i++)
 		go_on(&model[i]);
 	expect_right("idle");
+}
+
+/* Work outside of spans, as of requests that are not in the sample of traces, changes no label that is looked at. */
+Test(off_cpu, what_was_done_outside_of_spans_after_a_long_rest_is_not_of_the_next_spans)
+{
+	run(24, 6, 6, 1, 3000);
+	for (unsigned i = 0; i < threads; i++) {
+		model[i].step = OUTSIDE;
+		model[i].phase_ns = UINT64_MAX;
+		model[i].mode = BLOCKED;
+		model[i].until_ns = now_ns + 30 * SP_NS_PER_S;
+		model[i].changes = 1;
+	}
+	go_to(now_ns + 29 * SP_NS_PER_S);
+	for (unsigned i = 0; i < threads; i++)
+		model[i].step = i % 2 == 0 ? COMPUTES_OUTSIDE : STARVED_OUTSIDE;
+	is_unlabelled = true;
+	go_to(now_ns + 11 * SP_NS_PER_S);
+	is_unlabelled = false;
+	memset(sum, 0, sizeof(sum));
+	for (unsigned i = 0; i < threads; i++) {
+		model[i].phase_ns = 0;
+		model[i].changes = 1;
+	}
+	go_to(now_ns + 15 * SP_NS_PER_S);
+	for (unsigned i = 0; i < threads; i++)
+		go_on(&model[i]);
+	expect_right("after a rest");
 }
 
 /* One thread is blocked in a span for good. */
