@@ -37,7 +37,7 @@
 struct pages {
 	uint64_t at[SP_PAGES];     /* 0 = none */
 	uint64_t absent[SP_PAGES]; /* one that no object has */
-	uint8_t byte[SP_PAGES][SP_PAGE];
+	uint8_t *byte[SP_PAGES];   /* made when one is read there: most processes read few */
 };
 
 /* There are two: of this refresh and of the last one. */
@@ -210,14 +210,21 @@ static int look(struct sp_host_objects *h)
 }
 
 /* Replaces the known list by the one that was read. */
+static void free_pages(struct sp_host_objects *h)
+{
+	for (size_t i = 0; h->memory != NULL && i < SP_PAGES; i++)
+		free(h->memory->byte[i]);
+	free(h->memory);
+	h->memory = NULL;
+}
+
 static void take_over(struct sp_host_objects *h)
 {
 	struct list list = h->now;
 	struct sp_maps maps = h->maps;
 
 	/* Another object may be mapped there now, and a page costs some microseconds to read. */
-	free(h->memory);
-	h->memory = NULL;
+	free_pages(h);
 	h->now = h->next;
 	h->next = list;
 	h->maps = h->reading;
@@ -283,7 +290,7 @@ void sp_host_objects_free(struct sp_host_objects *h)
 	if (h == NULL)
 		return;
 	sp_object_files_fini(&h->files);
-	free(h->memory);
+	free_pages(h);
 	free(h->now.object);
 	free(h->next.object);
 	sp_maps_fini(&h->maps);
@@ -376,7 +383,10 @@ static bool read_page(struct sp_host_objects *h, uint64_t at, size_t i)
 	if (l == NULL)
 		return false;
 	h->memory->at[i] = 0;
-	return sp_object_file_read(o->file, at - o->bias - l->vaddr + l->offset, h->memory->byte[i],
+	if (h->memory->byte[i] == NULL)
+		h->memory->byte[i] = malloc(SP_PAGE);
+	return h->memory->byte[i] != NULL &&
+	       sp_object_file_read(o->file, at - o->bias - l->vaddr + l->offset, h->memory->byte[i],
 				   SP_PAGE);
 }
 

@@ -31,9 +31,14 @@ struct sp_wait_stacks {
 	const char *refusal;
 	uint64_t retry_ns; /* nothing is tried before */
 	bool awaits_leave; /* but as soon as the host has given it: it was asked, and nothing was tried since */
-	struct iovec piece[PIECES];
-	uint8_t stack[MOST_BYTES];
 };
+
+/*
+ * Of the stack that is being walked. One for all processes, as one thread walks: memory of their own would be a megabyte
+ * for each, which counts towards the exporter's limit although hardly any stack is as large.
+ */
+static struct iovec piece[PIECES];
+static uint8_t stack[MOST_BYTES];
 
 struct sp_wait_stacks *sp_wait_stacks_new(const struct sp_core_ops *ops,
 					  struct sp_unwinder *unwinder)
@@ -148,9 +153,9 @@ int sp_wait_stacks_place(struct sp_wait_stacks *w, uint32_t tid, struct sp_task_
 // NOLINTBEGIN(readability-non-const-parameter): written through struct iovec
 
 /* Up to the first page that is not there. Each piece lies in one page, because none is read in part. */
-static ssize_t copy_stack(struct sp_wait_stacks *w, uint32_t tid, uint64_t at, uint64_t left)
+static ssize_t copy_stack(uint32_t tid, uint64_t at, uint64_t left)
 {
-	struct iovec local = {.iov_base = w->stack, .iov_len = left};
+	struct iovec local = {.iov_base = stack, .iov_len = left};
 	unsigned n = 0;
 	ssize_t got;
 
@@ -158,12 +163,12 @@ static ssize_t copy_stack(struct sp_wait_stacks *w, uint32_t tid, uint64_t at, u
 		uint64_t bytes = PAGE - at % PAGE;
 
 		bytes = bytes < left ? bytes : left;
-		memcpy(&w->piece[n].iov_base, &at, sizeof(w->piece[n].iov_base));
-		w->piece[n++].iov_len = bytes;
+		memcpy(&piece[n].iov_base, &at, sizeof(piece[n].iov_base));
+		piece[n++].iov_len = bytes;
 		at += bytes;
 		left -= bytes;
 	}
-	got = process_vm_readv((pid_t)tid, &local, 1, w->piece, n, 0);
+	got = process_vm_readv((pid_t)tid, &local, 1, piece, n, 0);
 	return got >= 0 ? got : -errno;
 }
 
@@ -210,10 +215,10 @@ static int walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_pla
 	struct sp_unwinder_blocked blocked = {
 		.sp = place->sp,
 		.pc = place->pc,
-		.stack = {.at = place->sp, .copy = w->stack},
+		.stack = {.at = place->sp, .copy = stack},
 		.memory = {.read = read_word, .arg = &tid},
 	};
-	ssize_t got = copy_stack(w, tid, place->sp, bytes);
+	ssize_t got = copy_stack(tid, place->sp, bytes);
 
 	if (got == -EFAULT)
 		got = 0;

@@ -65,6 +65,34 @@ static void tear_down(void)
 
 TestSuite(wait_stack, .init = set_up, .fini = tear_down, .timeout = 20);
 
+/* KiB that are mapped for data, which is what RLIMIT_DATA counts. */
+static long mapped_kib(void)
+{
+	long field[6] = {0};
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	cr_assert_not_null(f);
+	for (unsigned i = 0; i < 6; i++)
+		cr_assert_eq(fscanf(f, "%ld", &field[i]), 1);
+	fclose(f);
+	return field[5] * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* An exporter serves a thousand processes, and what it may map is limited. */
+Test(wait_stack, takes_little_memory_for_each_process)
+{
+	struct sp_wait_stacks *all[256];
+	long before = mapped_kib();
+
+	for (unsigned i = 0; i < 256; i++) {
+		all[i] = sp_wait_stacks_new(&core.ops, unwinder);
+		cr_assert_not_null(all[i]);
+	}
+	cr_expect_leq(mapped_kib() - before, 16384, "%ld KiB", mapped_kib() - before);
+	for (unsigned i = 0; i < 256; i++)
+		sp_wait_stacks_free(all[i]);
+}
+
 /* The C library's read() saves no frame pointer, so that of its caller is not known. */
 static inline __attribute__((always_inline)) void block(void)
 {
