@@ -207,6 +207,8 @@ bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 
 #define LOOK_NS SP_NS_PER_S
 #define RIGHTS_NS (100 * SP_NS_PER_MS)
+/* A shortage that goes on for longer does not pass, and then nothing may be opened that nobody has compared. */
+#define SHORTAGE_NS (10 * SP_NS_PER_S)
 /*
  * A host that is about to execute another program does so within milliseconds. A host whose region asks for the next
  * flush as soon as one was answered gets one in this time at most.
@@ -343,12 +345,28 @@ static void bar(struct sp_waiter *w)
 	w->end_ns = 0;
 }
 
+/* We, or the machine, have run out of something, which says nothing of rights and as a rule passes. */
+static bool is_shortage(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+}
+
 bool sp_waiter_may_open(struct sp_waiter *w)
 {
 	int more = w->barred ? 0 : sp_rights_compare(w->host);
+	uint64_t now;
 
+	if (!is_shortage(more))
+		w->short_ns = 0;
 	if (more == 0 || more == -ENOENT)
 		return !w->barred;
+	if (is_shortage(more)) {
+		now = sp_clock_mono_ns();
+		if (w->short_ns == 0)
+			w->short_ns = now;
+		if (now - w->short_ns < SHORTAGE_NS)
+			return false;
+	}
 	if (more < 0 || w->family->follow(w->family->arg, w) != 0)
 		bar(w);
 	return !w->barred;
@@ -429,8 +447,11 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 		w->gone = true;
 		w->end_ns = 0; /* nobody waits for the flush of before */
 	}
-	if ((asked || w->gone) && w->end_ns == 0 && !sp_waiter_may_open(w))
-		return SP_WAIT_STOP;
+	if ((asked || w->gone) && w->end_ns == 0 && !sp_waiter_may_open(w)) {
+		/* Where its rights cannot be compared just now, it is asked again. */
+		w->is_asked_again = !w->barred;
+		return w->barred ? SP_WAIT_STOP : 0;
+	}
 	if (w->gone) {
 		begin_flush(w, 0);
 		return SP_WAIT_FLUSH | SP_WAIT_STOP;

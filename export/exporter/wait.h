@@ -111,6 +111,7 @@ struct sp_waiter {
 	uint64_t stack_ns;  /* when the beginning of its stack is */
 	uint64_t stack;     /* that was there */
 	uint64_t rights_ns; /* when its rights were compared with ours */
+	uint64_t short_ns;  /* since when that has failed for want of memory or descriptors; 0 = it has not */
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,

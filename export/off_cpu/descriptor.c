@@ -58,37 +58,46 @@ bool sp_descriptor_link(const char *proc, uint64_t fd, char link[SP_DESCRIPTOR_T
 	return n > 0;
 }
 
-/* Whether a filter that was there before us lets the call through, or refuses it without killing. */
-static bool may_call(void)
+/*
+ * 0: a filter that was there before us lets the call through, or refuses it without killing. -EAGAIN: that is not known,
+ * because no process could be made just now.
+ */
+static int may_call(void)
 {
-	static bool is_known, may;
+	static bool is_known;
+	static int answer;
 	int status = -1;
 	pid_t child;
 
 	if (is_known)
-		return may;
-	is_known = true;
-	may = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0;
-	if (may)
-		return true;
-	child = fork();
-	if (child == 0) {
-		(void)syscall(PIDFD_GETFD_NR, -1, -1, 0);
-		_exit(0);
+		return answer;
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) {
+		child = fork();
+		if (child == 0) {
+			(void)syscall(PIDFD_GETFD_NR, -1, -1, 0);
+			_exit(0);
+		}
+		if (child < 0)
+			return -EAGAIN;
+		if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+			answer = -EPERM;
 	}
-	may = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
-	return may;
+	is_known = true;
+	return answer;
 }
 
 /* A descriptor of ours for a socket of the host, or a negative errno; -EBADF: it has become something else. */
 static int borrow(uint32_t pid, uint64_t fd, uint64_t inode)
 {
-	int process = may_call() ? (int)syscall(PIDFD_OPEN_NR, (pid_t)pid, 0) : -1;
+	int process = may_call();
 	struct stat st;
 	int ours;
 
 	if (process < 0)
-		return may_call() ? -errno : -EPERM;
+		return process;
+	process = (int)syscall(PIDFD_OPEN_NR, (pid_t)pid, 0);
+	if (process < 0)
+		return -errno;
 	ours = (int)syscall(PIDFD_GETFD_NR, process, (int)fd, 0);
 	if (ours < 0)
 		ours = -errno;
@@ -229,6 +238,8 @@ static bool describe_socket(struct sp_sockets *s, const struct sp_task_place *pl
 	ours = borrow(s->ops->pid, place->arg[0], inode);
 	if (ours == -EPERM || ours == -EACCES || ours == -ENOSYS)
 		refuse(s, ours);
+	if (ours == -EAGAIN)
+		s->retry_ns = sp_clock_mono_ns() + RETRY_NS;
 	if (ours < 0)
 		return false;
 	if (ask(ours, s->ops->pid, place, text) && kept != NULL) {

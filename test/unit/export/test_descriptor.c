@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -328,6 +329,29 @@ static void expect_refusal(uint32_t answer, const char *why)
 		sockets.retry_ns = 1;
 	}
 	cr_expect(core_logged(why), "%s", core.log);
+}
+
+/* Whether a filter kills for the call is asked in a child, for which there may be no room just now. */
+Test(descriptor, below_a_filter_is_asked_again_if_no_process_could_be_made)
+{
+	const struct rlimit none = {0, 64};
+	const struct rlimit again = {64, 64};
+	int s = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+	if (geteuid() != 0)
+		cr_skip_test("only another user has no process");
+	forbid(SECCOMP_RET_ALLOW);
+	cr_assert_eq(setrlimit(RLIMIT_NPROC, &none), 0);
+	cr_assert_eq(syscall(SYS_setresuid, 65533, 65533, 65533), 0);
+	(void)prctl(PR_SET_DUMPABLE, 1);
+	cr_expect_not(describe_in(SYS_read, s, NULL, 0));
+	cr_expect_not(core_logged("refused"), "%s", core.log);
+
+	cr_assert_eq(setrlimit(RLIMIT_NPROC, &again), 0);
+	sockets.retry_ns = 1;
+	cr_expect(describe_in(SYS_read, s, NULL, 0), "%s", core.log);
 }
 
 /* As containers have them, and as units of systemd do. */

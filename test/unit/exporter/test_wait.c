@@ -2,6 +2,7 @@
 /* What a host asks for, and how long a flush takes at most. The host is the test. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -24,10 +25,15 @@ static const struct sp_family_hook nobody;
 
 /* In place of the C library's: what is opened is opened by this. */
 static unsigned opened;
+static int open_error;
 
 int openat(int folder, const char *name, int flags, ...)
 {
 	opened++;
+	if (open_error != 0) {
+		errno = open_error;
+		return -1;
+	}
 	return (int)syscall(SYS_openat, folder, name, flags, 0);
 }
 
@@ -87,6 +93,29 @@ Test(waiting, lets_nobody_rest_for_long_without_a_thread_that_watches)
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
 	host.region->state = SP_REGION_LEAVING;
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 20 * SP_NS_PER_MS);
+}
+
+/* As where descriptors of the whole machine have run out for a moment. */
+Test(waiting, opens_nothing_during_a_shortage_and_goes_on_after_it)
+{
+	static const int shortages[] = {EMFILE, ENFILE, ENOMEM};
+
+	for (size_t i = 0; i < sizeof(shortages) / sizeof(shortages[0]); i++) {
+		open_error = shortages[i];
+		cr_expect_not(sp_waiter_may_open(&waiter));
+		ask(sp_clock_mono_ns() + SP_NS_PER_S);
+		expect(0);
+		cr_expect(sp_waiter_pending(&waiter));
+		open_error = 0;
+		expect(SP_WAIT_FLUSH);
+		cr_expect(sp_waiter_may_open(&waiter));
+		cr_expect_not(waiter.barred);
+		sp_waiter_flushed(&waiter);
+	}
+	open_error = EACCES;
+	cr_expect_not(sp_waiter_may_open(&waiter));
+	open_error = 0;
+	cr_expect_not(sp_waiter_may_open(&waiter), "it may have had other rights meanwhile");
 }
 
 Test(waiting, answers_only_what_was_asked_before_it_began)
