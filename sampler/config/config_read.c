@@ -57,6 +57,8 @@ static struct {
 /* Whether the program's own resource is known, and its service.name; "" = none. */
 static bool sdk_known;
 static char sdk_service[SERVICE_MAX + 1];
+/* Why OTEL_RESOURCE_ATTRIBUTES is not among its attributes; NULL = it is, or there is none. */
+static const char *resource_refused;
 
 _Static_assert(COPY_MAX <= 65536, "a place in it has 16 bits");
 
@@ -165,6 +167,7 @@ static void forget(void)
 	used = 0;
 	sdk_known = false;
 	sdk_service[0] = '\0';
+	resource_refused = NULL;
 	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
 }
 
@@ -258,8 +261,14 @@ const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other)
 	return sp_config_vars[other].source[0].name;
 }
 
+static char resource[SP_CONFIG_VALUE_MAX + 2];
+static const char too_long[] = "is longer than 8192 bytes";
+static const char no_room[] = "does not fit beside the other settings (32 KiB)";
+
 void sp_config_copy_resource(const char *attributes, const char *service)
 {
+	struct sp_config_resource r;
+	const char *why = NULL;
 	struct copied *c = &copied[SP_VAR_RESOURCE_ATTRIBUTES][0];
 	const char *name = name_of(SP_VAR_RESOURCE_ATTRIBUTES, 0);
 	size_t room = sizeof(entries) - used;
@@ -273,11 +282,19 @@ void sp_config_copy_resource(const char *attributes, const char *service)
 	(void)value_of(SP_VAR_RESOURCE_ATTRIBUTES, 0, &variable);
 	if (service != NULL)
 		(void)sp_fmt_snprintf(sdk_service, sizeof(sdk_service), "%s", service);
+	/* An SDK does without a variable that it cannot read, and has what the program gave it all the same. */
+	if (c->state == TOO_LONG)
+		why = too_long;
+	else if (c->state == NO_ROOM)
+		why = no_room;
+	else if (c->state == SET)
+		why = sp_config_resource_read(variable, NULL, resource, &r);
+	if (why != NULL)
+		variable = "";
 	len = strlen(attributes) + 1 + strlen(variable);
-	/* a variable that is too long is told and dropped, and so it stays */
-	if (len > SP_CONFIG_VALUE_MAX || front + len >= room ||
-	    (c->state != SET && c->state != UNSET))
+	if (len > SP_CONFIG_VALUE_MAX || front + len >= room)
 		return;
+	resource_refused = why;
 	/* of two values of one key the last one counts */
 	(void)sp_fmt_snprintf(entries + used, room, "%s=%s%s%s", name, attributes,
 			      variable[0] != '\0' ? "," : "", variable);
@@ -286,7 +303,6 @@ void sp_config_copy_resource(const char *attributes, const char *service)
 	used += front + len + 1;
 }
 
-static char resource[SP_CONFIG_VALUE_MAX + 2];
 static char program[4096]; /* not on the stack: a host's thread may have little of it */
 static char unknown_service[sizeof(SP_CONFIG_UNKNOWN_SERVICE ":") + EXE_MAX];
 
@@ -411,9 +427,9 @@ static bool take(enum sp_config_id id, unsigned source, bool tell, struct sp_con
 	enum state state = value_of(id, source, &text);
 
 	if (state == TOO_LONG)
-		why = "is longer than 8192 bytes";
+		why = too_long;
 	else if (state == NO_ROOM)
-		why = "does not fit beside the other settings (32 KiB)";
+		why = no_room;
 	else if (sp_config_parse_value(var, var->source[source].form, text, v) == 0)
 		return true;
 	/* Values of these types are never secret, nor long, nor hold a secret by the usual mistakes. */
@@ -465,11 +481,12 @@ static void read_resource(struct sp_config *cfg, bool tell)
 	if (cfg->resource_attributes == NULL)
 		return;
 	why = sp_config_resource_read(cfg->resource_attributes, cfg->resource_labels, resource, &r);
-	if (why != NULL) {
+	if (why != NULL)
 		cfg->resource_attributes = NULL;
-		if (tell)
-			warn(SP_VAR_RESOURCE_ATTRIBUTES, 0, NULL, why);
-	}
+	else
+		why = resource_refused;
+	if (why != NULL && tell)
+		warn(SP_VAR_RESOURCE_ATTRIBUTES, 0, NULL, why);
 	if (r.label_left_out && tell)
 		sp_log(SP_LOG_WARN,
 		       "%s: there are more than %u of its attributes; the first %u are labels",

@@ -82,6 +82,25 @@ Test(config_resource, goes_on_to_the_exporter_with_the_variables, .timeout = 20)
 	cr_expect_null(entry[sizeof(wanted) / sizeof(wanted[0])]);
 }
 
+/* The SDK reads on, or does without the variable: what the program gave it stays. */
+Test(config_resource, stays_where_the_variable_cannot_be_read, .timeout = 20)
+{
+	static char long_variable[SP_CONFIG_VALUE_MAX + 64];
+
+	(void)snprintf(long_variable, sizeof(long_variable), "OTEL_RESOURCE_ATTRIBUTES=a=%0*d",
+		       (int)SP_CONFIG_VALUE_MAX, 1);
+	cr_expect_eq(parse_with("OTEL_RESOURCE_ATTRIBUTES=team=a,b", OWN, "shop"), 1);
+	cr_expect_not_null(strstr(stderr_text, "OTEL_RESOURCE_ATTRIBUTES: has an item"), "%s",
+			   stderr_text);
+	cr_expect_str_eq(cfg.service_name, "shop");
+	cr_expect_str_eq(cfg.service_namespace, "town");
+	cr_expect_eq(parse_with(long_variable, OWN, "shop"), 1);
+	cr_expect_not_null(strstr(stderr_text, "OTEL_RESOURCE_ATTRIBUTES: is longer"), "%s",
+			   stderr_text);
+	cr_expect_str_eq(cfg.service_name, "shop");
+	cr_expect_eq(parse_with("A=1", OWN, "shop"), 0);
+}
+
 Test(config_resource, counts_once_and_only_where_there_is_room, .timeout = 20)
 {
 	static char long_variable[SP_CONFIG_VALUE_MAX + 1];
