@@ -178,8 +178,7 @@ static inline bool put_in(struct sp_span_line *line, uint64_t word)
 
 /*
  * False if all lines in reach are full. That keys lie further on is said before the word is stored: a
- * thread that knows of the key must not stop searching at its home line. In front the keys are not counted,
- * and the flag stays for good.
+ * thread that knows of the key must not stop searching at the line in front, or at its home line.
  */
 static bool put(struct sp_span_line *index, uint64_t key, uint32_t ref)
 {
@@ -188,11 +187,9 @@ static bool put(struct sp_span_line *index, uint64_t key, uint32_t ref)
 	struct sp_span_line *front = sp_span_index_line(index, hash, 0);
 	struct sp_span_line *home = sp_span_index_line(index, hash, 1);
 
-	if (!sp_span_index_further(front)) {
-		if (put_in(front, word))
-			return true;
-		atomic_store_explicit(&front->beyond, 1, memory_order_relaxed);
-	}
+	if (!sp_span_index_further(front) && put_in(front, word))
+		return true;
+	atomic_fetch_add_explicit(&front->beyond, 1, memory_order_relaxed);
 	if (put_in(home, word))
 		return true;
 	atomic_fetch_add_explicit(&home->beyond, 1, memory_order_relaxed);
@@ -201,8 +198,15 @@ static bool put(struct sp_span_line *index, uint64_t key, uint32_t ref)
 			return true;
 	}
 	atomic_fetch_sub_explicit(&home->beyond, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&front->beyond, 1, memory_order_relaxed);
 	/* The line in front may have a free cell by now. */
 	return put_in(front, word);
+}
+
+/* A key that lay further on is gone. */
+static void one_less(struct sp_span_line *line)
+{
+	atomic_fetch_sub_explicit(&line->beyond, 1, memory_order_relaxed);
 }
 
 /* Removes that reference of the key. True for exactly one of several concurrent callers. */
@@ -225,10 +229,10 @@ static bool take_out(struct sp_span_line *index, uint64_t key, uint32_t ref)
 								     memory_order_seq_cst,
 								     memory_order_relaxed))
 				continue;
+			if (i > 0)
+				one_less(sp_span_index_line(index, hash, 0));
 			if (i > 1)
-				atomic_fetch_sub_explicit(
-					&sp_span_index_line(index, hash, 1)->beyond, 1,
-					memory_order_relaxed);
+				one_less(sp_span_index_line(index, hash, 1));
 			return true;
 		}
 	}
@@ -299,7 +303,8 @@ _Atomic uint64_t *sp_span_table_find_room(struct sp_span_line *line, uint64_t ha
 bool sp_span_table_close(const struct sp_span_record *r)
 {
 	struct sp_span_line *index = sp_span_index();
-	uint64_t mine = sp_span_index_word(sp_span_index_hash(r->span_id), r->ref);
+	const uint64_t hash = sp_span_index_hash(r->span_id);
+	uint64_t mine = sp_span_index_word(hash, r->ref);
 
 	/* as in take_out() */
 	if (r->cell != NULL ? !atomic_compare_exchange_strong_explicit(
@@ -307,6 +312,8 @@ bool sp_span_table_close(const struct sp_span_record *r)
 			    : index == NULL || !take_out(index, r->span_id, r->ref))
 		return false;
 	/* nobody else gets past the line above with this reference */
+	if (r->cell != NULL && r->cell >= index[SP_SPAN_INDEX_FRONT].cell)
+		one_less(sp_span_index_line(index, hash, 0));
 	if (has_handle(r))
 		(void)take_out(index, r->handle, r->ref);
 	return true;
@@ -334,8 +341,9 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 	    atomic_compare_exchange_strong_explicit(names, &from, root | name_id,
 						    memory_order_release, memory_order_relaxed) &&
 	    is_root)
-		atomic_store_explicit(sp_span_table_renamed(r->ref),
-				      (uint64_t)r->ref << 32 | name_id, memory_order_relaxed);
+		atomic_store_explicit(sp_span_table_renamed(r->span_id, r->ref),
+				      sp_span_renamed_tag(r->span_id, r->ref) | name_id,
+				      memory_order_relaxed);
 }
 
 /* Pairs with sp_span_table_note_allocation(), as that says. */
@@ -504,6 +512,7 @@ static void wipe(void)
 		      (size_t)SP_SPANS_MAX * sizeof(*free_list.next));
 	atomic_store_explicit(&free_list.top, 0, memory_order_relaxed);
 	atomic_store_explicit(&free_list.fresh, 0, memory_order_relaxed);
+	atomic_store_explicit(&sp_span_tables.spare_max, SP_SPAN_SPARE_MAX, memory_order_relaxed);
 	/* what others had at hand goes with their blocks, when these are claimed again */
 	if (sp_span_spare_own != NULL)
 		sp_span_spare_own->n = 0;

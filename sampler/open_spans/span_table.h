@@ -165,8 +165,8 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n)
  *
  * Span ids are random. In a large index the home of each would have left the caches since it was
  * last used, and this cache miss would cost more than all the rest of a span. So the first line of
- * a key is in a small part in front, which suffices for some thousand open spans. When a line in
- * front was full once, later keys of it go to the large part behind.
+ * a key is in a small part in front, which suffices for some thousand open spans. As long as keys of a line in
+ * front lie in the large part behind, because it was full, later ones go there, too.
  *
  * A cell holds a part of the key's hash, its tag, beside the reference: the record itself is read
  * only when the tag matches. The tag is the lower half, where it can be compared without a shift.
@@ -181,11 +181,7 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n)
 
 struct sp_span_line {
 	_Atomic uint64_t cell[SP_SPAN_INDEX_CELLS]; /* reference << 32 | tag; 0 = empty */
-	/*
-	 * How many of this line's keys lie in lines after it. In front: 1 from the first such key
-	 * on.
-	 */
-	_Atomic uint32_t beyond;
+	_Atomic uint32_t beyond; /* how many of this line's keys lie in lines after it */
 };
 _Static_assert(sizeof(struct sp_span_line) == 64, "one cache line");
 _Static_assert(SP_SPAN_INDEX_REACH *SP_SPAN_INDEX_CELLS == SP_SPAN_WINDOW, "as promised");
@@ -281,7 +277,7 @@ struct sp_span_tables {
 	 * entry was reused, it does not count for the next span.
 	 */
 	_Atomic uint64_t *noted;
-	/* Of roots that were renamed, by the hash of their reference: that << 32 | the name. */
+	/* Of roots that were renamed, by a hash of id and reference: a part of it << 32 | the name. */
 	_Atomic uint64_t *renamed;
 	struct sp_span_line *_Atomic index;
 	_Atomic uint32_t spare_max; /* what each thread may have at hand */
@@ -300,9 +296,20 @@ static inline SP_SIGSAFE struct sp_span_line *sp_span_index(void)
 	return atomic_load_explicit(&sp_span_tables.index, memory_order_acquire);
 }
 
-static inline SP_SIGSAFE _Atomic uint64_t *sp_span_table_renamed(uint32_t ref)
+/* A reference comes again when its entry was used 131,072 times, so it is not enough. */
+static inline SP_SIGSAFE uint64_t sp_span_renamed_hash(uint64_t root_id, uint32_t ref)
 {
-	return &sp_span_tables.renamed[(sp_span_index_hash(ref) >> 40) % SP_SPANS_MAX];
+	return sp_span_index_hash(root_id ^ sp_span_index_hash(ref));
+}
+
+static inline SP_SIGSAFE uint64_t sp_span_renamed_tag(uint64_t root_id, uint32_t ref)
+{
+	return sp_span_renamed_hash(root_id, ref) << 24 & ~(uint64_t)UINT32_MAX;
+}
+
+static inline SP_SIGSAFE _Atomic uint64_t *sp_span_table_renamed(uint64_t root_id, uint32_t ref)
+{
+	return &sp_span_tables.renamed[(sp_span_renamed_hash(root_id, ref) >> 40) % SP_SPANS_MAX];
 }
 
 static inline SP_SIGSAFE struct sp_span_words *sp_span_entry(uint32_t ref)

@@ -102,8 +102,12 @@ SP_SIGSAFE uint32_t sp_span_table_root_name(const struct sp_span_record *r)
 		return (uint32_t)(names >> 32);
 	if (r->root_ref == 0)
 		return r->root_name_id;
-	renamed = atomic_load_explicit(sp_span_table_renamed(r->root_ref), memory_order_relaxed);
-	return renamed >> 32 == r->root_ref ? (uint32_t)renamed : r->root_name_id;
+	renamed = atomic_load_explicit(sp_span_table_renamed(r->root_id, r->root_ref),
+				       memory_order_relaxed);
+	return renamed != 0 && (renamed & ~(uint64_t)UINT32_MAX) ==
+				       sp_span_renamed_tag(r->root_id, r->root_ref)
+		       ? (uint32_t)renamed
+		       : r->root_name_id;
 }
 
 static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_note which)

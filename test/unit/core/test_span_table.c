@@ -404,6 +404,27 @@ Test(span_table, a_root_that_is_renamed_is_so_for_spans_that_outlive_it)
 	cr_assert_eq(sp_span_table_root_name(&child), 12, "it is over");
 }
 
+/* A thread uses one entry for all its roots, whose reference comes again in the end. */
+Test(span_table, a_root_has_no_name_of_an_earlier_one_with_its_reference)
+{
+	struct sp_span_record root, child, other, r;
+	uint32_t first;
+	uint64_t id = 1;
+
+	add_root(id, 11, &root, &child);
+	first = root.ref;
+	sp_span_table_rename(&root, 12);
+	cr_assert(sp_test_span_remove(id, &r));
+	do {
+		id += 1000;
+		add_root(id, 77, &other, &child);
+		cr_assert(sp_test_span_remove(id, &r));
+		cr_assert_lt(id, 1000000000, "no reference comes again");
+	} while (other.ref != first);
+
+	cr_expect_eq(sp_span_table_root_name(&child), 77);
+}
+
 Test(span_table, a_root_whose_id_comes_again_is_another_one)
 {
 	struct sp_span_record root;
@@ -422,6 +443,24 @@ Test(span_table, a_root_whose_id_comes_again_is_another_one)
 	sp_span_table_rename(&next, 22);
 	cr_assert_eq(sp_span_table_root_name(&child), 11);
 	cr_assert_eq(sp_span_table_root_name(&nephew), 22);
+}
+
+Test(span_table, is_as_fast_as_before_when_many_spans_have_ended)
+{
+	struct sp_span_record r;
+
+	for (uint64_t n = 0; n < 8000; n++)
+		cr_assert_eq(add(random_id(n), HANDLES + 64 * n), 0);
+	cr_expect(sp_span_table_may_have(random_id(9000), SP_SPAN_BY_ID));
+	for (uint64_t n = 0; n < 8000; n++) {
+		cr_assert(n % 2 == 0 ? sp_span_table_by_handle(HANDLES + 64 * n, &r)
+				     : sp_span_table_by_id(random_id(n), &r));
+		cr_assert(sp_span_table_close(&r));
+		sp_span_table_release(&r);
+	}
+	for (uint64_t n = 0; n < 8000; n++)
+		cr_assert_not(sp_span_table_may_have(random_id(n), HANDLES + 64 * n), "%llu",
+			      (unsigned long long)n);
 }
 
 Test(span_table, a_late_note_is_not_the_next_spans)
