@@ -537,6 +537,7 @@ void sp_span_forked(void)
 		sp_span_table_forked(sp_thread_own->index, ids, n);
 	}
 	sp_span_times_forked();
+	sp_span_values_forked();
 }
 
 /*

@@ -51,6 +51,13 @@ int sp_span_values_init(const char *keys)
 	return 0;
 }
 
+void sp_span_values_forked(void)
+{
+	if (values != NULL)
+		sp_arena_wipe(values,
+			      sp_span_keys_wanted.n * (size_t)SP_SPANS_MAX * sizeof(*values));
+}
+
 static struct value *value_of(uint32_t ref, unsigned key)
 {
 	uint32_t n = (ref & SP_SPAN_NUMBER_MASK) - 1;
@@ -92,10 +99,10 @@ void sp_span_values_set(const struct sp_span_record *r, unsigned key, enum sp_sp
 
 void sp_span_values_refuse(unsigned key)
 {
-	static _Atomic bool told;
+	static _Atomic unsigned told; /* a bit for each key */
 	const struct sp_span_keys *k = &sp_span_keys_wanted;
 
-	if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
+	if ((atomic_fetch_or_explicit(&told, 1U << key, memory_order_relaxed) & 1U << key) == 0)
 		sp_log(SP_LOG_WARN, "SPANPROF_SPAN_LABELS: %.*s is an array, which makes no label",
 		       (int)k->key[key].len, k->key[key].text);
 }

@@ -24,6 +24,9 @@
 /* APP, at activation: the keys of that list, which stays valid. Idempotent. 0 or -ENOMEM. */
 int sp_span_values_init(const char *keys);
 
+/* Forked child: spans have other entries now, and a place that a thread of the parent had taken would stay so. */
+void sp_span_values_forked(void);
+
 /* The attributes that are asked for; none until they are known. Only read afterwards. */
 struct sp_span_keys {
 	unsigned n;

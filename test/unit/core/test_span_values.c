@@ -2,7 +2,11 @@
 /* Values of attributes that are to be labels: what reaches the ring, for which span, and what is told as lost. */
 #include "sampler/span/span_values.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sampler/base/counters.h"
 #include "sampler/region/ring.h"
@@ -290,4 +294,57 @@ Test(span_values, of_two_threads_are_whole)
 	cr_assert_eq(got[0].value[1].bytes, 200);
 	for (unsigned i = 1; i < 200; i++)
 		cr_assert_eq(got[0].bytes[i], got[0].bytes[0]);
+}
+
+static _Atomic bool is_over;
+
+static void *set_again_and_again(void *arg)
+{
+	struct sp_span_record *r = arg;
+
+	while (!atomic_load(&is_over))
+		sp_span_values_set(r, 0, SP_SPAN_VALUE_TEXT, "/api/v1/customers/{id}/orders", 29);
+	return NULL;
+}
+
+static bool root_has_its_value(uint64_t id)
+{
+	uint64_t before = sp_count_read(SP_COUNT_SPAN_VALUES);
+
+	begin_scoped(id);
+	set(id, "http.route", "/x");
+	sample(id);
+	finish(id);
+	return sp_count_read(SP_COUNT_SPAN_VALUES) != before;
+}
+
+/* Which it does not give back in the child, where it is not. */
+Test(span_values, of_a_forked_child_do_not_depend_on_a_thread_that_was_setting_one)
+{
+	struct sp_span_record r;
+	pthread_t thread;
+	int status;
+
+	begin_scoped(1);
+	r = record_of(1);
+	cr_assert_eq(pthread_create(&thread, NULL, set_again_and_again, &r), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			sp_process_forked();
+			sp_thread_own = NULL;
+			sp_span_spare_own = NULL;
+			sp_thread_forked();
+			sp_span_forked();
+			for (uint64_t id = 100; id < 110; id++)
+				if (!root_has_its_value(id))
+					_exit(1);
+			_exit(0);
+		}
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_expect_eq(status, 0, "child %u", i);
+	}
+	atomic_store(&is_over, true);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
