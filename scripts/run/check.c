@@ -34,7 +34,8 @@
 struct tree_object {
 	char *path;
 	dev_t dev;
-	ino_t ino;
+	ino_t ino;   /* 0 = no file has the path */
+	bool former; /* mapped before the path was given to another file, or to none */
 };
 
 struct tree {
@@ -59,6 +60,13 @@ struct tree {
 #define WORDS_MAX 2000U
 #define MAPS_LINE (PATH_MAX + 256)
 #define MAPPINGS_MAX 1000000U
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
 
 /* Nobody but root and ourselves can have put it there, or can replace it. */
 static bool is_trusted(char *path)
@@ -182,26 +190,36 @@ static char *ask_loader(const char *loader, const char *program, const char *pre
 	return text;
 }
 
-/* Adds it unless it is there. */
-static void add(struct tree *t, const char *path)
+/* Adds it unless it is there. st is zero where no file has the path. */
+static void add_file(struct tree *t, const char *path, const struct stat *st, bool former)
 {
 	struct tree_object *o = &t->object[t->n];
-	struct stat st;
 
-	if (stat(path, &st) != 0)
+	for (unsigned i = 0; i < t->n; i++) {
+		if (t->object[i].dev != st->st_dev || t->object[i].ino != st->st_ino ||
+		    (st->st_ino == 0 && strcmp(t->object[i].path, path) != 0))
+			continue;
+		t->object[i].former |= former;
 		return;
-	for (unsigned i = 0; i < t->n; i++)
-		if (t->object[i].dev == st.st_dev && t->object[i].ino == st.st_ino)
-			return;
+	}
 	if (t->n == TREE_MAX) {
 		t->full = true;
 		return;
 	}
 	memset(o, 0, sizeof(*o));
 	o->path = strdup(path);
-	o->dev = st.st_dev;
-	o->ino = st.st_ino;
+	o->dev = st->st_dev;
+	o->ino = st->st_ino;
+	o->former = former;
 	t->n += o->path != NULL;
+}
+
+static void add(struct tree *t, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		add_file(t, path, &st, false);
 }
 
 static void append(char **list, const char *between, const char *words)
@@ -260,7 +278,7 @@ static void tree_of_program(const struct sp_target *program, const char *preload
 }
 
 /* The path of an executable mapping of a file. */
-static const char *mapped_code(char *line)
+static char *mapped_code(char *line)
 {
 	char *path = strchr(line, '/');
 	char *rights = strchr(line, ' ');
@@ -283,6 +301,30 @@ static void add_program(struct tree *t, const struct sp_process *p)
 	t->n = t->object[0].path != NULL;
 }
 
+/*
+ * An upgrade takes the path from a file that is mapped, and the kernel then shows it with " (deleted)" behind
+ * it. The process goes on with the former file, which can be opened only with more rights than its user has. So
+ * what has the path now is looked at instead. Other memory that has no name any more, as that of a compiler at run
+ * time, is no library.
+ */
+static void add_mapped(struct tree *t, char *path)
+{
+	static const char deleted[] = " (deleted)";
+	size_t len = strlen(path);
+	size_t end = sizeof(deleted) - 1;
+	struct stat st;
+
+	if (len <= end || strcmp(path + len - end, deleted) != 0 || stat(path, &st) == 0) {
+		add(t, path);
+		return;
+	}
+	path[len - end] = '\0';
+	if (stat(path, &st) != 0)
+		memset(&st, 0, sizeof(st));
+	if (S_ISREG(st.st_mode) || (st.st_ino == 0 && strstr(base_name(path), ".so") != NULL))
+		add_file(t, path, &st, true);
+}
+
 /* What is mapped into a running process, which must outlive the tree. False when that cannot be read. */
 static bool tree_of_process(const struct sp_process *p, struct tree *t)
 {
@@ -300,10 +342,11 @@ static bool tree_of_process(const struct sp_process *p, struct tree *t)
 	rewind(maps);
 	add_program(t, p);
 	for (unsigned n = 0; n < MAPPINGS_MAX && fgets(line, sizeof(line), maps) != NULL; n++) {
-		const char *mapped = mapped_code(line);
+		char *mapped = mapped_code(line);
 
-		if (mapped != NULL)
-			add(t, mapped);
+		/* The program is there already: another file may have its path. */
+		if (mapped != NULL && strcmp(mapped, p->path) != 0)
+			add_mapped(t, mapped);
 	}
 	(void)fclose(maps);
 	return true;
@@ -410,13 +453,6 @@ static const char *blocked(const struct sp_target *t, const struct sp_elf *objec
 	return NULL;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
-
 static bool is_ours(const char *path)
 {
 	return strncmp(base_name(path), "libspanprof", 11) == 0;
@@ -517,11 +553,34 @@ static void say_sanitizer(const struct sp_target *t, const struct tree *tree)
 			    tree->object[i].path);
 }
 
+/* Of what is not ours: the verdict stands on other files than the process has. */
+static void say_former(const struct tree *t)
+{
+	char *replaced = NULL;
+	char *removed = NULL;
+
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->object[i].former && !is_ours(t->object[i].path))
+			append(t->object[i].ino != 0 ? &replaced : &removed, " ",
+			       t->object[i].path);
+	if (replaced != NULL)
+		row("note",
+		    "replaced on disk since the program loaded them, so what is there now was "
+		    "examined: %s",
+		    replaced);
+	if (removed != NULL)
+		row("note", "removed from disk since the program loaded them, and not examined: %s",
+		    removed);
+	free(replaced);
+	free(removed);
+}
+
 static enum sp_check say_verdict(const struct sp_target *t, const struct tree *tree)
 {
 	struct sdks all = {.hooked = 0};
 
 	say_sdks(tree, &all);
+	say_former(tree);
 	say_context(&all);
 	say_sanitizer(t, tree);
 	if (tree->missing != NULL)
@@ -586,15 +645,30 @@ static void close_candidate(struct candidate *c)
 		sp_elf_close(&c->elf);
 }
 
+/* A process that runs has one of its own, or none. */
+static void say_loaded(const struct tree *t)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct tree_object *o = &t->object[i];
+
+		if (strcmp(base_name(o->path), SP_OBJECT_NAME) != 0)
+			continue;
+		row("loaded", "%s", o->path);
+		if (o->former)
+			row("note",
+			    "%s disk since the program loaded it, and the program keeps the former "
+			    "file until it ends: %s",
+			    o->ino != 0 ? "replaced on" : "removed from", o->path);
+	}
+}
+
 static enum sp_check check_tree(const struct sp_target *t, const struct candidate *c,
 				const struct tree *tree)
 {
 	say_target(t);
-	/* A process that runs has one of its own, or none. */
-	for (unsigned i = 0; t->running && i < tree->n; i++)
-		if (strcmp(base_name(tree->object[i].path), SP_OBJECT_NAME) == 0)
-			row("loaded", "%s", tree->object[i].path);
-	if (!t->running)
+	if (t->running)
+		say_loaded(tree);
+	else
 		row("object", "%s%s%s", c->path, c->why != NULL ? ": " : "",
 		    c->why != NULL ? c->why : "");
 	if (c->why == NULL || t->running)

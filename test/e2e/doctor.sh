@@ -118,6 +118,42 @@ grep -q '^  note   shop, process ' "$WORK/in_code.out" || fail "$(<"$WORK/in_cod
 grep -q '^  note   SDK .*opentelemetry-cpp, ABI v1.*virtual methods, by name, in .*libopentelemetry_trace.so' \
 	"$WORK/in_code.out" || fail "$(<"$WORK/in_code.out")"
 
+# An upgrade of the profiler and of the SDK while the program runs: it keeps what it has loaded, is profiled on, and
+# what its exporter knows is told.
+folder upgraded
+cp -r "$WORK/programs" "$WORK/upgraded.programs"
+# upgrade FILE: as a package manager does it
+upgrade()
+{
+	cp "$1" "$1.new"
+	mv "$1.new" "$1"
+}
+host_start 'status:[1-9][0-9]* in spans' "${WELL[@]}" LD_PRELOAD="$WORK/upgraded/libspanprof.so" "${REQUESTS[@]}"
+upgrade "$WORK/upgraded/libspanprof.so"
+run replaced "$DOCTOR" "$HOST_PID"
+rm "$WORK/upgraded/libspanprof.so"
+run removed "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+for name in replaced removed; do
+	found "$name" 0
+	for line in "ok     loaded: $WORK/upgraded/libspanprof.so\$" "note   $name .* disk since .*/upgraded/libspanprof.so\$" \
+		'note   samples .*: [1-9][0-9]* in spans'; do
+		grep -q "^  $line" "$WORK/$name.out" || fail "$name: no line $line: $(<"$WORK/$name.out")"
+	done
+done
+# Where no span has begun so far.
+cp "$SO" "$WORK/upgraded"
+host_start fixture "${WELL[@]}" FIXTURE_UNSAMPLED=1 LD_PRELOAD="$WORK/upgraded/libspanprof.so" \
+	"$WORK/upgraded.programs/hosts/requests" 120000
+upgrade "$WORK/upgraded/libspanprof.so"
+upgrade "$WORK/upgraded.programs/libfixture-otelc.so"
+run upgraded.sdk "$DOCTOR" "$HOST_PID"
+found upgraded.sdk 1 'no span was recorded so far' 'send it requests'
+rm "$WORK/upgraded.programs/libfixture-otelc.so"
+run removed.sdk "$DOCTOR" "$HOST_PID"
+kill "$HOST_PID"
+found removed.sdk 1 'no supported OpenTelemetry SDK was found in what .* from disk .*/libfixture-otelc.so' 'start the program again'
+
 # The profiles are there, under another name than the spans.
 process service 1 'have the service "shopp", the spans "shop"' 'give both the same name' status:WRONG \
 	"${WELL[@]}" SPANPROF_APPLICATION_NAME=shopp "${REQUESTS[@]}"

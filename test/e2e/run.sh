@@ -279,6 +279,37 @@ wait "$pid" || true
 run gone "$RUNNER" --check --pid "$pid"
 expect_rc gone 125
 
+# An upgrade gives the names of what the process has mapped to other files, or to none. The program itself is that
+# which runs, so it is looked at once.
+mkdir "$WORK/upgraded"
+cp "$SO" "$TEST_LIBS/libfixture-otelc.so" "$HOSTS/entry" "$WORK/upgraded"
+LD_PRELOAD="$WORK/upgraded/libspanprof.so:$WORK/upgraded/libfixture-otelc.so" "$WORK/upgraded/entry" wait >"$WORK/upgrade" &
+pid=$!
+STARTED+=("$pid")
+poll_until 10 test -s "$WORK/upgrade" || fail "the host does not start"
+# upgraded STATUS ROW...: the rows beside those of the former program, and no other about what lies in the folder
+upgraded()
+{
+	run upgraded "$RUNNER" --check --pid "$pid"
+	expect_rc upgraded "$1"
+	grep -F -e "$WORK/upgraded/lib" -e "$WORK/upgraded/entry:" "$WORK/upgraded.out" | diff - <(printf '%s\n' "${@:2}") ||
+		fail "of what was mapped before: $(<"$WORK/upgraded.out")"
+}
+sdk="SDK       otap-labs/opentelemetry-c in $WORK/upgraded/libfixture-otelc.so: will be hooked: its functions, by name"
+ours="loaded    $WORK/upgraded/libspanprof.so"
+upgraded 0 "$ours" "$sdk"
+for file in libspanprof.so libfixture-otelc.so entry; do
+	cp "$WORK/upgraded/$file" "$WORK/upgraded/new"
+	mv "$WORK/upgraded/new" "$WORK/upgraded/$file"
+done
+upgraded 0 "$ours" "note      replaced on disk since the program loaded it, and the program keeps the former file until it ends: $WORK/upgraded/libspanprof.so" "$sdk" \
+	"note      replaced on disk since the program loaded them, so what is there now was examined: $WORK/upgraded/libfixture-otelc.so"
+rm "$WORK"/upgraded/*
+upgraded 1 "$ours" "note      removed from disk since the program loaded it, and the program keeps the former file until it ends: $WORK/upgraded/libspanprof.so" \
+	"note      removed from disk since the program loaded them, and not examined: $WORK/upgraded/libfixture-otelc.so"
+kill "$pid"
+wait "$pid" || true
+
 # To open a device can do something. What a script, or a process in what it maps, has led to one by is looked at only.
 printf '#!%s\n' "$WORK/device" >"$WORK/leads"
 chmod +x "$WORK/leads"
