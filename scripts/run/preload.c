@@ -811,7 +811,9 @@ static int disable(void)
 	if (listing.found != NULL)
 		lock();
 	if (listing.found == NULL || !apply(without_object, false, false)) {
-		sp_complain("not enabled: %s%s does not list %s", root, file, object);
+		sp_complain("not enabled: %s%s does not list %s%s%s", root, file, object,
+			    listing.other[0] != '\0' ? "; it lists another libspanprof.so: " : "",
+			    listing.other);
 		return DONE;
 	}
 	sp_complain("disabled; running programs keep it until they end");
@@ -878,12 +880,56 @@ static int finish(const char *text)
 	return fflush(stdout) == 0 ? DONE : REFUSED;
 }
 
+/* Sets the paths of the object. */
+static void name_object(const char *path)
+{
+	const char *name;
+
+	if (snprintf(object, sizeof(object), "%s", path) >= (int)sizeof(object))
+		give_up("the path of the object is too long");
+	name = strrchr(object, '/');
+	name = name != NULL ? name + 1 : object;
+	/* The other form of our entry. */
+	(void)snprintf(spread, sizeof(spread), "%.*s$LIB/%s", (int)(name - object), object, name);
+}
+
+/*
+ * An entry whose object is not there any more has to be found as well: each program complains of it, and a package
+ * is removed after "disable" only. So it is looked for by the names that the object would have, up to the first place
+ * where there is one.
+ */
+static struct {
+	char path[PATH_MAX];
+	bool there;
+} names[SP_OBJECT_PLACES];
+
+static void find_names(void)
+{
+	for (unsigned i = 0; i < SP_OBJECT_PLACES; i++)
+		if (!sp_object_name(i, names[i].path, &names[i].there))
+			give_up("cannot tell where this program is; name the object with --object");
+}
+
+static void choose_name(void)
+{
+	for (unsigned i = 0; i < SP_OBJECT_PLACES; i++) {
+		int fd;
+
+		name_object(names[i].path);
+		fd = read_file(false);
+		if (fd >= 0)
+			(void)close(fd);
+		if (listing.found != NULL || names[i].there)
+			return;
+	}
+	name_object(names[SP_OBJECT_INSTALLED].path);
+}
+
 /* Sets the paths of the object, as seen in the root, and becomes a process of that root. */
-static void enter(const char *given)
+static void enter(const char *given, bool enables)
 {
 	static char found[PATH_MAX];
 	const char *why;
-	const char *name;
 	char *folder = strdup(root);
 
 	if (folder == NULL)
@@ -891,17 +937,16 @@ static void enter(const char *given)
 	for (size_t len = strlen(folder); len > 0 && folder[len - 1] == '/'; len--)
 		folder[len - 1] = '\0';
 	root = folder;
-	if (given == NULL && !sp_object_find(found, &why))
+	if (given != NULL)
+		name_object(given);
+	else if (!enables)
+		find_names();
+	else if (sp_object_find(found, &why))
+		name_object(found);
+	else
 		give_up("%s: %s; name it with --object", found, why);
-	if (snprintf(object, sizeof(object), "%s", given != NULL ? given : found) >=
-	    (int)sizeof(object))
-		give_up("the path of the object is too long");
 	if (root[0] != '\0' && (chroot(root) != 0 || chdir("/") != 0))
 		give_up("--root %s: %s", root, strerror(errno));
-	name = strrchr(object, '/');
-	name = name != NULL ? name + 1 : object;
-	/* The other form of our entry. */
-	(void)snprintf(spread, sizeof(spread), "%.*s$LIB/%s", (int)(name - object), object, name);
 }
 
 int sp_preload(int argc, char **argv)
@@ -934,12 +979,14 @@ int sp_preload(int argc, char **argv)
 		return REFUSED;
 	}
 	catch_signals();
-	enter(given);
 	enables = strcmp(argv[at], "enable") == 0;
+	enter(given, enables);
 	/* The loader follows links. What is ours is taken out where it is; where it would be put is for others to say. */
 	if (!enables && realpath(FILE_OF_ALL, led) != NULL)
 		(void)snprintf(file, sizeof(file), "%s", led);
 	takes_out = strcmp(argv[at], "disable") == 0;
+	if (given == NULL && !enables)
+		choose_name();
 	fd = read_file(enables);
 	if (fd >= 0)
 		(void)close(fd);

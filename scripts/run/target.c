@@ -485,9 +485,11 @@ static bool own_path(char out[PATH_MAX])
 	return given != NULL && realpath(given, out) != NULL;
 }
 
+static const char *const places[SP_OBJECT_PLACES] = {"", [SP_OBJECT_INSTALLED] = "../lib/spanprof/",
+						     "../../lib/spanprof/"};
+
 bool sp_object_find(char path[PATH_MAX], const char **why)
 {
-	static const char *const places[] = {"", "../lib/spanprof/", "../../lib/spanprof/"};
 	char own[PATH_MAX];
 	char candidate[PATH_MAX + 64];
 	const char *slash = own_path(own) ? strrchr(own, '/') : NULL;
@@ -498,7 +500,7 @@ bool sp_object_find(char path[PATH_MAX], const char **why)
 		*why = "cannot tell where this program is";
 		return false;
 	}
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (size_t i = 0; i < SP_OBJECT_PLACES; i++) {
 		(void)snprintf(candidate, sizeof(candidate), "%.*s/%s" SP_OBJECT_NAME,
 			       (int)(slash - own), own, places[i]);
 		if (realpath(candidate, path) == NULL)
@@ -513,6 +515,34 @@ bool sp_object_find(char path[PATH_MAX], const char **why)
 	}
 	(void)snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - own), own, SP_OBJECT_NAME);
 	return false;
+}
+
+bool sp_object_name(unsigned place, char path[PATH_MAX], bool *there)
+{
+	char own[PATH_MAX];
+	char name[PATH_MAX + 64];
+	char real[PATH_MAX];
+	const char *slash = own_path(own) ? strrchr(own, '/') : NULL;
+	bool found = false;
+	size_t end;
+
+	if (slash == NULL)
+		return false;
+	(void)snprintf(name, sizeof(name), "%.*s/%s" SP_OBJECT_NAME, (int)(slash - own), own,
+		       places[place]);
+	*there = access(name, F_OK) == 0;
+	/* Of the folders the last ones may be missing as well. */
+	for (end = strlen(name); end > 0 && !found;) {
+		char next = name[end];
+
+		name[end] = '\0';
+		found = realpath(name, real) != NULL;
+		name[end] = next;
+		while (!found && end > 0 && name[--end] != '/')
+			;
+	}
+	return found && snprintf(path, PATH_MAX, "%s%s", strcmp(real, "/") != 0 ? real : "",
+				 name + end) < PATH_MAX;
 }
 
 static bool lists_object(const char *list, const char *object)

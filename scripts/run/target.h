@@ -81,6 +81,16 @@ const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *o
  */
 bool sp_object_find(char path[PATH_MAX], const char **why);
 
+/* The places where that looks, and the one to which it is installed. */
+#define SP_OBJECT_PLACES 3U
+#define SP_OBJECT_INSTALLED 1U
+
+/*
+ * The path without links that the object has at one of these places, or would have, and whether it is there.
+ * False: cannot tell.
+ */
+bool sp_object_name(unsigned place, char path[PATH_MAX], bool *there);
+
 /*
  * The list with path in front (but behind AddressSanitizer's runtime), or a copy of the list when an object of
  * that name is in it already. NULL when out of memory. free().

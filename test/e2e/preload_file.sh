@@ -417,3 +417,50 @@ mv "$IMAGE$OBJECT" "$IMAGE$OBJECT.away"
 preload broken 2 status
 preload broken.off 0 disable
 [[ ! -e $FILE ]] || fail "still enabled"
+
+# That is when a package has to be removed: from its own place, where the object, or its folder, is not there any more.
+# gone NAME STATUS ACTION ENTRY WORDS [PROGRAM]: the file has this entry and others before
+gone()
+{
+	local program=${6-$PRODUCT/bin/spanprof-preload}
+
+	printf '/lib/one.so\n%s\n' "$4" >"$FILE"
+	run "$1" chroot "$IMAGE" "$program" "$3"
+	expect_rc "$1" "$2"
+	cat "$WORK/$1.out" "$WORK/$1.err" | grep -qF "$5" || fail "$1: $(cat "$WORK/$1.out" "$WORK/$1.err")"
+}
+taken_out()
+{
+	gone "$1" 0 disable "$2" 'disabled;' "${@:3}"
+	holds '/lib/one.so\n'
+}
+readonly SPREAD=$PRODUCT/lib/spanprof/\$LIB/libspanprof.so
+gone gone.enable 125 enable /lib/two.so 'it is not there'
+gone gone.others 0 disable /lib/two.so "not enabled: /etc/ld.so.preload does not list $OBJECT"
+holds '/lib/one.so\n/lib/two.so\n'
+gone gone.status 1 status /lib/two.so "not enabled: /etc/ld.so.preload does not list $OBJECT"
+gone gone.listed 2 status "$OBJECT" "no such file: $OBJECT"
+gone gone.two 0 disable /elsewhere/libspanprof.so 'it lists another libspanprof.so: /elsewhere/libspanprof.so'
+taken_out gone.object "$OBJECT"
+taken_out gone.spread "$SPREAD"
+mv "$IMAGE$PRODUCT/lib/spanprof" "$IMAGE/away"
+taken_out gone.folder "$OBJECT"
+# The entry has the path without links.
+mv "$IMAGE$PRODUCT/lib" "$IMAGE$PRODUCT/lib.real"
+ln -s lib.real "$IMAGE$PRODUCT/lib"
+taken_out gone.link "$PRODUCT/lib.real/spanprof/libspanprof.so"
+# All in one folder.
+mkdir "$IMAGE/flat"
+cp build/spanprof-preload "$IMAGE/flat"
+taken_out gone.flat /flat/libspanprof.so /flat/spanprof-preload
+# Two installations, one of which may be that of the other, if it has none: its own entry goes, and where its own object is
+# there, that of the other stays.
+readonly LOCAL=/usr/local/lib/spanprof/libspanprof.so OTHER=/usr/lib/spanprof/libspanprof.so
+mkdir -p "$IMAGE/usr/local/bin" "$IMAGE/usr/lib" "$IMAGE${LOCAL%/*}"
+cp build/spanprof-preload "$IMAGE/usr/local/bin"
+cp -r "$IMAGE/away" "$IMAGE${OTHER%/*}"
+cp "$IMAGE$OTHER.away" "$IMAGE$OTHER"
+taken_out gone.local "$LOCAL" /usr/local/bin/spanprof-preload
+taken_out gone.other "$OTHER" /usr/local/bin/spanprof-preload
+cp "$IMAGE$OTHER" "$IMAGE$LOCAL"
+gone gone.kept 0 disable "$OTHER" "does not list $LOCAL; it lists another libspanprof.so: $OTHER" /usr/local/bin/spanprof-preload

@@ -193,10 +193,12 @@ cmp "$WORK/preload" "$IMAGE/etc/ld.so.preload" || fail "an upgrade changes ld.so
 sed -i /other/d "$IMAGE/etc/ld.so.preload"
 profiled everywhere /app/test/spend 50
 
-# It goes also where somebody has made the file a link.
+# It goes also where somebody has made the file a link,
 echo /lib/other.so >>"$IMAGE/etc/ld.so.preload"
 mv "$IMAGE/etc/ld.so.preload" "$IMAGE/etc/preload.conf"
 ln -s preload.conf "$IMAGE/etc/ld.so.preload"
+# and where the object is gone, as if security software had put it away.
+rm "$IMAGE$OBJECT"
 "${KIND}_take"
 [[ $(<"$IMAGE/etc/ld.so.preload") == /lib/other.so ]] || fail "left: $(<"$IMAGE/etc/ld.so.preload")"
 rm "$IMAGE/etc/ld.so.preload" "$IMAGE/etc/preload.conf"
