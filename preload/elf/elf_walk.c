@@ -51,7 +51,8 @@ static _Atomic unsigned inside;  /* sections of all threads */
 static _Atomic unsigned forking; /* threads between prepare and the end of their fork */
 /*
  * Sections that will never end, because their thread was cancelled in it, or has jumped out of a
- * signal handler. Each of them holds up one fork, not all that follow.
+ * signal handler. Each of them holds up one fork, not all that follow. A section that is only slow, because
+ * its thread was stopped for example, is taken for one of them until it has ended.
  */
 static _Atomic unsigned lost;
 
@@ -65,13 +66,29 @@ static bool is_over(uint64_t end)
 	return sp_monotonic_ns() >= end;
 }
 
+/* A lost section is inside for ever, so there are never more of them than sections inside. */
+static void lower_lost(unsigned most)
+{
+	unsigned n = atomic_load_explicit(&lost, memory_order_seq_cst);
+
+	while (n > most && !atomic_compare_exchange_weak_explicit(
+				   &lost, &n, most, memory_order_seq_cst, memory_order_seq_cst))
+		;
+}
+
+/* seq_cst, as in before_fork(): either the fork sees that we have left, or we see that it took us for lost. */
+static void finish(void)
+{
+	lower_lost(atomic_fetch_sub_explicit(&inside, 1, memory_order_seq_cst) - 1);
+}
+
 /* seq_cst, as in before_fork(): either the fork sees that we are inside, or we see that it is coming. */
 static bool begin(void)
 {
 	atomic_fetch_add_explicit(&inside, 1, memory_order_seq_cst);
 	if (own_forks != 0 || atomic_load_explicit(&forking, memory_order_seq_cst) == 0)
 		return true;
-	atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
+	finish();
 	return false;
 }
 
@@ -96,7 +113,7 @@ void sp_fork_barrier_enter(void)
 void sp_fork_barrier_leave(void)
 {
 	if (--own_sections == 0)
-		atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
+		finish();
 }
 
 int sp_fork_barrier_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), void *arg)
@@ -122,7 +139,8 @@ static void before_fork(void)
 	while ((now = atomic_load_explicit(&inside, memory_order_seq_cst)) > own) {
 		if (is_over(end)) {
 			atomic_store_explicit(&lost, now - (own_sections != 0),
-					      memory_order_relaxed);
+					      memory_order_seq_cst);
+			lower_lost(atomic_load_explicit(&inside, memory_order_seq_cst));
 			break;
 		}
 	}

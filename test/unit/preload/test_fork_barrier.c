@@ -75,20 +75,45 @@ static int walks(void)
 	return objects > 0;
 }
 
-Test(fork_barrier, a_fork_waits_until_others_have_left)
+static pthread_t one_inside(void)
 {
 	pthread_t thread;
 
-	sp_fork_barrier_start();
+	atomic_store(&go_on, false);
+	cr_assert_eq(pthread_create(&thread, NULL, enters_and_leaves, NULL), 0);
+	while (!atomic_load(&is_inside))
+		(void)sched_yield();
+	return thread;
+}
+
+static void check_that_forks_wait(void)
+{
 	for (int i = 0; i < FORKS; i++) {
-		atomic_store(&go_on, false);
-		cr_assert_eq(pthread_create(&thread, NULL, enters_and_leaves, NULL), 0);
-		while (!atomic_load(&is_inside))
-			(void)sched_yield();
+		pthread_t thread = one_inside();
+
 		atomic_store(&go_on, true);
 		cr_assert_eq(child_of_fork(is_divided), 0);
 		cr_assert_eq(pthread_join(thread, NULL), 0);
 	}
+}
+
+Test(fork_barrier, a_fork_waits_until_others_have_left)
+{
+	sp_fork_barrier_start();
+	check_that_forks_wait();
+}
+
+/* Such as of a thread that a debugger had stopped. */
+Test(fork_barrier, a_section_that_was_too_slow_for_one_fork_is_not_taken_for_lost_once_it_has_ended)
+{
+	pthread_t slow;
+
+	sp_fork_barrier_start();
+	slow = one_inside();
+	cr_assert_eq(child_of_fork(is_divided), 1);
+	atomic_store(&go_on, true);
+	cr_assert_eq(pthread_join(slow, NULL), 0);
+	check_that_forks_wait();
 }
 
 Test(fork_barrier, a_thread_may_fork_in_its_own_section_and_the_child_goes_on)
@@ -111,6 +136,9 @@ Test(fork_barrier, a_section_that_never_ends_holds_up_one_fork_alone)
 	sp_fork_barrier_start();
 	cr_assert_eq(pthread_create(&thread, NULL, stays, NULL), 0);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
-	for (int i = 0; i < FORKS; i++)
+	for (int i = 0; i < FORKS; i++) {
 		cr_assert_eq(child_of_fork(walks), 1);
+		/* a section that ends leaves the lost one as it was */
+		cr_assert_eq(walks(), 1);
+	}
 }
