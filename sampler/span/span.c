@@ -329,10 +329,10 @@ bool sp_span_renamed(const void *handle, const char *name, size_t len)
 }
 
 /*
- * So many scopes in a row that did not fit are no deep nesting, where scopes would also be detached
- * again. They are scopes that are never detached. All of the thread's scopes are then forgotten,
- * and its spans label from start to end. A call tree with so many leaves below the last frame is
- * treated the same.
+ * So many scopes at once that did not fit are no deep nesting. They are scopes that are never detached. All
+ * of the thread's scopes are then forgotten, and spans of the SDK label from start to end, on all threads.
+ * Calls that nest so much deeper than the last frame are treated the same, and so are, where a storage may keep
+ * what is current for fibers, calls that have so many leaves there.
  */
 #define OVERFLOWS_MAX 1024U
 

@@ -85,8 +85,8 @@ enum sp_activation {
  * span_id is the span of the context, NULL or all zero if it has none. A span that is not recorded
  * here labels nothing, and hides what was active before until the detach.
  *
- * False if scopes pile up on the thread: many did not fit, and none of those below was detached
- * meanwhile. They do not tell what the thread works for, so all of them are forgotten, and the
+ * False if scopes pile up on the thread: many did not fit and are not known to be detached, and none of
+ * those below was meanwhile. They do not tell what the thread works for, so all of them are forgotten, and the
  * SDK's spans are better active from start to end (SP_ACTIVATION_NONE).
  */
 bool sp_active_span_attached(uint64_t token, const uint8_t *span_id);
@@ -439,6 +439,25 @@ static inline void sp_active_span_detached(uint64_t token, bool through)
 	if (sp_span_stack_pop(&t->spans, token, through))
 		t->scope_overflows = 0;
 	sp_shown_label_update(t);
+}
+
+/*
+ * The same, of an SDK that keeps a stack of each thread: the calling thread had attached that scope, so it has
+ * not piled up if it was beyond the last frame. Of another storage nobody knows: fibers detach on one thread what
+ * they attached on another, and beyond the last frame that may be taken for one of the scopes that pile up there.
+ */
+static inline void sp_active_span_detached_here(uint64_t token, bool through)
+{
+	struct sp_thread *t = sp_thread_own;
+	uint32_t beyond;
+
+	if (t == NULL)
+		return;
+	beyond = atomic_load_explicit(&t->spans.beyond, memory_order_relaxed);
+	sp_active_span_detached(token, through);
+	if (t->scope_overflows != 0 &&
+	    atomic_load_explicit(&t->spans.beyond, memory_order_relaxed) < beyond)
+		t->scope_overflows--;
 }
 
 /* sp_span_started() with the name as it was interned. */

@@ -90,7 +90,7 @@ struct sp_thread {
 	_Atomic uint8_t unarmed;    /* enum sp_unarmed, of the last try */
 	_Atomic uint32_t alternate_bytes; /* of its alternate signal stack as last seen; 0 = none */
 	_Atomic uint32_t stack_bytes; /* as its creator asked for; 0 = unknown, or none asked for */
-	uint32_t scope_overflows; /* active_span.c: scopes that did not fit since the last detach */
+	uint32_t scope_overflows;     /* span.c: scopes that did not fit, and may pile up */
 	struct sp_stack_bounds bounds; /* own handler */
 	struct sp_stack_bounds
 		allocation_bounds; /* the same, of samples of allocations, which it may interrupt */

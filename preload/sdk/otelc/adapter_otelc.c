@@ -843,7 +843,7 @@ static uintptr_t hook_detach(const struct call *call, const struct sp_otelc_scop
 		status = next(w[0], w[1], w[2], w[3], w[4], w[5]);
 	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
 	if (token != 0 && succeeded(status))
-		sp_active_span_detached(sp_span_token_of(0, token), false);
+		sp_active_span_detached_here(sp_span_token_of(0, token), false);
 	sp_reentrancy_guard_leave(g);
 	return status;
 }

@@ -607,10 +607,14 @@ static bool detach(void *self, void *token)
 	if (!c->detach(self, token))
 		return false;
 	if (scope != 0 && sp_lifecycle_active() &&
-	    !sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)))
-		sp_active_span_detached(scope, true);
-	else if (sp_otelcpp_flavour_of(sdk_of(c)) != NULL)
+	    !sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0))) {
+		if (c->is_own)
+			sp_active_span_detached(scope, true);
+		else
+			sp_active_span_detached_here(scope, true);
+	} else if (sp_otelcpp_flavour_of(sdk_of(c)) != NULL) {
 		note_unseen(sdk_of(c));
+	}
 	return true;
 }
 

@@ -353,6 +353,31 @@ Test(span, of_scopes_that_pile_up_are_given_up_and_hide_nothing_more)
 	cr_assert_eq(active(), 0);
 }
 
+/* One request that recurses as deep, with many leaves there, each of which is detached. */
+Test(span, of_scopes_beyond_the_last_frame_that_are_detached_do_not_pile_up)
+{
+	const uint64_t deep = SP_SPAN_DEPTH_MAX + 3;
+
+	for (uint64_t token = 1; token <= deep; token++)
+		cr_assert(sp_active_span_attached(token, NULL));
+	for (unsigned leaf = 0; leaf < 5000; leaf++) {
+		cr_assert(sp_active_span_attached(deep + 1, NULL), "leaf %u", leaf);
+		sp_active_span_detached_here(deep + 1, leaf % 2 == 0);
+	}
+	cr_assert_eq(beyond(), 3);
+	cr_assert_lt(attached_until_given_up(), 10000, "those that stay do so nevertheless");
+}
+
+/* As many fibers go from this thread to another as come from there, and beyond the last frame all look alike. */
+Test(span, of_scopes_that_are_detached_elsewhere_pile_up_although_others_are_detached_here)
+{
+	uint64_t token = 0;
+
+	while (token < 100000 && sp_active_span_attached(++token, NULL))
+		sp_active_span_detached(200000 + token, true);
+	cr_assert_lt(token, 10000);
+}
+
 static void attach_by(uint32_t storage, uint64_t key, uint64_t id)
 {
 	sp_active_span_attached(sp_span_token_of(storage, key), (const uint8_t *)&id);
