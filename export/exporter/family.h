@@ -19,7 +19,7 @@ typedef const struct sp_config *(*sp_family_configure)(void);
 /*
  * The program: works for the process that has handed over these descriptors, and for those that join by the
  * socket (-1 = none can), until all of them have ended. Closes the descriptors. 0, or a negative errno, which the
- * process is told if possible. Once in a process.
+ * process is told if possible, and which is -EPROTO where its region is of another build. Once in a process.
  */
 int sp_family_serve(const struct sp_host_descriptors *first, int listener,
 		    sp_family_configure configure);

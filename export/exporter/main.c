@@ -5,6 +5,7 @@
  * host's that sp_config_copy_environment() has: the variables of our table (proxies among them), and
  * those that libdebuginfod reads: HOME, XDG_CACHE_HOME and DEBUGINFOD_*. SPANPROF_DISABLED is set.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,8 +43,11 @@ static int run(void)
 {
 	const struct sp_host_descriptors fds = {
 		.region = SP_REGION_FD, .folder = SP_HOST_FOLDER_FD, .maps = SP_HOST_MAPS_FD};
+	int err = sp_family_serve(&fds, SP_FAMILY_FD, configure);
 
-	return sp_family_serve(&fds, SP_FAMILY_FD, configure) == 0 ? 0 : 1;
+	if (err == -EPROTO)
+		return SP_EXPORTER_OTHER_BUILD;
+	return err == 0 ? 0 : 1;
 }
 
 int main(int argc, char **argv)

@@ -294,7 +294,8 @@ static const char *reason(int err)
 	case ENOMEM:
 		return "out of memory";
 	case EPROTO:
-		return "it is of another version than libspanprof.so";
+		return "it is of another build than the libspanprof.so of this program; after an "
+		       "update, start the program again";
 	case ENOTDIR:
 		return "there is no /proc in which it could see the program's rights";
 	case EXDEV:

@@ -416,15 +416,33 @@ SP_RAW static void wake(_Atomic uint32_t *word)
 	(void)sp_arch_syscall(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0);
 }
 
-/* Until the exporter has ended and is reaped, or the host has ended: then false. */
-SP_RAW static bool wait_for_an_end(long exporter, long host)
+/*
+ * Until a signal comes, or for that time. The kernel, which reaps the exporter, tells with SIGCHLD what the exporter
+ * has exited with.
+ */
+SP_RAW static void wait_for_signal(long exporter, const struct timespec *most, int *status)
 {
 	const uint64_t signals = BIT(SIGCHLD) | BIT(PARENT_ENDED) | BIT(LOOK_AT_WORDS);
+	siginfo_t info = {0};
+
+	if (sp_arch_syscall(SYS_rt_sigtimedwait, (long)&signals, (long)&info, (long)most,
+			    sizeof(signals)) == SIGCHLD &&
+	    info.si_code == CLD_EXITED && info.si_pid == exporter)
+		*status = info.si_status;
+}
+
+/*
+ * Until the exporter has ended and is reaped, or the host has ended: then false. status is written where it is known
+ * what the exporter has exited with.
+ */
+SP_RAW static bool wait_for_an_end(long exporter, long host, int *status)
+{
 	/*
 	 * The time limit is for a host that has changed its user: the kernel may not send
 	 * PARENT_ENDED then, and the host not LOOK_AT_WORDS.
 	 */
 	const struct timespec second = {.tv_sec = 1};
+	const struct timespec now = {0};
 	const unsigned long plain[4] = {0};
 	long rc;
 
@@ -432,8 +450,11 @@ SP_RAW static bool wait_for_an_end(long exporter, long host)
 		rc = sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0);
 		/* A filter of the host may refuse to answer. */
 		if (rc == exporter || rc == -ECHILD ||
-		    (rc != 0 && sp_arch_syscall(SYS_kill, exporter, 0, 0, 0) == -ESRCH))
+		    (rc != 0 && sp_arch_syscall(SYS_kill, exporter, 0, 0, 0) == -ESRCH)) {
+			/* The signal comes before the exporter is reaped, so it is there. */
+			wait_for_signal(exporter, &now, status);
 			return true;
+		}
 		/* The end of a single thread of the host sends PARENT_ENDED, too. */
 		if (sp_arch_syscall(SYS_getppid, 0, 0, 0, 0) != host)
 			return false;
@@ -445,8 +466,7 @@ SP_RAW static bool wait_for_an_end(long exporter, long host)
 			    0)
 				(void)sp_arch_syscall(SYS_kill, exporter, SIGKILL, 0, 0);
 		}
-		(void)sp_arch_syscall(SYS_rt_sigtimedwait, (long)&signals, 0, (long)&second,
-				      sizeof(signals));
+		wait_for_signal(exporter, &second, status);
 	}
 }
 
@@ -470,6 +490,7 @@ SP_RAW static void keep(void *arg)
 	const unsigned long discard[4] = {0, SA_NOCLDWAIT};
 	const char name[16] = "spanprof-keeper";
 	const uint64_t all = ~UINT64_C(0);
+	int status = -1;
 	int rc;
 
 	/* SIGSYS too, which is unblocked in the host's thread: its handler is the host's. */
@@ -491,7 +512,12 @@ SP_RAW static void keep(void *arg)
 		/* Before the state: whoever sees that sees why. */
 		atomic_store_explicit(&region->exporter_error, -rc, memory_order_relaxed);
 		tell(region, SP_EXPORTER_NONE, SP_EXPORTER_FAILED);
-	} else if (wait_for_an_end(birth->exporter, birth->host)) {
+	} else if (wait_for_an_end(birth->exporter, birth->host, &status)) {
+		if (status == SP_EXPORTER_OTHER_BUILD) {
+			atomic_store_explicit(&region->exporter_error, EPROTO,
+					      memory_order_relaxed);
+			tell(region, SP_EXPORTER_NONE, SP_EXPORTER_FAILED);
+		}
 		tell(region, SP_EXPORTER_WORKING, SP_EXPORTER_GONE);
 	}
 	atomic_store_explicit(&keeper.is_over, 1, memory_order_release);

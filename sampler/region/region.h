@@ -29,6 +29,12 @@
  */
 
 /*
+ * What an exporter exits with whose region is of another build. It may write nothing there, because the words lie
+ * elsewhere, so it is the keeper that tells the host. The same in all builds (EX_PROTOCOL in sysexits.h).
+ */
+#define SP_EXPORTER_OTHER_BUILD 76
+
+/*
  * The numbers of the descriptors that the exporter inherits: its region, the host's folder in /proc
  * (O_PATH) and the host's memory map. The last two may be missing. With them it needs no process
  * number to find its host, which may differ in another pid namespace; and the folder of a host that

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # With something else in the exporter's place, or nothing, the program runs as without us, and one line
-# says why there are no profiles: a program that is missing, that may not be executed, of another version
-# (half an update), that ends at once, that hangs, that crashes midway.
+# says why there are no profiles: a program that is missing, that may not be executed, of another build
+# (an update while the program runs), that ends at once, that hangs, that crashes midway.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -36,25 +36,26 @@ one_line()
 	fi
 }
 
-# not_started NAME: the host stays until there is something on its stderr.
+# not_started NAME REASON: the host stays until there is something on its stderr.
 not_started()
 {
 	under "$1" 0 "$HOSTS/leaves" "$WORK/ran.$1.err"
-	one_line "$1" "cannot start the exporter \($WORK/$1/spanprof-exporter: .+\): not profiling this process"
+	one_line "$1" "cannot start the exporter \($WORK/$1/spanprof-exporter: $2\): not profiling this process"
 }
 
 place missing
-not_started missing
+not_started missing 'there is no such file'
 place mode "$EXPORTER"
 chmod 644 "$WORK/mode/spanprof-exporter"
-not_started mode
+not_started mode 'it may not be executed'
 place text "$ROOT/README.md"
 chmod 755 "$WORK/text/spanprof-exporter"
-not_started text
-place version "$TEST_LIBS/exporter-stub" other
-not_started version
+not_started text 'it is built for another machine'
+place build "$TEST_LIBS/exporter-stub" other
+ln -s "$EXPORTER" "$WORK/build/real"
+not_started build 'it is of another build than the libspanprof.so of this program; after an update, start the program again'
 place ends "$(type -P true)"
-not_started ends
+not_started ends 'it ended at once'
 # Of root, and without a /proc in which it could see whether the program is root's as well.
 if ((EUID == 0)) && unshare --mount true 2>/dev/null; then
 	place no_proc "$EXPORTER"

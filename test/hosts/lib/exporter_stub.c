@@ -5,10 +5,9 @@
  *
  *	hangs	never answers
  *	crashes	works, answers nothing, and is killed by a signal after 200 ms
- *	other	is of another version, and says so in the region
+ *	other	makes the region one of another build, and executes the program "real" beside it
  *	refuses	works, and for no other process of the family; writes whom it serves to the file "served"
  */
-#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -111,14 +110,17 @@ int main(void)
 	struct sp_region *region =
 		mmap(NULL, sizeof(*region), PROT_READ | PROT_WRITE, MAP_SHARED, SP_REGION_FD, 0);
 	struct rlimit none = {0, 0};
+	char path[PATH_MAX];
 	char how[64];
 
 	if (region == MAP_FAILED)
 		return 97;
 	read_how(how);
 	if (strcmp(how, "other") == 0) {
-		become(region, SP_EXPORTER_FAILED, ENOTSUP);
-		return 1;
+		region->version++;
+		beside("real", path);
+		(void)execl(path, path, NULL);
+		return 98;
 	}
 	if (strcmp(how, "crashes") == 0) {
 		become(region, SP_EXPORTER_WORKING, 0);
