@@ -168,9 +168,20 @@ static void name_event(struct sp_module *mod, const char *path, char text[2 * SP
  * Two hashes of 64 bits over what distinguishes objects. They are too long to be equal by chance,
  * and somebody who makes them equal on purpose mixes up only the names in a profile of his own.
  */
-static void identify(const struct sp_module *m, uint64_t key[2])
+static void identify(const struct sp_module *m, const struct stat *file, uint64_t key[2])
 {
 	key[0] = sp_hash_add_bytes(0, m->build_id, m->build_id_len);
+	if (m->build_id_len == 0) {
+		const uint64_t which[] = {
+			file->st_dev,
+			file->st_ino,
+			(uint64_t)file->st_size,
+			(uint64_t)file->st_mtim.tv_sec,
+			(uint64_t)file->st_mtim.tv_nsec,
+		};
+
+		key[0] = sp_hash_add_bytes(key[0], which, sizeof(which));
+	}
 	key[0] = sp_hash_add(key[0], m->bias);
 	key[1] = sp_hash_add_bytes(key[0], &m->phdr, sizeof(m->phdr));
 	key[1] = sp_hash_add_bytes(key[1], m->shown, strlen(m->shown));
@@ -179,9 +190,9 @@ static void identify(const struct sp_module *m, uint64_t key[2])
 /*
  * Numbers of objects, by which cached names and lines are found. Processes of a family have the same objects at
  * the same addresses, and an object that a process has unloaded may come back at the same place. Such an
- * object has one number for all of them, so that it is read once. Never 0.
+ * object has one number for all of them, so that it is read once. Never 0. file is NULL where it is not known.
  */
-static uint32_t serial_of(const struct sp_module *module)
+static uint32_t serial_of(const struct sp_module *module, const struct stat *file)
 {
 	static struct {
 		uint64_t key[2];
@@ -193,10 +204,10 @@ static uint32_t serial_of(const struct sp_module *module)
 	uint64_t key[2];
 	uint32_t i;
 
-	/* Without a build id the path may be another file's by now. */
-	if (module->build_id_len == 0)
+	/* Without a build id and a file the path may be another file's by now. */
+	if (module->build_id_len == 0 && (file == NULL || file->st_ino == 0))
 		return ++serials;
-	identify(module, key);
+	identify(module, file, key);
 	for (uint32_t step = 0; sp_hash_index_next(&by_key, (uint32_t)key[1], &step, &i);)
 		if (known[i].key[0] == key[0] && known[i].key[1] == key[1])
 			return known[i].serial;
@@ -302,7 +313,7 @@ static void see(struct sp_modules *m, const struct sp_host_object *object)
 }
 
 /* Takes over an item that is complete except for serial and epochs. */
-static int add(struct sp_modules *m, struct item *it)
+static int add(struct sp_modules *m, struct item *it, const struct stat *file)
 {
 	uint32_t at;
 
@@ -314,7 +325,7 @@ static int add(struct sp_modules *m, struct item *it)
 	it->mod.born = m->epoch;
 	it->mod.died = SP_EPOCH_ALIVE;
 	it->seen = true;
-	it->mod.serial = serial_of(&it->mod);
+	it->mod.serial = serial_of(&it->mod, file);
 	at = alive_upto(m, it->mod.lo);
 	memmove(m->alive + at + 1, m->alive + at, (m->alive_n - at) * sizeof(struct item *));
 	m->alive[at] = it;
@@ -338,7 +349,7 @@ static int add_object(struct sp_modules *m, const struct sp_host_object *object)
 		return -ENOMEM;
 	it->mod = mod;
 	name_object(&it->mod, sp_host_objects_proc(m->host), object, it->text);
-	return add(m, it);
+	return add(m, it, &object->file->st);
 }
 
 /* Moves what was not seen to the tombstones, under a new epoch. */
@@ -433,7 +444,7 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 			m->alive[i]->mod.hi <= it->mod.lo || it->mod.hi <= m->alive[i]->mod.lo;
 	it->told = m->interval;
 	if (bury_unseen(m) == 0)
-		(void)add(m, it);
+		(void)add(m, it, NULL);
 	else
 		free(it);
 }

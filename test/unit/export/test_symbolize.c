@@ -313,6 +313,34 @@ Test(symbolize, reads_each_file_once, .timeout = 20)
 	cr_expect_eq(sp_symbolizer_loads(symbolizer), 1);
 }
 
+/* Each forked child has modules of its own. */
+Test(symbolize, reads_a_file_without_a_build_id_once_for_all_processes, .timeout = 20)
+{
+	struct sp_modules *child = sp_modules_new("/proc/self", -1);
+	char path[TINY_PATH_MAX];
+	void *library;
+	uint64_t outer;
+	unsigned loads;
+
+	tiny_library("-Wl,--build-id=none", path);
+	library = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(library, "%s", dlerror());
+	outer = (uintptr_t)dlsym(library, "outer");
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	cr_expect_str_eq(name_of(outer).name, "outer");
+	loads = sp_symbolizer_loads(symbolizer);
+
+	cr_assert_eq(sp_modules_refresh(child), 0);
+	sp_symbolizer_turn_to(symbolizer, child);
+	sp_symbolizer_begin(symbolizer);
+	cr_expect_str_eq(name_of(outer + 1).name, "outer");
+
+	cr_expect_eq(sp_symbolizer_loads(symbolizer), loads, "it was read again");
+	sp_symbolizer_turn_to(symbolizer, modules);
+	sp_modules_free(child);
+	unlink(path);
+}
+
 Test(symbolize, does_not_trust_a_file_with_another_build_id, .timeout = 20)
 {
 	const struct sp_module *self = sp_modules_main(modules);
