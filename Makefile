@@ -220,20 +220,25 @@ COMPLETIONS = $(PREFIX)/share/bash-completion/completions
 install: all $(MAN_PAGES) ## copy into $(DESTDIR)$(PREFIX)/lib/spanprof, bin, include and share
 	install -d $(addprefix '$(DESTDIR)$(PREFIX)/,bin' include') '$(DESTDIR)$(LIBDIR)' \
 		'$(DESTDIR)$(COMPLETIONS)' $(foreach s,$(MAN_SECTIONS),'$(DESTDIR)$(MANDIR)/man$(s)')
-	install -m 0644 preload/spanprof.h '$(DESTDIR)$(PREFIX)/include'
-	install -m 0644 $(CORE_SO) $(ALLOC_SO) '$(DESTDIR)$(LIBDIR)'
-	install -m 0755 $(EXPORTER) '$(DESTDIR)$(LIBDIR)'
+	$(call put_in,0644,preload/spanprof.h,$(DESTDIR)$(PREFIX)/include)
+	$(call put_in,0755,$(EXPORTER),$(DESTDIR)$(LIBDIR))
+	$(call put_in,0644,$(CORE_SO) $(ALLOC_SO) $(STUB),$(DESTDIR)$(LIBDIR))
 ifneq ($(STUB),)
-	install -m 0644 $(STUB) '$(DESTDIR)$(LIBDIR)'
 	$(foreach d,$(LIB_32),$(call link_in,$(d),$(notdir $(STUB)),$(notdir $(CORE_SO))) &&) \
 		$(foreach d,$(LIB_64),$(foreach f,$(CORE_SO) $(EXPORTER),$(call link_in,$(d),$(notdir $(f)),$(notdir $(f))) &&)) :
 endif
-	install -m 0755 $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin'
+	$(call put_in,0755,$(PROGRAMS),$(DESTDIR)$(PREFIX)/bin)
 	$(foreach n,$(RUNNER_NAMES),ln -sfn $(notdir $(RUNNER)) '$(DESTDIR)$(PREFIX)/bin/$(notdir $(n))' &&) :
-	$(foreach s,$(MAN_SECTIONS),install -m 0644 $(filter %.$(s),$(MAN_PAGES)) '$(DESTDIR)$(MANDIR)/man$(s)' &&) :
-	for name in $(COMPLETED); do \
-		install -m 0644 scripts/completion/spanprof '$(DESTDIR)$(COMPLETIONS)'/$$name || exit; done
+	$(foreach s,$(MAN_SECTIONS),$(call put_in,0644,$(filter %.$(s),$(MAN_PAGES)),$(DESTDIR)$(MANDIR)/man$(s)) &&) :
+	$(foreach n,$(COMPLETED),$(call put,0644,scripts/completion/spanprof,$(DESTDIR)$(COMPLETIONS)/$(n)) &&) :
 	sed -i 's|@LIBDIR@|$(LIBDIR)|g' '$(DESTDIR)$(MANDIR)/man7/spanprof.7'
+
+# $(call put,mode,file,path): the file gets its name there by a rename. install(1) by itself removes the former file, and
+# then writes into one of that name: whoever loads or executes it meanwhile finds none, or a part, which ends a program
+# that has the object in its LD_PRELOAD by SIGBUS. The exporter comes before the object: a program that loads the new
+# object finds the new exporter.
+put = install -m $(1) $(2) '$(3).new' && mv -fT '$(3).new' '$(3)'
+put_in = $(foreach f,$(2),$(call put,$(1),$(f),$(3)/$(notdir $(f))) &&) :
 
 # $(call link_in,folder,file,name): in the folder of this name beside the file, a relative link to the file.
 link_in = install -d '$(DESTDIR)$(LIBDIR)/$(1)' && \

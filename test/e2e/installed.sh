@@ -16,6 +16,40 @@ for file in "$PREFIX"/bin/spanprof-*; do
 	[[ $(find "$PREFIX/share/man" -name "${file##*/}.[18]" | wc -l) == 1 ]] || fail "no man page of $file"
 done
 
+# Again, where programs may start with what is there: no name is missing for a moment, or has half a file.
+if ! python3 - "$PREFIX" make -s SPANPROF_SKIP_DEPS=1 install PREFIX="$PREFIX" >"$WORK/log" 2>&1 <<'END'; then
+import ctypes, os, struct, subprocess, sys
+
+MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
+libc = ctypes.CDLL(None)
+watch = libc.inotify_init1(os.O_NONBLOCK)
+folder_of = {}
+for folder, _, _ in os.walk(sys.argv[1]):
+    wd = libc.inotify_add_watch(watch, folder.encode(), MODIFY | MOVED_FROM | MOVED_TO | CREATE | DELETE)
+    folder_of[wd] = folder
+subprocess.run(sys.argv[2:], check=True)
+seen = b""
+try:
+    while True:
+        seen += os.read(watch, 1 << 16)
+except BlockingIOError:
+    pass
+events = {}
+order = []
+while seen:
+    wd, mask, _, size = struct.unpack_from("iIII", seen)
+    path = os.path.join(folder_of[wd], seen[16:16 + size].rstrip(b"\0").decode())
+    seen = seen[16 + size:]
+    if os.path.lexists(path):
+        events.setdefault(path, set()).add(mask)
+        order.append(os.path.basename(path))
+others = {path: sorted(map(hex, masks)) for path, masks in events.items() if masks != {MOVED_TO}}
+assert not others, others
+assert order.index("spanprof-exporter") < order.index("libspanprof.so"), order
+END
+	fail "while it is installed again: $(<"$WORK/log")"
+fi
+
 mkdir "$WORK/profiles"
 [[ $(stat -c %a "$PREFIX/lib/spanprof/libspanprof.so") == 644 && -x $PREFIX/lib/spanprof/spanprof-exporter ]] ||
 	fail "the object is to be read, and the exporter to be executed"
