@@ -29,6 +29,7 @@
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
+#include "sampler/region/region.h"
 #include "sampler/region/ring.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
@@ -215,6 +216,17 @@ void sp_thread_account_end(struct sp_thread *t)
 	settle(t, now, 0, &record);
 }
 
+/*
+ * A thread that has ended unseen holds its block until the next scan. The exporter compares the number of
+ * threads with the number of blocks, and asks for no scan where another thread has come unseen instead. It
+ * would have no timer for as long as it lives.
+ */
+static void ask_for_scan(void)
+{
+	atomic_fetch_or_explicit(&sp_region_now()->deferred_work, SP_WORK_SCAN,
+				 memory_order_relaxed);
+}
+
 /* Settles at most `most` blocks, beginning with number `at`. Returns the number to go on with. */
 static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
 {
@@ -227,8 +239,12 @@ static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
 		struct sp_cpu_time record = describe(t);
 		uint64_t now;
 
-		if (tid != 0 && sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
+		if (tid == 0)
+			continue;
+		if (sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
 			settle(t, now, at_least, &record);
+		else
+			ask_for_scan();
 	}
 	return at < n ? at : 0;
 }

@@ -48,7 +48,8 @@ void sp_thread_account_forked(void);
 
 /*
  * About once a second: settles threads whose samples have fallen behind their clock by more than
- * sampling explains, at most some hundreds at a time. Does nothing while another thread settles.
+ * sampling explains, at most some hundreds at a time, and asks for a scan (SP_WORK_SCAN) where one of them
+ * is gone. Does nothing while another thread settles.
  */
 void sp_thread_account_look(void);
 

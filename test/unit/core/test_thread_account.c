@@ -12,6 +12,7 @@
 #include "clock_double.h"
 #include "kernel_double.h"
 #include "sampler/base/counters.h"
+#include "sampler/region/region.h"
 #include "sampler/region/ring.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/span/span.h"
@@ -200,6 +201,22 @@ Test(thread_account, of_a_thread_that_is_gone_is_in_the_processs_clock)
 	cr_expect_eq(flush(), 20 * MS);
 	cr_expect_eq(last.start, 0);
 	cr_expect_eq(last.tid, 0);
+}
+
+static bool scan_is_asked_for(void)
+{
+	return (atomic_load(&sp_region_now()->deferred_work) & SP_WORK_SCAN) != 0;
+}
+
+/* Another one may have come, and then numbers of threads do not tell it. */
+Test(thread_account, of_a_thread_that_is_gone_asks_for_a_scan)
+{
+	sp_thread_account_look();
+	cr_expect_not(scan_is_asked_for());
+
+	thread_gone = true;
+	sp_thread_account_look();
+	cr_expect(scan_is_asked_for());
 }
 
 Test(thread_account, ends_where_sampling_was_given_up)
