@@ -80,9 +80,12 @@ struct sp_core_ops {
 	unsigned (*drain)(void *self, void (*put)(const struct sp_record *record, void *arg),
 			  void *arg, unsigned max);
 
-	/* The same for samples whose stack is not yet walked (unwind_snapshot.h). */
+	/*
+	 * The same for samples whose stack is not yet walked (unwind_snapshot.h). *is_all: all that were begun before
+	 * the call have been handed out. One that is not complete yet hides those behind it.
+	 */
 	unsigned (*drain_snapshots)(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
-				    void *arg, unsigned max);
+				    void *arg, unsigned max, bool *is_all);
 
 	/* All objects are announced again from now on. */
 	void (*repeat_events)(void *self);

@@ -216,14 +216,19 @@ static void count_damage(struct sp_member *m, struct sp_ring *r)
 	r->unfinished = 0;
 }
 
+/* How far producers have come in a ring; 0 if it has no memory. */
+static uint64_t head_of(const struct sp_ring *r)
+{
+	return r->ends != NULL ? atomic_load_explicit(&r->ends->head, memory_order_relaxed) : 0;
+}
+
 /*
  * Module events name files, which would be opened; and what is taken from a process of which we find out later
  * that it is somebody else is lost. So its rights are looked at first.
  */
 static bool may_take(struct sp_member *m, const struct sp_ring *r)
 {
-	bool is_empty = r->ends == NULL ||
-			atomic_load_explicit(&r->ends->head, memory_order_relaxed) == r->taken;
+	bool is_empty = head_of(r) == r->taken;
 
 	m->waiter.has_moved |= !is_empty;
 	return !m->waiter.barred && (is_empty || sp_waiter_may_take(&m->waiter));
@@ -262,21 +267,26 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 }
 
 static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
-				void *arg, unsigned max)
+				void *arg, unsigned max, bool *is_all)
 {
 	struct sp_member *m = self;
+	struct sp_ring *r = &m->view.snapshots;
+	/* Of now: a program that puts more all the time would never let us come to its end. */
+	uint64_t head = head_of(r);
 	unsigned n;
 
-	if (!may_take(m, &m->view.snapshots))
+	*is_all = r->taken == head;
+	if (!may_take(m, r))
 		return 0;
-	n = sp_snapshot_drain(&m->view.snapshots, put, arg, max);
+	n = sp_snapshot_drain(r, put, arg, max);
 	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
-		if (!sp_ring_pass(&m->view.snapshots))
+		if (!sp_ring_pass(r))
 			break;
-		n += sp_snapshot_drain(&m->view.snapshots, put, arg, max - n);
+		n += sp_snapshot_drain(r, put, arg, max - n);
 	}
 	counter_add(m, SP_COUNT_SAMPLES_DRAINED, n);
-	count_damage(m, &m->view.snapshots);
+	count_damage(m, r);
+	*is_all = (int64_t)(r->taken - head) >= 0;
 	return n;
 }
 

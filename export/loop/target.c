@@ -179,6 +179,7 @@ static bool take(struct sp_target *t)
 	bool is_active = false;
 	unsigned most_walked;
 	unsigned walked;
+	bool is_all;
 
 	/* Bounded, because the threads that fill the ring may be faster than we are. */
 	for (unsigned round = 0; round < SP_DRAIN_ROUNDS && more; round++) {
@@ -189,8 +190,8 @@ static bool take(struct sp_target *t)
 		more = n == most;
 	}
 	most_walked = room_for(d, SP_SNAPSHOTS_MAX);
-	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked);
-	if (walked < most_walked)
+	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked, &is_all);
+	if (is_all)
 		sp_live_blocks_settle(d->blocks);
 	is_active = is_active || walked != 0;
 	t->is_full = room_for(d, 1) == 0;

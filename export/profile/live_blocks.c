@@ -26,7 +26,8 @@ struct sp_live_blocks {
 	uint32_t early;
 	size_t bytes;
 	bool changed;
-	/* Of the interval. */
+	bool is_settled; /* no sample comes any more of what was told as freed or ended */
+	/* Of the interval, or longer if samples of these spans may still come. */
 	struct sp_hash_index by_span;
 	uint64_t *ended;
 	uint32_t ended_n;
@@ -128,6 +129,7 @@ void sp_live_blocks_freed(struct sp_live_blocks *l, uint64_t number)
 	b->sample.block = number;
 	b->sample.depth = 0;
 	l->early++;
+	l->is_settled = false;
 }
 
 static void forget_ended(struct sp_live_blocks *l)
@@ -144,6 +146,8 @@ void sp_live_blocks_settle(struct sp_live_blocks *l)
 				drop(l, at);
 			else
 				at = &(*at)->next;
+	if (l != NULL)
+		l->is_settled = true;
 	if (l != NULL && l->n == 0 && l->ended_n != 0)
 		forget_ended(l);
 }
@@ -169,6 +173,7 @@ void sp_live_blocks_span_ended(struct sp_live_blocks *l, uint64_t span_id)
 		return;
 	}
 	l->ended[l->ended_n++] = span_id;
+	l->is_settled = false;
 	l->changed = l->changed || l->n != l->early;
 }
 
@@ -227,7 +232,9 @@ void sp_live_blocks_collect(struct sp_live_blocks *l, struct sp_stack_map *to)
 	}
 	if (l == NULL)
 		return;
-	forget_ended(l);
+	/* The spans that end in the next interval need room as well. */
+	if (l->is_settled || l->ended_n > SP_LIVE_SPANS_MAX / 2)
+		forget_ended(l);
 	l->changed = false;
 }
 

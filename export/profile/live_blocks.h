@@ -36,7 +36,8 @@ void sp_live_blocks_put(struct sp_live_blocks *l, const struct sp_sample *s, uin
 
 /*
  * The block of that number is no more, or the span of that id has ended. If the block is not there, its sample, or one
- * of that span, may still come from the ring of snapshots; when that is empty, it will not: sp_live_blocks_settle().
+ * of that span, may still come from the ring of snapshots. When all have come from there that were begun before, it will
+ * not: sp_live_blocks_settle().
  */
 void sp_live_blocks_freed(struct sp_live_blocks *l, uint64_t number);
 void sp_live_blocks_span_ended(struct sp_live_blocks *l, uint64_t span_id);

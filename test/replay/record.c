@@ -160,9 +160,12 @@ static void put_host(void)
 
 static void drain(void)
 {
+	bool is_all;
+
 	while (host->drain(host->arg, put_record, NULL, DRAIN_MAX) == DRAIN_MAX)
 		;
-	while (host->drain_snapshots(host->arg, put_snapshot, NULL, DRAIN_MAX) == DRAIN_MAX)
+	while (host->drain_snapshots(host->arg, put_snapshot, NULL, DRAIN_MAX, &is_all) ==
+	       DRAIN_MAX)
 		;
 }
 

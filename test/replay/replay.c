@@ -102,7 +102,7 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 }
 
 static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
-				void *arg, unsigned max)
+				void *arg, unsigned max, bool *is_all)
 {
 	static struct sp_snapshot s;
 	const struct chunk *c;
@@ -115,6 +115,7 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 		put(&s, arg);
 		n++;
 	}
+	*is_all = n < max;
 	return n;
 }
 

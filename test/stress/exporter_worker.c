@@ -66,12 +66,13 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 }
 
 static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
-				void *arg, unsigned max)
+				void *arg, unsigned max, bool *is_all)
 {
 	(void)self;
 	(void)put;
 	(void)arg;
 	(void)max;
+	*is_all = true;
 	return 0;
 }
 

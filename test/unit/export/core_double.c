@@ -28,10 +28,11 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 }
 
 static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot *s, void *arg),
-				void *arg, unsigned max)
+				void *arg, unsigned max, bool *is_all)
 {
 	(void)self;
-	if (core.snapshot == NULL || max == 0)
+	*is_all = !core.is_stalled;
+	if (core.snapshot == NULL || core.is_stalled || max == 0)
 		return 0;
 	put(core.snapshot, arg);
 	core.snapshot = NULL;

@@ -25,6 +25,7 @@ struct core_double {
 	struct sp_record record[CORE_RECORDS];
 	unsigned records;                   /* still in the ring */
 	const struct sp_snapshot *snapshot; /* still in its ring, or NULL */
+	bool is_stalled;                    /* it is behind one that is not complete yet */
 	unsigned drained;
 	unsigned events_wanted; /* how often all objects were to be told of again */
 	const char *label[8];   /* text of label id 1, 2, ... */

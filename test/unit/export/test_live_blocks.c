@@ -136,6 +136,33 @@ Test(live_blocks, may_come_behind_the_end_of_their_span)
 	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 6, "a later span with that id");
 }
 
+/* Where a snapshot that is not complete yet hides those behind it, they come in a later interval. */
+Test(live_blocks, may_come_an_interval_behind_the_end_of_their_span)
+{
+	sp_live_blocks_span_ended(live, 5);
+	cr_expect_eq(collect(), 0);
+	put(1, 5);
+	sp_live_blocks_settle(live);
+	cr_expect_eq(collect(), 1);
+	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 0);
+	put(2, 5);
+	cr_expect_eq(collect(), 2);
+	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id +
+			     sp_stack_map_entry(map, 2)->labels.span_id,
+		     5, "a later span with that id");
+}
+
+/* Without an end of that, the ends of spans do not fill the room for those of the next interval. */
+Test(live_blocks, know_no_ends_without_end)
+{
+	for (uint64_t i = 1; i <= 4 * (uint64_t)SP_LIVE_SPANS_MAX; i++) {
+		sp_live_blocks_span_ended(live, i);
+		if (i % (SP_LIVE_SPANS_MAX / 4) == 0)
+			cr_expect_eq(collect(), 0);
+	}
+	cr_expect_eq(core.counter[SP_COUNT_DROP_SPAN_ENDS], 0);
+}
+
 Test(live_blocks, keep_the_name_of_a_span_that_has_ended)
 {
 	const struct sp_stack_labels *l;
@@ -154,6 +181,7 @@ Test(live_blocks, keep_the_name_of_a_span_that_has_ended)
 	/* It is so from then on, and the other one's end is still to come. */
 	sp_live_blocks_span_ended(live, 6);
 	cr_expect(sp_live_blocks_changed(live));
+	sp_live_blocks_settle(live);
 	cr_expect_eq(collect(), 2);
 	for (uint32_t i = 1; i <= 2; i++)
 		cr_expect_eq(sp_stack_map_entry(map, i)->labels.span_id, 0);

@@ -345,6 +345,39 @@ Test(run, shows_at_the_end_of_each_interval_what_is_there_of_what_was_allocated,
 	cr_expect_eq(core.counter[SP_COUNT_BLOCKS_NO_ROOM], 0);
 }
 
+/* What is freed is told by another ring, which hides nothing. */
+static unsigned free_what_is_hidden(unsigned call)
+{
+	static const struct sp_sample head = {.allocated = 1 << 20, .block = 3};
+
+	if (call == 0) {
+		memcpy(freed_early.sample, &head, sizeof(freed_early.sample));
+		core.snapshot = &freed_early;
+		core.is_stalled = true;
+		tell(SP_RECORD_FREED, 3);
+		return 0;
+	}
+	core.is_stalled = false;
+	return flush_then_stop(call - 1);
+}
+
+Test(run, shows_no_block_that_was_freed_before_its_hidden_snapshot_came, .timeout = 20)
+{
+	glob_t g;
+
+	core.script = free_what_is_hidden;
+	core.config.alloc = true;
+	core.config.alloc_interval = 1024;
+
+	cr_assert_eq(core_run(), 0);
+	cr_expect_eq(core.drained, 2);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 1);
+	g = written("*.pb.gz");
+	cr_expect_eq(g.gl_pathc, 1, "%zu", g.gl_pathc);
+	cr_expect_not_null(strstr(g.gl_pathv[0], "-memory.pb.gz"), "%s", g.gl_pathv[0]);
+	globfree(&g);
+}
+
 /* Ships with libc and is loaded by nobody. */
 #define RARE_LIB "libBrokenLocale.so.1"
 

@@ -378,6 +378,46 @@ Test(family, is_found_no_more_when_its_last_process_is_another_user)
 	end_with(&host);
 }
 
+static void count_snapshot(const struct sp_snapshot *s, void *arg)
+{
+	unsigned *n = arg;
+
+	(void)s;
+	(*n)++;
+}
+
+/* A thread that was stopped in the middle of a snapshot hides those of others, so that the ring only seems empty. */
+Test(family, knows_when_snapshots_are_hidden_by_one_that_is_not_complete)
+{
+	static struct sp_snapshot snapshot;
+	static struct sp_member member;
+	const uint64_t len = offsetof(struct sp_snapshot, stack);
+	const struct sp_host_descriptors fds = {
+		.region = dup(host.fd), .folder = -1, .maps = -1, .joined = true};
+	struct sp_core_ops *ops = &member.ops;
+	unsigned put = 0;
+	bool is_all = false;
+
+	cr_assert_eq(sp_member_open(&member, &fds, &program.config), 0);
+	sp_waiter_init(&member.waiter, &member.view, &member.host, ops->config, NULL);
+	cr_expect_eq(ops->drain_snapshots(ops->arg, count_snapshot, &put, 9, &is_all), 0);
+	cr_expect(is_all, "there is none");
+
+	atomic_fetch_add(&host.snapshots.ends->head, sizeof(uint64_t) + len);
+	for (unsigned i = 0; i < 2; i++)
+		cr_assert_eq(sp_ring_put(&host.snapshots, SP_RECORD_SNAPSHOT, &snapshot, len), 0);
+	cr_expect_eq(ops->drain_snapshots(ops->arg, count_snapshot, &put, 9, &is_all), 0);
+	cr_expect_not(is_all);
+
+	atomic_store(&host.snapshots.word[0], SP_RING_HEADER(SP_RECORD_SNAPSHOT, len));
+	cr_expect_eq(ops->drain_snapshots(ops->arg, count_snapshot, &put, 2, &is_all), 2);
+	cr_expect_not(is_all, "there was no room for the last one");
+	cr_expect_eq(ops->drain_snapshots(ops->arg, count_snapshot, &put, 9, &is_all), 1);
+	cr_expect(is_all);
+	cr_expect_eq(put, 3);
+	sp_member_close(&member);
+}
+
 /* It would never be profiled otherwise, for a lack of memory that is ours. */
 Test(family, refuses_whom_it_has_taken_in_and_has_no_memory_for)
 {
