@@ -19,7 +19,7 @@
 #include "export/util/clock.h"
 #include "export/util/turn.h"
 
-/* Of processes that have ended so many may have a profile queued beyond what the living ones may. */
+/* Of processes that have ended so many may have their last profiles queued beyond what the living ones may. */
 #define ENDED_MAX 256U
 #define SOON_NS (200 * SP_NS_PER_MS)
 /* So often in a row a process has what it sampled made a profile for want of room. */

@@ -482,7 +482,7 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
 		   uint32_t ended)
 {
 	p->ops = ops;
-	p->wanted = p->limits.capacity * living + ended;
+	p->wanted = p->limits.capacity * living + p->limits.types * ended;
 }
 
 /*

@@ -92,7 +92,8 @@ struct sp_push_env {
 };
 
 struct sp_push_limits {
-	uint32_t capacity;
+	uint32_t capacity;  /* for each process that lives, of all its types together */
+	uint32_t types;     /* of profiles; each makes one of each interval */
 	uint32_t max_tries; /* 0 = until a profile is too old or displaced */
 	uint32_t timeout_ms;
 	/* From one profile of a process to the next one, and until those of one that had none queued have
@@ -111,9 +112,9 @@ void sp_push_free(struct sp_push *p);
 
 /*
  * Whose flushes are minded and who is told of what concerns all, from now on; and how many processes
- * there are: living ones have room for limits.capacity profiles each, others for one. Where there is no
- * memory for more room it stays as it is. May be called by another thread while p is busy with what may take
- * long (turn.h).
+ * there are: living ones have room for limits.capacity profiles each, others for the last one of each type. Where
+ * there is no memory for more room it stays as it is. May be called by another thread while p is busy with what
+ * may take long (turn.h).
  */
 void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t living,
 		   uint32_t ended);

@@ -150,8 +150,10 @@ static int open_server(struct sp_upload *u)
 {
 	const struct sp_config *c = u->ops->config;
 	const struct sp_http_hooks hooks = {warn, u};
+	const uint32_t types = 1U + c->off_cpu + c->wall + 2U * c->alloc;
 	const struct sp_push_limits limits = {
-		.capacity = c->push_queue_capacity * (1U + c->off_cpu + c->wall + 2U * c->alloc),
+		.capacity = c->push_queue_capacity * types,
+		.types = types,
 		.max_tries = c->push_max_tries,
 		.timeout_ms = c->push_timeout_ms,
 		.interval_ms = c->upload_interval_ms,

@@ -9,7 +9,7 @@
 
 #include "sampler/base/compiler.h"
 
-struct push_unit u = {.now = 5000 * SP_NS_PER_S, .interval_ms = 30000};
+struct push_unit u = {.now = 5000 * SP_NS_PER_S, .interval_ms = 30000, .types = 1};
 
 static void pass(uint64_t ns)
 {
@@ -169,6 +169,7 @@ void push_start(uint32_t capacity, uint32_t max_tries)
 					.random = roll};
 	const struct sp_push_limits limits = {
 		.capacity = capacity,
+		.types = u.types,
 		.max_tries = max_tries,
 		.timeout_ms = 10000,
 		.interval_ms = u.interval_ms,
@@ -235,6 +236,15 @@ void push_put_type(enum sp_profile_type type)
 
 	m.type = type;
 	sp_push_put(u.push, &u.origin, &m, u.now);
+}
+
+void push_put_type_of(unsigned process, enum sp_profile_type type)
+{
+	struct sp_message m = message((char)('a' + (int)type), 0, 1);
+
+	m.type = type;
+	u.other[process].ops = &core.ops;
+	sp_push_put(u.push, &u.other[process], &m, u.now);
 }
 
 void push_put_until(char name, int64_t until_ns)

@@ -19,6 +19,7 @@ struct push_unit {
 	struct sp_origin other[32];
 	uint64_t now;
 	uint64_t interval_ms;       /* of the uploads, before push_start() */
+	uint32_t types;             /* of profiles, before push_start() */
 	uint64_t dice;              /* what random() says */
 	uint64_t dice_step;         /* added each time */
 	struct sp_reply answer[32]; /* in turn; the last one repeats */
@@ -65,6 +66,7 @@ void push_put(char name, uint64_t samples); /* one record of so many samples */
 void push_put_of(unsigned process, char name, uint64_t samples);
 void push_put_records(char name, uint32_t records);
 void push_put_type(enum sp_profile_type type);
+void push_put_type_of(unsigned process, enum sp_profile_type type);
 void push_put_until(char name, int64_t until_ns); /* by the clock that may be set */
 void push_put_aged(char name, uint64_t age_s);
 

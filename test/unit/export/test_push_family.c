@@ -132,3 +132,25 @@ Test(push_family, connections_are_rested_while_nothing_is_under_way, .timeout = 
 	sp_push_run(u.push);
 	cr_expect_eq(u.rests, 2);
 }
+
+/* The workers of a server are replaced while nothing can be sent: each leaves one profile of each type. */
+Test(push_family, each_that_has_ended_has_room_for_its_last_profile_of_each_type, .timeout = 20)
+{
+	u.types = 2;
+	push_start(4, 0);
+	push_status(200);
+	sp_push_serve(u.push, &core.ops, 0, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		push_put_type_of(i, SP_PROFILE_CPU);
+		push_put_type_of(i, SP_PROFILE_OFF_CPU);
+	}
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 0);
+	cr_expect_eq(sp_push_queued(u.push), 6);
+	push_put_type_of(3, SP_PROFILE_CPU);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 1, "more than have ended");
+
+	sp_push_serve(u.push, &core.ops, 1, 3);
+	for (unsigned i = 0; i < 4; i++)
+		push_put_of(4, 'a', 1);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_QUEUE_FULL], 1, "one that lives has its own");
+}
