@@ -49,6 +49,12 @@ static uint64_t process_since_ns;
 static _Atomic bool stopped;
 /* Other threads' accounts are settled by one thread at a time. */
 static struct sp_try_lock settling_others;
+/* A pass over all blocks, which may take several looks. */
+static struct {
+	uint32_t next;       /* the block to go on with; 0 = another pass begins */
+	uint64_t process_ns; /* the process's clock when it began */
+	int64_t behind_ns; /* by how much the accounts of threads so far are behind their clocks */
+} pass;
 
 static bool counting(void)
 {
@@ -81,6 +87,7 @@ static void forget_all(void)
 {
 	atomic_store_explicit(&sp_thread_accounted_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
+	pass.next = 0;
 }
 
 /* The clocks of a process and of its threads begin at 0. */
@@ -170,12 +177,26 @@ static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *re
 }
 
 /*
+ * Below 0 if the account is ahead, which is by one period at most. One that is further ahead is of a thread that has
+ * ended unseen, and the clock is that of another thread, which has its id.
+ */
+static int64_t behind(uint64_t used, uint64_t settled)
+{
+	uint64_t period = sp_thread_timer_period_ns();
+
+	if (used >= settled)
+		return (int64_t)(used - settled);
+	return -(int64_t)(settled - used < period ? settled - used : period);
+}
+
+/*
  * Brings the account to what the clock shows now, if it is behind by at least at_least; with 0 also
  * if it is ahead. A live thread that is ahead of its clock keeps its surplus: its own next records will
  * be smaller. The record is prepared before: once the account is settled, the thread may be gone and its
- * id be another thread's.
+ * id be another thread's. Returns by how much the account is behind the clock then.
  */
-static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, struct sp_cpu_time *record)
+static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
+		      struct sp_cpu_time *record)
 {
 	struct sp_thread_account *a = &t->account;
 	uint64_t since = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
@@ -185,13 +206,14 @@ static void settle(struct sp_thread *t, uint64_t now, uint64_t at_least, struct 
 	/* Another thread, or a sample of this one, may change the account meanwhile. */
 	do {
 		if (at_least != 0 && used < settled + at_least)
-			return;
+			return behind(used, settled);
 	} while (!atomic_compare_exchange_weak_explicit(
 		&a->settled_ns, &settled, used, memory_order_relaxed, memory_order_relaxed));
 	if (used > settled)
 		put(record, less_lead(used - settled));
 	else
 		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
+	return 0;
 }
 
 /* But for the name, which a thread alone can ask for. The exporter knows those of the others. */
@@ -213,7 +235,7 @@ void sp_thread_account_end(struct sp_thread *t)
 	label_by_only_root(t, &record);
 	if (with_thread_name)
 		sp_thread_name_own(record.thread_name);
-	settle(t, now, 0, &record);
+	(void)settle(t, now, 0, &record);
 }
 
 /*
@@ -227,8 +249,11 @@ static void ask_for_scan(void)
 				 memory_order_relaxed);
 }
 
-/* Settles at most `most` blocks, beginning with number `at`. Returns the number to go on with. */
-static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
+/*
+ * Settles at most `most` blocks, beginning with number `at`. Returns the number to go on with, and adds to *behind_ns
+ * by how much their accounts are behind then.
+ */
+static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least, int64_t *behind_ns)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
@@ -242,42 +267,56 @@ static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least)
 		if (tid == 0)
 			continue;
 		if (sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now))
-			settle(t, now, at_least, &record);
+			*behind_ns += settle(t, now, at_least, &record);
 		else
 			ask_for_scan();
 	}
 	return at < n ? at : 0;
 }
 
-void sp_thread_account_look(void)
+/*
+ * What the process has used, no record stands for, and no thread's account has yet to tell. Threads that lived
+ * between two scans, or ended without a hook, are in the process's clock alone, and so is what an account told while
+ * the ring was full.
+ */
+static void settle_process(uint64_t used, int64_t behind_ns, uint64_t at_least)
 {
-	static uint32_t next;
+	uint64_t accounted = atomic_load_explicit(&sp_thread_accounted_ns, memory_order_relaxed);
+	int64_t missing = (int64_t)(used - accounted) - behind_ns;
+	struct sp_cpu_time record = {0};
 
-	if (!counting() || !sp_try_lock_once(&settling_others))
-		return;
-	next = settle_some(next, SP_THREAD_LOOK_MAX, LOOK_NS + 2 * sp_thread_timer_period_ns());
-	sp_unlock(&settling_others);
+	if (missing > 0 && (uint64_t)missing >= at_least)
+		put(&record, (uint64_t)missing);
 }
 
 /*
- * Threads that lived between two scans, or ended without a hook, are in the process's clock alone.
+ * The process's clock is read before those of its threads, and what was put after them: so what they use and tell
+ * meanwhile makes less of what is missing, and never more. It is told later.
  */
-static void settle_process(void)
+void sp_thread_account_look(void)
 {
-	uint64_t accounted = atomic_load_explicit(&sp_thread_accounted_ns, memory_order_relaxed);
-	uint64_t used = sp_thread_account_process_ns();
-	struct sp_cpu_time record = {0};
+	uint64_t at_least = LOOK_NS + 2 * sp_thread_timer_period_ns();
 
-	if (used > accounted)
-		put(&record, used - accounted);
+	if (!counting() || !sp_try_lock_once(&settling_others))
+		return;
+	if (pass.next == 0) {
+		pass.process_ns = sp_thread_account_process_ns();
+		pass.behind_ns = 0;
+	}
+	pass.next = settle_some(pass.next, SP_THREAD_LOOK_MAX, at_least, &pass.behind_ns);
+	if (pass.next == 0)
+		settle_process(pass.process_ns, pass.behind_ns, at_least);
+	sp_unlock(&settling_others);
 }
 
 void sp_thread_account_flush(void)
 {
+	int64_t behind_ns = 0;
+
 	if (!counting() || !sp_try_lock(&settling_others))
 		return;
-	(void)settle_some(0, UINT32_MAX, 0);
-	settle_process();
+	(void)settle_some(0, UINT32_MAX, 0, &behind_ns);
+	settle_process(sp_thread_account_process_ns(), behind_ns, 0);
 	sp_unlock(&settling_others);
 }
 

@@ -30,8 +30,9 @@ static inline SP_SIGSAFE void sp_thread_account_sample(struct sp_thread_account 
 {
 	if (!labelled)
 		atomic_store_explicit(&a->outside, true, memory_order_relaxed);
-	atomic_fetch_add_explicit(&a->settled_ns, ns, memory_order_relaxed);
+	/* In this order another thread that compares them finds the process's account ahead, not behind. */
 	atomic_fetch_add_explicit(&sp_thread_accounted_ns, ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&a->settled_ns, ns, memory_order_relaxed);
 }
 
 /* At activation: whether records carry the thread's name. */
@@ -49,13 +50,12 @@ void sp_thread_account_forked(void);
 /*
  * About once a second: settles threads whose samples have fallen behind their clock by more than
  * sampling explains, at most some hundreds at a time, and asks for a scan (SP_WORK_SCAN) where one of them
- * is gone. Does nothing while another thread settles.
+ * is gone. Once all were looked at, the process is settled: threads that ended unseen, and what found no room in the
+ * ring. Does nothing while another thread settles.
  */
 void sp_thread_account_look(void);
 
-/*
- * Before a flush: settles all threads, and the process, which includes threads that ended unseen.
- */
+/* Before a flush: settles all threads, and the process, to the last nanosecond. */
 void sp_thread_account_flush(void);
 
 /* CPU time of the process since sp_thread_account_start(); 0 if it cannot be told. */

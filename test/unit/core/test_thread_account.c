@@ -264,6 +264,102 @@ Test(thread_account, leaves_errno_alone)
 	cr_expect_eq(errno, 4711);
 }
 
+/* --- Threads that were never seen, or ended unseen ------------------------------------------------ */
+
+Test(thread_account, of_threads_that_nobody_saw_is_told_while_the_process_lives)
+{
+	process_ns += SP_NS_PER_S;
+	sp_thread_account_look();
+	cr_expect_eq(drained(), SP_NS_PER_S);
+	cr_expect_eq(last.start, 0);
+	cr_expect_eq(last.tid, 0);
+
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 0, "told twice");
+}
+
+Test(thread_account, of_threads_that_nobody_saw_has_nothing_of_the_others)
+{
+	work(200 * MS);
+	process_ns += SP_NS_PER_S;
+	sp_thread_account_look();
+	cr_expect_eq(drained(), SP_NS_PER_S);
+
+	cr_expect_eq(flush(), 200 * MS);
+	cr_expect_eq(last.tid, TID);
+}
+
+/* The sample stands for 10 ms, of which the thread has yet to use 8. */
+Test(thread_account, of_threads_that_nobody_saw_does_not_pay_for_a_live_ones_lead)
+{
+	work(2 * MS);
+	sample();
+	process_ns += SP_NS_PER_S;
+	sp_thread_account_look();
+	cr_expect_eq(drained(), SP_NS_PER_S);
+}
+
+/* What was sampled of the one that is gone was used, however little the other one has. */
+Test(thread_account, of_a_thread_is_not_told_again_where_another_one_has_its_id)
+{
+	for (int i = 0; i < 100; i++) {
+		work(PERIOD);
+		sample();
+	}
+	thread_ns = 0;
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 0);
+}
+
+Test(thread_account, that_found_no_room_is_told_once_there_is_some)
+{
+	uint64_t told;
+
+	cr_assert_eq(ring_init(&channel.ring, 1 << 13), 0);
+	while (sp_count_read(SP_COUNT_DROP_RING_FULL) == 0) {
+		work(SP_NS_PER_S);
+		sp_thread_account_look();
+	}
+	told = drained();
+	sp_thread_account_look();
+
+	cr_expect_eq(told + drained(), process_ns - 7 * SP_NS_PER_S);
+}
+
+/* One more than a look is at. */
+static void have_many_threads(void)
+{
+	for (uint32_t i = 0; i < SP_THREAD_LOOK_MAX; i++)
+		(void)sp_thread_enrol(TID + 1 + i);
+	cr_assert_eq(sp_thread_known(), SP_THREAD_LOOK_MAX + 1);
+}
+
+Test(thread_account, of_threads_that_nobody_saw_is_told_once_all_others_were_looked_at)
+{
+	have_many_threads();
+	process_ns += SP_NS_PER_S;
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 0);
+
+	/* What has come since may be of threads that were looked at before. */
+	process_ns += SP_NS_PER_S;
+	sp_thread_account_look();
+	cr_expect_eq(drained(), SP_NS_PER_S);
+}
+
+Test(thread_account, of_a_forked_child_has_nothing_of_its_parents)
+{
+	have_many_threads();
+	process_ns += SP_NS_PER_S;
+	sp_thread_account_look();
+
+	process_ns = thread_ns = own_ns = 0;
+	sp_thread_account_forked();
+	sp_thread_account_look();
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 0);
+}
+
 /* --- Labels --------------------------------------------------------------------------------------- */
 
 Test(thread_account, of_a_live_thread_has_no_label)
