@@ -88,6 +88,8 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
 static int make_region(void)
 {
 	struct sp_handler_setup *h = &sp_handler_setup;
+	uint64_t labels = bytes[SP_REGION_LABELS];
+	uint64_t snapshots = bytes[SP_REGION_SNAPSHOTS];
 	int fd = sp_region_create(bytes);
 
 	if ((fd == -ENOMEM || fd == -EFBIG) && bytes[SP_REGION_LABELS] != 0) {
@@ -98,8 +100,12 @@ static int make_region(void)
 		bytes[SP_REGION_SNAPSHOTS] = 0;
 		fd = sp_region_create(bytes);
 	}
-	if (fd < 0)
+	if (fd < 0) {
+		/* A later try may have room for all. */
+		bytes[SP_REGION_LABELS] = labels;
+		bytes[SP_REGION_SNAPSHOTS] = snapshots;
 		return fd;
+	}
 	sp_region_swap_first(sp_region_now());
 	/*
 	 * A forked child goes on in the spans of the thread that forked. That is told to the exporter

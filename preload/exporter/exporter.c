@@ -293,6 +293,9 @@ static const char *reason(int err)
 		return "no more processes are allowed";
 	case ENOMEM:
 		return "out of memory";
+	case EMFILE:
+	case ENFILE:
+		return "out of descriptors";
 	case EPROTO:
 		return "it is of another build than the libspanprof.so of this program; after an "
 		       "update, start the program again";
@@ -406,7 +409,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd)
 		(void)syscall(SYS_close, start.maps_fd);
 	if (start.family_fd >= 0)
 		(void)syscall(SYS_close, start.family_fd);
-	if (err != 0)
+	if (err != 0 && !sp_exporter_error_passes(err))
 		tell_start_failed(cfg, reason(err));
 	return err;
 }

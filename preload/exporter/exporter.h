@@ -7,6 +7,7 @@
 #ifndef SP_EXPORTER_H
 #define SP_EXPORTER_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,8 +16,18 @@
 #include "sampler/config/config.h"
 
 /*
+ * A start that failed with this negative errno, of the exporter or of what comes before it, may succeed a moment
+ * later: it was for want of descriptors, processes or memory, or the former exporter has not ended yet.
+ */
+static inline bool sp_exporter_error_passes(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -EAGAIN || err == -ENOMEM ||
+	       err == -EBUSY;
+}
+
+/*
  * APP, at activation, one thread at a time, with a region made for this process. Starts the program
- * or joins a running one; region_fd is closed. 0, or a negative errno after a message.
+ * or joins a running one; region_fd is closed. 0, or a negative errno: one that does not pass after a message.
  */
 int sp_exporter_start(const struct sp_config *cfg, int region_fd);
 

@@ -133,6 +133,8 @@ static void look(void)
 	}
 	sp_thread_account_look();
 	sp_region_swap_look();
+	/* It has asked for this. */
+	sp_lifecycle_has_started();
 	sp_foreign_context_look();
 	sp_thread_context_look();
 }
@@ -204,6 +206,20 @@ static const uint64_t pause_ns[RESTARTS_MAX] = {
 
 static unsigned restarts;
 static uint64_t due_ns; /* of the next restart; 0 = none is needed so far */
+/* The exporter of the region that is in use could not be started, and another one is tried. */
+static bool is_unborn;
+
+bool sp_deferred_work_unborn(int err)
+{
+	struct sp_region *r = sp_region_now();
+
+	atomic_store_explicit(&r->exporter_error, -err, memory_order_relaxed);
+	atomic_store_explicit(&r->exporter, SP_EXPORTER_FAILED, memory_order_release);
+	is_unborn = sp_lifecycle_put_off(err);
+	if (!is_unborn)
+		sp_exporter_tell_ended(sp_lifecycle_config());
+	return is_unborn;
+}
 
 /*
  * An exporter that has ended with the process that started it is replaced at once, unless that is
@@ -218,7 +234,7 @@ static bool is_due(const struct sp_region *r, bool moved)
 	uint64_t pause = 0;
 
 	if (!moved)
-		pause = pause_ns[restarts];
+		pause = is_unborn ? 0 : pause_ns[restarts];
 	else if (!ends && atomic_load_explicit(&r->end_asked, memory_order_relaxed) != 0)
 		pause = EXEC_PAUSE_NS;
 	if (due_ns == 0 || (ends && moved))
@@ -226,7 +242,8 @@ static bool is_due(const struct sp_region *r, bool moved)
 	return now >= due_ns && sp_exporter_process_may_start();
 }
 
-static void tell_restart(bool moved, bool had_none, const struct sp_region_loss *loss)
+static void tell_restart(bool moved, bool had_none, bool was_unborn,
+			 const struct sp_region_loss *loss)
 {
 	bool none = loss->samples == 0 && loss->waits == 0;
 	enum sp_log_level level = none ? SP_LOG_INFO : SP_LOG_WARN;
@@ -240,7 +257,9 @@ static void tell_restart(bool moved, bool had_none, const struct sp_region_loss 
 		(void)sp_fmt_snprintf(lost, sizeof(lost),
 				      ", what it had not sent is lost: %llu samples%s",
 				      (unsigned long long)loss->samples, waits);
-	if (moved)
+	if (was_unborn)
+		sp_log(level, "the exporter could be started after all%s", lost);
+	else if (moved)
 		sp_log(level,
 		       "the program's exporter ended with the process that had started it: "
 		       "started another one%s",
@@ -254,57 +273,91 @@ static void tell_restart(bool moved, bool had_none, const struct sp_region_loss 
 		       restarts, RESTARTS_MAX, lost);
 }
 
-/* A new exporter, with a new region; false where there can be none. */
-static bool restart(bool moved, bool refused)
+enum outcome {
+	STARTED,
+	LATER, /* not yet: the next call asks again */
+	NEVER, /* told, and profiling has ended */
+};
+
+/* A new exporter, with a new region. */
+static enum outcome restart(bool moved, bool refused)
 {
 	/* Or this process was not taken in by the exporter that it joined, and has given up waiting. */
 	bool had_none = refused || atomic_load_explicit(&sp_region_now()->exporter_pid,
 							memory_order_relaxed) == 0;
+	bool was_unborn = is_unborn;
 	struct sp_region_loss loss = {0};
+	int err;
 	int fd;
 
 	if (refused)
 		sp_exporter_family_leave();
-	/* Only what may happen again for the same reason is counted. */
-	restarts += !moved;
-	due_ns = 0;
 	fd = sp_region_swap(&loss);
-	/* Too many regions: what was to be replaced is gone for good, and is told of as such. */
-	if (fd < 0)
+	if (fd < 0 && sp_lifecycle_put_off(fd))
+		return LATER;
+	/* Such as too many regions: what was to be replaced is gone for good, and is told of as such. */
+	if (fd < 0 && !was_unborn)
 		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
 				      memory_order_relaxed);
-	if (fd < 0 || sp_exporter_start(sp_lifecycle_config(), fd) != 0)
-		return false;
-	tell_restart(moved, had_none, &loss);
+	if (fd < 0)
+		return NEVER;
+	/* Only what may happen again for the same reason is counted. */
+	restarts += !moved && !was_unborn;
+	due_ns = 0;
+	is_unborn = false;
+	err = sp_exporter_start(sp_lifecycle_config(), fd);
+	if (err != 0)
+		return sp_deferred_work_unborn(err) ? LATER : NEVER;
+	tell_restart(moved, had_none, was_unborn, &loss);
 	sp_deferred_work_publish();
-	return true;
+	return STARTED;
 }
 
-/* The exporter does not work. True if another one was started. */
-static bool start_another(void)
+/* Its keeper could not make the process of the exporter, and ended. */
+static bool has_no_process(const struct sp_region *r)
+{
+	return atomic_load_explicit(&r->exporter, memory_order_acquire) == SP_EXPORTER_FAILED &&
+	       atomic_load_explicit(&r->exporter_pid, memory_order_relaxed) == 0 &&
+	       sp_exporter_error_passes(
+		       -atomic_load_explicit(&r->exporter_error, memory_order_relaxed));
+}
+
+/* The exporter does not work. */
+static enum outcome start_another(void)
 {
 	struct sp_region *r = sp_region_now();
 	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);
 	bool refused = now == SP_EXPORTER_REFUSED;
 	bool moved = now == SP_EXPORTER_MOVED;
-	/* One that never worked is not started again: it would fail in the same way. */
-	bool never = !moved && ((!refused && now != SP_EXPORTER_GONE) || restarts == RESTARTS_MAX);
+	enum outcome outcome = NEVER;
+	bool never;
 
 	/* The next region has messages of its own. */
 	write_messages(r);
-	if (!never && !refused && !is_due(r, moved))
-		return false;
-	if (!never && restart(moved, refused))
-		return true;
-	sp_exporter_tell_ended(sp_lifecycle_config());
-	sp_lifecycle_fail();
-	return false;
+	if (!is_unborn && has_no_process(r) &&
+	    sp_deferred_work_unborn(
+		    -atomic_load_explicit(&r->exporter_error, memory_order_relaxed)))
+		return LATER;
+	/* One that never worked is not started again: it would fail in the same way. */
+	never = !moved && !is_unborn &&
+		((!refused && now != SP_EXPORTER_GONE) || restarts == RESTARTS_MAX);
+	if (!never && ((sp_lifecycle_is_put_off() && !sp_lifecycle_has_ended()) ||
+		       (!refused && !is_due(r, moved))))
+		return LATER;
+	if (!never)
+		outcome = restart(moved, refused);
+	if (outcome == NEVER) {
+		sp_exporter_tell_ended(sp_lifecycle_config());
+		sp_lifecycle_fail();
+	}
+	return outcome;
 }
 
 void sp_deferred_work_forked(void)
 {
 	restarts = 0;
 	due_ns = 0;
+	is_unborn = false;
 }
 
 void sp_deferred_work_account(void)
@@ -333,7 +386,7 @@ bool sp_deferred_work_revive(void)
 	if (!sp_try_lock_once(&busy))
 		return true;
 	/* Below a seccomp filter nothing can be checked or started. */
-	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another();
+	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another() == STARTED;
 	sp_deferred_work_leave();
 	if (!is_there)
 		sp_exporter_tell_ended(sp_lifecycle_config());

@@ -143,6 +143,25 @@ static void *look_up(const char *name)
 		       : NULL;
 }
 
+static const char *reason(int err)
+{
+	switch (-err) {
+	case ENOMEM:
+		return "out of memory or address space";
+	case EMFILE:
+	case ENFILE:
+		return "out of descriptors";
+	case EAGAIN:
+		return "no more processes are allowed";
+	case EBUSY:
+		return "the former exporter has not ended yet";
+	case EFBIG:
+		return "RLIMIT_FSIZE is too low";
+	default:
+		return "a system call was refused";
+	}
+}
+
 static void tell_no_sampling(int err)
 {
 	if (err == -ENOSYS)
@@ -151,9 +170,47 @@ static void tell_no_sampling(int err)
 		       "does not have (glibc 2.35 has it): not profiling this process");
 	else
 		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): not profiling this process",
-		       err == -ENOMEM  ? "out of address space"
-		       : err == -EFBIG ? "RLIMIT_FSIZE is too low"
-				       : "a system call was refused");
+		       reason(err));
+}
+
+/*
+ * A server at a peak of connections has no descriptor left, and a container may be at its most processes for a
+ * moment. A start that falls into such a moment is tried again, after 1 second, 2, 4 and so on, for about four
+ * minutes in all. What lasts longer is taken for a limit that stays, and told as such.
+ */
+#define TRIES_MAX 8U
+#define PAUSE_NS SP_NS_PER_S
+
+static unsigned tries;              /* starts that failed since an exporter worked */
+static _Atomic uint64_t not_before; /* by the coarse clock, the next one; 0 = none has failed */
+
+bool sp_lifecycle_put_off(int err)
+{
+	if (!sp_exporter_error_passes(err) || tries == TRIES_MAX)
+		return false;
+	if (tries == 0)
+		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): trying again for some minutes",
+		       reason(err));
+	atomic_store_explicit(&not_before, sp_monotonic_coarse_ns() + (PAUSE_NS << tries++),
+			      memory_order_relaxed);
+	return true;
+}
+
+static bool was_put_off(void)
+{
+	return atomic_load_explicit(&not_before, memory_order_relaxed) != 0;
+}
+
+bool sp_lifecycle_is_put_off(void)
+{
+	return was_put_off() &&
+	       sp_monotonic_coarse_ns() < atomic_load_explicit(&not_before, memory_order_relaxed);
+}
+
+void sp_lifecycle_has_started(void)
+{
+	tries = 0;
+	atomic_store_explicit(&not_before, 0, memory_order_relaxed);
 }
 
 static void tell_tracing(void)
@@ -164,7 +221,7 @@ static void tell_tracing(void)
 
 static void begin_in_handler(void);
 
-/* The descriptor of a region that is in use, or a negative errno; then a message says why. */
+/* The descriptor of a region that is in use, or a negative errno. */
 static int prepare(void)
 {
 	int fd;
@@ -179,8 +236,6 @@ static int prepare(void)
 	if (fd >= 0) {
 		sp_publisher_prepare(&sp_lifecycle_settings);
 		sp_allocations_check(&sp_lifecycle_settings);
-	} else {
-		tell_no_sampling(fd);
 	}
 	sp_handler_setup.begin = begin_in_handler;
 	sp_fork_barrier_start();
@@ -188,11 +243,19 @@ static int prepare(void)
 	return fd;
 }
 
+/* Closes fd. True also if there is an exporter later. */
+static bool has_exporter(int fd)
+{
+	int err = sp_exporter_start(&sp_lifecycle_settings, fd);
+
+	return err == 0 || sp_deferred_work_unborn(err);
+}
+
 static bool start_by_winner(void)
 {
 	int starting = SP_LIFECYCLE_STARTING;
+	int failed = SP_LIFECYCLE_FAILED;
 	int fd;
-	int err;
 
 	/*
 	 * pairs with sp_lifecycle_before_filter(): either it waits for us, or we see that it began
@@ -224,14 +287,16 @@ static bool start_by_winner(void)
 				      memory_order_relaxed);
 		return false;
 	}
-	fd = err = prepare();
-	if (fd >= 0) {
+	fd = prepare();
+	if (fd >= 0)
 		sp_thread_account_start();
-		err = sp_exporter_start(&sp_lifecycle_settings, fd);
-	}
-	if (err != 0) {
-		atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_FAILED,
-				      memory_order_relaxed);
+	/* With a region it was a table that had no room. Another try would take all that has some again. */
+	else if (!sp_region_is_there() && sp_lifecycle_put_off(fd))
+		failed = SP_LIFECYCLE_ASLEEP;
+	else
+		tell_no_sampling(fd);
+	if (fd < 0 || !has_exporter(fd)) {
+		atomic_store_explicit(&sp_lifecycle_state, failed, memory_order_relaxed);
 		return false;
 	}
 	sp_deferred_work_scan();
@@ -275,13 +340,11 @@ static bool wait_for_winner(void)
 static void begin_child(void)
 {
 	int fd = sp_sampler_begin();
-	int err = fd;
+	bool goes_on = fd >= 0 ? has_exporter(fd) : sp_lifecycle_put_off(fd);
 
-	if (fd >= 0)
-		err = sp_exporter_start(&sp_lifecycle_settings, fd);
-	else
+	if (fd < 0 && !goes_on)
 		tell_no_sampling(fd);
-	if (err != 0)
+	if (!goes_on)
 		sp_lifecycle_fail();
 	sp_deferred_work_publish();
 }
@@ -302,8 +365,9 @@ static void begin_in_handler(void)
 {
 	static _Alignas(64) char stack[BEGIN_STACK_BYTES]; /* of who does the deferred work */
 
-	if (sp_reentrancy_guard_frame != 0 || !sp_lifecycle_active() || sp_lifecycle_has_ended() ||
-	    !sp_process_is_ours() || !sp_deferred_work_keep_off(0))
+	/* Once here at most: what failed is tried again by a hooked call. */
+	if (was_put_off() || sp_reentrancy_guard_frame != 0 || !sp_lifecycle_active() ||
+	    sp_lifecycle_has_ended() || !sp_process_is_ours() || !sp_deferred_work_keep_off(0))
 		return;
 	if (!sp_region_is_there())
 		sp_arch_call_on(stack + sizeof(stack), begin_on_own_stack);
@@ -328,6 +392,8 @@ bool sp_lifecycle_start_or_work(void)
 	bool ok;
 
 	if (now == SP_LIFECYCLE_ACTIVE) {
+		if (!sp_region_is_there() && sp_lifecycle_is_put_off())
+			return false;
 		ok = sp_region_is_there() || begin_in_hook();
 		errno = saved;
 		if (!ok)
@@ -335,7 +401,8 @@ bool sp_lifecycle_start_or_work(void)
 		return ok && sp_lifecycle_work();
 	}
 	if ((now != SP_LIFECYCLE_ASLEEP && now != SP_LIFECYCLE_STARTING) || sp_seccomp_is_on() ||
-	    sp_lifecycle_has_ended() || (now == SP_LIFECYCLE_ASLEEP && sp_trial_is_put_off()))
+	    sp_lifecycle_has_ended() ||
+	    (now == SP_LIFECYCLE_ASLEEP && (sp_trial_is_put_off() || sp_lifecycle_is_put_off())))
 		return false;
 	if (now == SP_LIFECYCLE_STARTING ||
 	    !atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &now,
@@ -398,6 +465,7 @@ static void after_fork_in_child(void)
 	has_span = sp_sampler_forked();
 	sp_exporter_family_forked();
 	sp_deferred_work_forked();
+	sp_lifecycle_has_started();
 	atomic_store_explicit(&sp_lifecycle_ended, false, memory_order_relaxed);
 	/* What the parent was just starting is begun anew by the child's first span. */
 	goes_on =

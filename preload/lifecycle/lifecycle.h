@@ -106,7 +106,26 @@ void sp_lifecycle_after_filter(bool refused);
  */
 void sp_lifecycle_trace(void);
 
+/*
+ * APP, and SIG at the first sample of a forked child; one thread at a time. A start of any kind has failed: of
+ * sampling, of a forked child, of an exporter. True if it is to be tried again once sp_lifecycle_is_put_off() is
+ * false; that is told the first time. False for an errno that does not pass, and after too many tries.
+ */
+bool sp_lifecycle_put_off(int err);
+
+/* APP. It is too early to try again; a comparison of times. */
+bool sp_lifecycle_is_put_off(void);
+
+/* APP. The exporter works: what fails from now on has all tries. */
+void sp_lifecycle_has_started(void);
+
 /* What lifecycle.c asks of deferred_work.c besides. */
+
+/*
+ * The same contexts as sp_lifecycle_put_off(). The exporter of the region that is in use could not be started. True if
+ * there will be another one, and sampling goes on until then; false after a message.
+ */
+bool sp_deferred_work_unborn(int err);
 
 /* APP, before a flush: collects what was still written to the regions of former exporters. */
 void sp_deferred_work_account(void);

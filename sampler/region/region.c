@@ -145,7 +145,7 @@ int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **mad
 
 	release_parents();
 	if (mappings == SP_REGIONS_MAX)
-		return -ENOMEM;
+		return -ENOSPC;
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
 		m.part[i] = (struct sp_region_part){m.bytes, whole_pages(bytes[i])};
 		m.bytes += m.part[i].bytes;

@@ -247,7 +247,7 @@ static inline bool sp_region_is_there(void)
  * APP. Makes and maps a region with parts of these sizes (rounded up to whole pages). Returns the
  * descriptor (at least 3, close-on-exec, sealed against changes of size), which the caller passes
  * to the exporter and closes, or a negative errno: -EFBIG where RLIMIT_FSIZE would raise SIGXFSZ,
- * -ENOMEM also where there are too many regions. errno and signals stay as they were.
+ * -ENOSPC where there are too many regions. errno and signals stay as they were.
  */
 int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made);
 

@@ -210,7 +210,7 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 		(void)sp_region_part(old, (enum sp_region_parts)i, &bytes[i]);
 		all += bytes[i];
 	}
-	return is_room_for(all) ? sp_region_make(bytes, made) : -ENOMEM;
+	return is_room_for(all) ? sp_region_make(bytes, made) : -ENOSPC;
 }
 
 static uint64_t carry_all(const struct sp_region *old, struct place *to)
@@ -235,7 +235,7 @@ int sp_region_swap(struct sp_region_loss *loss)
 	int fd;
 
 	if (places == 0 || places == SP_REGIONS_MAX)
-		return -ENOMEM;
+		return -ENOSPC;
 	fd = make_like(from->region, &r);
 	errno = saved;
 	if (fd < 0)

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,6 +31,7 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/region.h"
+#include "sampler/sampling/handler.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/signals.h"
@@ -70,7 +72,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 		stepped_ns += step_ns;
 		now->tv_sec = 1 + stepped_ns / 1000000000;
 		now->tv_nsec = stepped_ns % 1000000000;
-	} else if (clock == CLOCK_MONOTONIC) {
+	} else if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE) {
 		now->tv_sec += later_s;
 	}
 	return rc;
@@ -328,7 +330,7 @@ Test(lifecycle, a_thread_that_could_not_be_made_shows_nothing)
 
 Test(lifecycle, without_an_exporter_it_has_failed_for_good)
 {
-	exporter.refuse = EAGAIN;
+	exporter.refuse = ENOENT;
 	load_with(NULL, NULL);
 
 	cr_assert_not(sp_lifecycle_start());
@@ -706,6 +708,162 @@ Test(lifecycle, what_an_exporter_had_not_sent_is_told_by_kind)
 	cr_expect_not_null(strstr(line, "is lost: 3 samples\n"), "%s", line);
 	line = line_at_a_restart(0, 5);
 	cr_expect_not_null(strstr(line, "is lost: 0 samples, 5 waits\n"), "%s", line);
+}
+
+/* No descriptor is left, as in a server at a peak of connections; or all are there again. */
+static void limit_descriptors(bool none)
+{
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = none ? 3 : limit.rlim_max;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static bool starts_without_descriptors(void)
+{
+	bool starts;
+
+	limit_descriptors(true);
+	starts = sp_lifecycle_start();
+	limit_descriptors(false);
+	return starts;
+}
+
+/* Whether a span is recorded so many seconds later, and how many exporters there have been by then. */
+static bool starts_after(int64_t seconds, int exporters)
+{
+	bool starts;
+
+	later_s += seconds;
+	starts = sp_lifecycle_start();
+	cr_expect_eq(exporter.started, exporters);
+	return starts;
+}
+
+Test(lifecycle, a_start_that_finds_no_descriptor_is_tried_again_after_a_second)
+{
+	load_with(NULL, NULL);
+
+	cr_expect_not(starts_without_descriptors());
+	cr_expect(sp_lifecycle_wanted());
+	cr_expect_not(starts_after(0, 0), "not by each span");
+	cr_expect(starts_after(2, 1));
+	cr_expect(sp_lifecycle_active());
+}
+
+Test(lifecycle, that_a_start_is_tried_again_is_told_once)
+{
+	char level[] = "SPANPROF_LOG_LEVEL=warn";
+	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
+	char *envp[] = {level, folder, NULL};
+
+	sp_lifecycle_load(envp);
+	stderr_begin();
+	cr_expect_not(starts_without_descriptors());
+	later_s += 2;
+	cr_expect_not(starts_without_descriptors());
+	cr_expect_eq(stderr_end(), 1, "%s", stderr_text);
+	cr_expect(stderr_has("cannot set up sampling (out of descriptors): trying again for some "
+			     "minutes"),
+		  "%s", stderr_text);
+}
+
+Test(lifecycle, a_start_that_never_finds_a_descriptor_is_given_up)
+{
+	unsigned tries = 0;
+
+	load_with(NULL, NULL);
+	for (; sp_lifecycle_wanted() && tries < 100; tries++) {
+		cr_expect_not(starts_without_descriptors());
+		later_s += 1000;
+	}
+	cr_expect_eq(tries, 9);
+	cr_expect_eq(exporter.started, 0);
+}
+
+static int begins_later(void)
+{
+	if (starts_without_descriptors() || !sp_lifecycle_active() || has_begun())
+		return 1;
+	/* No more than before in the handler, which interrupts anything. */
+	later_s += 2;
+	sp_handler_setup.begin();
+	if (has_begun())
+		return 2;
+	return sp_lifecycle_start() && exporter.started == 2 && sp_region_is_there() ? 0 : 3;
+}
+
+Test(lifecycle, a_forked_child_that_finds_no_descriptor_begins_with_a_later_span)
+{
+	cr_expect_eq(in_child(begins_later), 0);
+}
+
+/* It is sampled meanwhile. */
+Test(lifecycle, an_exporter_that_finds_no_process_is_started_later)
+{
+	exporter.refuse = EAGAIN;
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+	exporter.refuse = 0;
+	exporter.ended = true;
+
+	cr_expect(starts_after(0, 1));
+	cr_expect(starts_after(2, 2));
+	cr_expect(sp_lifecycle_active());
+	exporter.ended = false;
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0), "it was none of the restarts");
+}
+
+Test(lifecycle, an_exporter_that_never_finds_a_process_is_given_up)
+{
+	exporter.refuse = EAGAIN;
+	exporter.ended = true;
+	load_with(NULL, NULL);
+
+	for (int i = 0; i < 100 && sp_lifecycle_start(); i++)
+		later_s += 1000;
+	cr_expect_not(sp_lifecycle_wanted());
+	cr_expect_eq(exporter.started, 9);
+}
+
+/* The keeper is a process as well, and there was one for that. */
+Test(lifecycle, a_keeper_that_finds_no_process_for_the_exporter_makes_one_later)
+{
+	load_and_start();
+	exporter.ended = true;
+	atomic_store(&sp_region->exporter_error, EAGAIN);
+	atomic_store(&sp_region->exporter, SP_EXPORTER_FAILED);
+
+	cr_expect(starts_after(1, 1));
+	cr_expect(starts_after(0, 1));
+	cr_expect(starts_after(2, 2));
+	cr_expect(sp_lifecycle_active());
+}
+
+/* Out of descriptors when its exporter has ended in that way. */
+static void goes_on_without_descriptors(uint32_t how)
+{
+	limit_descriptors(true);
+	cr_expect_not(goes_on_after(how, 0));
+	limit_descriptors(false);
+	cr_expect(sp_lifecycle_active());
+	cr_expect_not(goes_on_after(how, 0), "not by each span");
+	cr_expect(goes_on_after(how, 2));
+}
+
+Test(lifecycle, an_exporter_that_ended_is_replaced_when_there_are_descriptors_again)
+{
+	static const uint32_t how[] = {SP_EXPORTER_GONE, SP_EXPORTER_MOVED, SP_EXPORTER_REFUSED};
+
+	load_and_start();
+	for (unsigned i = 0; i < SP_ARRAY_LEN(how); i++) {
+		goes_on_without_descriptors(how[i]);
+		/* A working exporter asks for this. */
+		atomic_fetch_or(&sp_region->deferred_work, SP_WORK_LOOK);
+		atomic_store(&sp_region->exporter, SP_EXPORTER_WORKING);
+		cr_expect(sp_lifecycle_start());
+	}
 }
 
 Test(lifecycle, spans_that_never_end_are_looked_for_eight_times_in_the_longest_age)

@@ -436,7 +436,7 @@ Test(region_swap, is_not_done_without_end)
 		(void)swap();
 	last = sp_region_now();
 
-	cr_expect_eq(sp_region_swap(&lost), -ENOMEM);
+	cr_expect_eq(sp_region_swap(&lost), -ENOSPC);
 	cr_expect_eq(sp_region_now(), last);
 }
 
@@ -455,7 +455,7 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 	sp_region_swap_first(sp_region_now());
 	last = sp_region_now();
 	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
-	cr_expect_eq(sp_region_swap(&lost), -ENOMEM);
+	cr_expect_eq(sp_region_swap(&lost), -ENOSPC);
 	cr_expect_eq(sp_region_now(), last);
 
 	limit.rlim_cur *= 2;
