@@ -172,8 +172,8 @@ static __attribute__((noinline)) void set_times(const struct sp_span_record *r,
 	struct sp_span_times t;
 
 	sp_span_times_of(r, &t);
-	/* What is not known is left out; who asked for the CPU time alone has that of the parts that have ended. */
-	if (is_free(r, KEY_CPU_TIME) && (t.is_known || !all))
+	/* What is not known is left out; who asked for the CPU time alone has it also while other threads are in it. */
+	if (is_free(r, KEY_CPU_TIME) && (all ? t.is_known : t.has_cpu))
 		set->integer(span, keys[KEY_CPU_TIME], (int64_t)t.cpu_ns);
 	if (all && t.is_known && is_free(r, KEY_TIMES))
 		set_others(&t, set, span);

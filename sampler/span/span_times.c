@@ -199,14 +199,14 @@ static bool is_in(const struct sp_thread *t, uint64_t root_id, uint32_t root_ref
 
 /*
  * The CPU time so far of the parts that other threads are in, each by its own clock; mostly it is one, whose block
- * is known. A part that ends meanwhile is missed, and never counted twice: what has ended was read before.
+ * is known. False if one was not found: its thread has ended, or has a block beyond those that are looked at, or the
+ * part has ended meanwhile. That one is missed, and never counted twice: what has ended was read before.
  */
-static uint64_t open_parts_ns(const struct account *a, const struct sp_span_record *r)
+static bool add_open_parts(const struct account *a, const struct sp_span_record *r, uint64_t *sum)
 {
 	uint32_t n = atomic_load_explicit(&sp_thread_table.used, memory_order_acquire);
 	uint32_t at = atomic_load_explicit(&a->latest, memory_order_relaxed);
 	uint64_t open = get(&a->open);
-	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < n && i < SP_THREAD_LOOK_MAX && open != 0; i++, at++) {
 		const struct sp_thread *t = sp_thread_at(at % n);
@@ -216,12 +216,14 @@ static uint64_t open_parts_ns(const struct account *a, const struct sp_span_reco
 
 		if (tid == 0 || !is_in(t, r->span_id, r->ref))
 			continue;
-		open--;
 		then = get(&t->part.cpu_ns);
-		if (sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now) && is_in(t, r->span_id, r->ref))
-			sum += since(now, then);
+		if (!sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now) ||
+		    !is_in(t, r->span_id, r->ref))
+			continue;
+		*sum += since(now, then);
+		open--;
 	}
-	return sum;
+	return open == 0;
 }
 
 void sp_span_times_changed(struct sp_thread *t)
@@ -265,15 +267,16 @@ void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 	const struct account *a = account_of(r->ref);
 	struct sp_thread_part_edge now;
 
-	*out = (struct sp_span_times){.cpu_ns = 0};
+	*out = (struct sp_span_times){.has_cpu = true};
 	if (a == NULL)
 		return;
 	if (t != NULL && is_in(t, r->span_id, r->ref) && read_edge(&now))
 		end_part(t, &now);
 	out->cpu_ns = get(&a->cpu_ns);
-	out->cpu_ns += open_parts_ns(a, r);
+	out->has_cpu = add_open_parts(a, r, &out->cpu_ns);
 	/* pairs with the release in end_part() */
-	if (!wants_all || atomic_load_explicit(&a->open, memory_order_acquire) != 0 ||
+	if (!wants_all || !out->has_cpu ||
+	    atomic_load_explicit(&a->open, memory_order_acquire) != 0 ||
 	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed) || get(&a->parts) == 0)
 		return;
 	out->is_known = true;

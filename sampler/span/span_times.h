@@ -15,8 +15,8 @@
  *   system calls at each edge.
  *
  * Nothing but the CPU time is known of a root that ends while it is active on another thread: of that one by the
- * thread's clock of the moment. Nor is more known of one that a forked child has from its parent, or that was never
- * active.
+ * thread's clock of the moment, and not even that where the thread is not found. Nor is more known of one that a
+ * forked child has from its parent, or that was never active.
  *
  * APP context, calling thread; errno untouched, no lock, and no memory after sp_span_times_init().
  */
@@ -55,6 +55,7 @@ void sp_span_times_begin(const struct sp_span_record *r);
 
 /* Nanoseconds, but for counts. */
 struct sp_span_times {
+	bool has_cpu; /* each part that has not ended was found: cpu_ns lacks none */
 	uint64_t cpu_ns;
 	bool is_known; /* all of the threads' parts have ended: cpu_ns is exact, and so is what follows */
 	uint64_t off_cpu_ns;

@@ -317,15 +317,15 @@ Test(span_times, have_what_all_threads_allocated)
 static _Atomic bool is_below;
 static _Atomic bool may_end;
 
-static void *stay_below(void *arg)
+static void *stay_below(void *id)
 {
-	cr_assert(begin_under(2, 1));
+	cr_assert(begin_under((uintptr_t)id, 1));
 	burn(20 * MS);
 	is_below = true;
 	while (!may_end)
 		sched_yield();
-	cr_assert(end(2));
-	return arg;
+	cr_assert(end((uintptr_t)id));
+	return id;
 }
 
 Test(span_times, but_for_cpu_time_are_unknown_while_another_thread_is_in_it)
@@ -334,7 +334,7 @@ Test(span_times, but_for_cpu_time_are_unknown_while_another_thread_is_in_it)
 	pthread_t thread;
 
 	cr_assert(begin(1));
-	cr_assert_eq(pthread_create(&thread, NULL, stay_below, NULL), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, stay_below, (void *)2), 0);
 	while (!is_below)
 		sched_yield();
 	ask(1);
@@ -347,6 +347,71 @@ Test(span_times, but_for_cpu_time_are_unknown_while_another_thread_is_in_it)
 	ask(1);
 	cr_expect(got.is_known);
 	cr_expect_leq(got.cpu_ns, around);
+}
+
+/* So many blocks at most are looked at for the other threads' parts. */
+static void take_blocks(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		cr_assert_not_null(sp_thread_claim());
+}
+
+/* Two threads are in the root as it ends, with n blocks between theirs. */
+static void ask_while_two_are_in(unsigned n)
+{
+	pthread_t thread[2];
+
+	cr_assert(begin(1));
+	for (uintptr_t i = 0; i < 2; i++) {
+		is_below = false;
+		cr_assert_eq(pthread_create(&thread[i], NULL, stay_below, (void *)(i + 2)), 0);
+		while (!is_below)
+			sched_yield();
+		take_blocks(n);
+	}
+	ask(1);
+	may_end = true;
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+}
+
+Test(span_times, have_the_cpu_time_of_all_threads_that_are_in_it)
+{
+	ask_while_two_are_in(10);
+	cr_expect(got.has_cpu);
+	cr_expect_geq(got.cpu_ns, 40 * MS);
+}
+
+Test(span_times, have_no_cpu_time_where_not_all_threads_that_are_in_it_are_found)
+{
+	ask_while_two_are_in(SP_THREAD_LOOK_MAX);
+	cr_expect_not(got.has_cpu);
+}
+
+static void *go_without_an_end(void *arg)
+{
+	cr_assert(begin_under(2, 1));
+	burn(20 * MS);
+	return arg;
+}
+
+Test(span_times, have_no_cpu_time_where_a_thread_has_ended_in_it)
+{
+	cr_assert(begin(1));
+	run(go_without_an_end);
+	ask(1);
+	cr_expect_not(got.has_cpu);
+}
+
+/* Nobody else is looked for. */
+Test(span_times, have_the_cpu_time_whatever_other_threads_there_are)
+{
+	cr_assert(begin(1));
+	take_blocks(2 * SP_THREAD_LOOK_MAX);
+	burn(20 * MS);
+	ask(1);
+	cr_expect(got.has_cpu);
+	cr_expect_geq(got.cpu_ns, 20 * MS);
 }
 
 Test(span_times, of_a_span_that_ends_on_another_thread_are_unknown)
