@@ -56,6 +56,9 @@
  */
 #define SP_SPAN_NO_SCOPE (UINT64_C(1) << 62)
 
+/* Levels of manual labels. Labels that are never popped leave most of the stack to spans. */
+#define SP_MANUAL_LABEL_DEPTH_MAX 32U
+
 static inline uint64_t sp_span_token_of_label(uint32_t level, uint32_t name_id)
 {
 	return SP_SPAN_NO_SCOPE | (uint64_t)(level & UINT16_MAX) << 32 | name_id;
@@ -64,6 +67,11 @@ static inline uint64_t sp_span_token_of_label(uint32_t level, uint32_t name_id)
 static inline SP_SIGSAFE bool sp_span_token_is_label(uint64_t token)
 {
 	return token >= SP_SPAN_NO_SCOPE && token < SP_SPAN_STANDS_IN;
+}
+
+static inline SP_SIGSAFE uint32_t sp_span_token_level(uint64_t token)
+{
+	return (uint32_t)(token >> 32) & UINT16_MAX;
 }
 
 /*
@@ -306,6 +314,9 @@ uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage)
 
 /* Any thread. A frame may have that id. */
 bool sp_span_stack_has(const struct sp_span_stack *s, uint64_t span_id);
+
+/* Owner only. The level of the topmost manual label; 0 if there is none. */
+SP_SIGSAFE uint32_t sp_span_stack_label_level(const struct sp_span_stack *s);
 
 /* Owner, no handler running. The ids on it; returns how many. */
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);

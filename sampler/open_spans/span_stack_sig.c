@@ -109,6 +109,17 @@ SP_SIGSAFE enum sp_span_active sp_span_stack_peek_span(const struct sp_span_stac
 	return sp_span_stack_is_beyond(s) ? beyond(top, frames, out) : frames;
 }
 
+SP_SIGSAFE uint32_t sp_span_stack_label_level(const struct sp_span_stack *s)
+{
+	struct at at = top_of(s);
+
+	while (next_frame(&at)) {
+		if (sp_span_token_is_label(at.token))
+			return sp_span_token_level(at.token);
+	}
+	return 0;
+}
+
 SP_SIGSAFE enum sp_span_active sp_span_stack_peek(const struct sp_span_stack *s,
 						  struct sp_span_record *out)
 {

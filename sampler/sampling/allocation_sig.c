@@ -108,6 +108,17 @@ static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 	return sp_ring_put(&o->ring, SP_RECORD_SAMPLE, s, sp_sample_bytes(s->depth)) == 0;
 }
 
+/* The end of a manual label is told when its level is left: sp_manual_label_leave(). */
+static void note_label(struct sp_thread *t, uint64_t id)
+{
+	uint32_t level = sp_span_stack_label_level(&t->spans);
+
+	if (level == 0 || level > SP_MANUAL_LABEL_DEPTH_MAX)
+		return;
+	t->allocated_label[level - 1] = id;
+	t->allocated_levels |= UINT32_C(1) << (level - 1);
+}
+
 /* In a function of its own, because to a compiler that sees both the record were shorter than what it is said to be. */
 __attribute__((noinline)) static bool take(struct sp_thread *t, struct sp_sample *s, uint64_t bytes,
 					   uint64_t block,
@@ -130,8 +141,8 @@ __attribute__((noinline)) static bool take(struct sp_thread *t, struct sp_sample
 		sp_count(SP_COUNT_BLOCKS_NO_ROOM);
 	if (s->span_id != 0 && !sp_span_table_note_allocation(label.ref, s->span_id))
 		sp_span_tell_ended(s->span_id);
-	if (label.what == SP_SPAN_LABEL)
-		t->allocated_label = s->span_id;
+	if (label.what == SP_SPAN_LABEL && s->span_id != 0)
+		note_label(t, s->span_id);
 	return true;
 }
 

@@ -594,9 +594,9 @@ bool sp_manual_label_leave(void)
 	if (t != NULL && level <= SP_MANUAL_LABEL_DEPTH_MAX && (labelled & bit_of_level()) != 0) {
 		labelled &= ~bit_of_level();
 		(void)sp_span_stack_pop(&t->spans, sp_span_token_of_label(level, 0), false);
-		if (t->allocated_label != 0 && !sp_span_stack_has(&t->spans, t->allocated_label)) {
-			sp_span_tell_ended(t->allocated_label);
-			t->allocated_label = 0;
+		if ((t->allocated_levels & bit_of_level()) != 0) {
+			t->allocated_levels &= ~bit_of_level();
+			sp_span_tell_ended(t->allocated_label[level - 1]);
 		}
 		sp_shown_label_update(t);
 	}

@@ -266,9 +266,6 @@ static inline __attribute__((always_inline)) void sp_shown_label_update(struct s
  * name: a pop ends the frame of its own push or none, whatever happened in between.
  */
 
-/* Labels that are never popped leave most of the stack to spans. */
-#define SP_MANUAL_LABEL_DEPTH_MAX 32U
-
 /*
  * Enters a level, without a label. To be called for every push, whether its label is shown or not.
  */

@@ -94,7 +94,7 @@ struct sp_thread {
 	struct sp_stack_bounds bounds; /* own handler */
 	struct sp_stack_bounds
 		allocation_bounds; /* the same, of samples of allocations, which it may interrupt */
-	uint64_t allocated_label;  /* the last manual label with such a sample; 0 = none */
+	uint32_t allocated_levels; /* those whose manual label has such a sample, a bit for each */
 	struct sp_span_spare spare;
 	struct sp_thread_account account;
 	struct sp_thread_part part;
@@ -104,6 +104,8 @@ struct sp_thread {
 	uint64_t scratch[SP_SAMPLE_HEAD_WORDS + SP_THREAD_FRAMES_NEAR];
 	struct sp_thread_context context; /* the thread, and profilers outside of the process */
 	struct sp_span_stack spans;
+	/* The ids of those labels by their level - 1. A label's frame may go before its level is left. */
+	uint64_t allocated_label[SP_MANUAL_LABEL_DEPTH_MAX];
 	uint64_t far_frames[SP_FRAMES_MAX - SP_THREAD_FRAMES_NEAR];
 };
 

@@ -128,6 +128,7 @@ static void clean(struct sp_thread *t)
 	sp_span_stack_clear(&t->spans);
 	t->bounds = (struct sp_stack_bounds){0, 0};
 	t->allocation_bounds = (struct sp_stack_bounds){0, 0};
+	t->allocated_levels = 0;
 	t->scope_overflows = 0;
 	t->in_handler = false;
 	atomic_store_explicit(&t->is_taken, false, memory_order_relaxed);

@@ -152,6 +152,50 @@ Test(span_ends, are_told_of_manual_labels)
 	cr_expect(has(SP_RECORD_SPAN_ENDED, 5));
 }
 
+static void show_label_with_sample(uint64_t id)
+{
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(id, 0), 0);
+	allocate(id);
+}
+
+static void expect_an_end(uint64_t id)
+{
+	drain();
+	cr_expect_eq(n, 1);
+	cr_expect(has(SP_RECORD_SPAN_ENDED, id));
+}
+
+Test(span_ends, are_told_of_each_of_manual_labels_that_nest)
+{
+	show_label_with_sample(5);
+	sp_manual_label_enter();
+	show_label_with_sample(6);
+	drain();
+	cr_assert(sp_manual_label_leave());
+	expect_an_end(6);
+	cr_assert(sp_manual_label_leave());
+	drain();
+	cr_expect_eq(n, 0, "a level without a label");
+	show_label_with_sample(7);
+	drain();
+	cr_assert(sp_manual_label_leave());
+	expect_an_end(7);
+	cr_assert(sp_manual_label_leave());
+	expect_an_end(5);
+}
+
+/* The end of a scope takes away what is above it. */
+Test(span_ends, are_told_of_a_manual_label_that_went_with_a_scope)
+{
+	sp_active_span_attach(32, 1);
+	show_label_with_sample(5);
+	sp_active_span_detached(32, true);
+	drain();
+	cr_assert(sp_manual_label_leave());
+	expect_an_end(5);
+}
+
 /* A child that goes on has its root's label. */
 Test(span_ends, are_told_behind_a_sample_that_comes_later)
 {
