@@ -404,11 +404,11 @@ static void push_fails(const struct view *v)
 			(skew < 0 ? -skew : skew) / 1000, skew < 0 ? "behind" : "ahead of");
 }
 
-/* A folder that is not there is made with the first profile, if it can be. */
+/* A folder that is not there is made with the first profile, if it can be. What failed once may be long over. */
 static void folder_closed(const struct view *v)
 {
 	const char *folder = v->ops->config->output_dir;
-	bool failed = v->ops->counter_read(v->ops->arg, SP_COUNT_FILE_FAILED) != 0;
+	int failed = v->in->file_error;
 	struct stat st;
 	int err = 0;
 
@@ -418,11 +418,14 @@ static void folder_closed(const struct view *v)
 		err = ENOTDIR;
 	else if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
 		err = errno;
-	if (failed || (err != 0 && err != ENOENT))
+	if (err != 0 && (failed != 0 || err != ENOENT))
 		problem(v, "give the program's user a folder to write to in SPANPROF_OUTPUT_DIR",
-			"profiles %s be written into %.400s by the program's user%s%s",
-			err != 0 ? "cannot" : "could not", folder, err != 0 ? ": " : "",
-			err != 0 ? strerror(err) : "");
+			"profiles cannot be written into %.400s by the program's user: %s", folder,
+			err != ENOENT ? strerror(err) : sp_user_file_error(failed));
+	else if (failed != 0)
+		problem(v, failed == -ENOSPC || failed == -EDQUOT ? "make room there" : NULL,
+			"the last profile could not be written into %.400s: %s", folder,
+			sp_user_file_error(failed));
 }
 
 static void waits_without_stacks(const struct view *v)
@@ -553,6 +556,7 @@ static bool is_unchanged(struct sp_status *s, const struct sp_core_facts *f,
 		sp_hash_add_bytes(sp_hash_add(in->with_span, in->without_span), f, sizeof(*f));
 
 	hash = sp_hash_add(hash, (unsigned char)in->state[0]);
+	hash = sp_hash_add(hash, (uint64_t)-in->file_error);
 	if (in->news != NULL)
 		hash = sp_hash_add_bytes(hash, in->news, sizeof(*in->news));
 	if (in->waits != NULL)

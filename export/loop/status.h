@@ -17,6 +17,7 @@ struct sp_status_input {
 	uint64_t with_span;              /* samples */
 	uint64_t without_span;
 	const struct sp_off_cpu_news *waits; /* NULL = nobody wants them */
+	int file_error;                      /* sp_file_sink_error(); 0 = there is no folder */
 };
 
 struct sp_status;

@@ -14,6 +14,7 @@
 #include "export/profile/live_blocks.h"
 #include "export/profile/root_values.h"
 #include "export/profile/stack_map.h"
+#include "export/push/file_sink.h"
 #include "export/util/clock.h"
 
 #define SP_DRAIN_MAX 4096U /* records per call */
@@ -434,6 +435,7 @@ static void write_status(struct sp_target *t)
 		.with_span = d->sampled[1],
 		.without_span = d->sampled[0],
 		.waits = sp_config_wants_waits(t->ops->config) ? &d->waits_news : NULL,
+		.file_error = t->origin.files != NULL ? sp_file_sink_error(t->origin.files) : 0,
 	};
 
 	(void)sp_waits_news(t->waits, &d->waits_news);

@@ -30,6 +30,8 @@ struct sp_file_sink {
 	uint64_t random;
 	uint32_t token; /* in each name */
 	uint32_t seq;
+	int error;         /* of the last profile that was not written, until a later one is */
+	int64_t failed_ns; /* when that profile began */
 	struct sp_export_log_site said;
 };
 
@@ -119,14 +121,24 @@ int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
 	(void)sp_turn_set(had);
 	if (err == 0) {
 		f->ops->counter_add(f->ops->arg, SP_COUNT_FILES_WRITTEN, 1);
+		/* Of an interval's profiles a small one may have found room where another one did not. */
+		if (item->time_ns != f->failed_ns)
+			f->error = 0;
 		if (f->ops->config->log_level >= SP_LOG_DEBUG)
 			sp_export_log(f->ops, SP_LOG_DEBUG,
 				      "wrote %s/%s: %zu bytes, %" PRIu64 " samples", f->dir, name,
 				      profile->len, item->samples);
 		return 0;
 	}
+	f->error = err;
+	f->failed_ns = item->time_ns;
 	f->ops->counter_add(f->ops->arg, SP_COUNT_FILE_FAILED, 1);
 	sp_export_log_limited(f->ops, &f->said, now_ns, "cannot write a profile into %s: %s",
 			      f->dir, sp_user_file_error(err));
 	return err;
+}
+
+int sp_file_sink_error(const struct sp_file_sink *f)
+{
+	return f->error;
 }

@@ -28,4 +28,7 @@ void sp_file_sink_free(struct sp_file_sink *f);
 int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
 		       const struct sp_file_sink_item *item, uint64_t now_ns);
 
+/* What became of the profiles of the last interval: a negative errno, or 0 where all were written, or none was tried. */
+int sp_file_sink_error(const struct sp_file_sink *f);
+
 #endif

@@ -249,6 +249,8 @@ static void backlog_replace(struct queued *b, const struct sp_message *message)
 
 /* The server refuses what began more than an hour ago by its clock. */
 #define SKEW_MAX_MS INT64_C(3600000)
+/* A clock that is an hour off, by its time zone, say, seems to be a little more now, and a little less then. */
+#define SKEW_RIGHT_MS (SKEW_MAX_MS / 2)
 
 static void take_skew(struct sp_push_news *n, const struct sp_core_ops *ops, int64_t skew_ms)
 {
@@ -256,6 +258,8 @@ static void take_skew(struct sp_push_news *n, const struct sp_core_ops *ops, int
 
 	n->has_skew = true;
 	n->skew_ms = skew_ms;
+	if (size <= SKEW_RIGHT_MS)
+		n->said_skew = false;
 	if (size <= SKEW_MAX_MS || n->said_skew)
 		return;
 	n->said_skew = true;

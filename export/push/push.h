@@ -52,7 +52,7 @@ struct sp_push_news {
 	int64_t last_success_ms;        /* since the epoch; 0 = never */
 	bool has_skew;                  /* the server sent its time */
 	int64_t skew_ms;                /* how much later it is there */
-	bool said_skew;                 /* a message said that it is too much */
+	bool said_skew;                 /* a message said that it is too much, and it still is */
 	/* One per kind of trouble, so that one kind does not silence another. */
 	struct sp_export_log_site said_unreachable;
 	struct {

@@ -124,6 +124,28 @@ Test(file_sink, leaves_nothing_behind_when_the_disk_is_full, .timeout = 20)
 	cr_expect(core_logged("cannot write a profile into /tmp/spanprof-test-"), "%s", core.log);
 }
 
+Test(file_sink, knows_what_became_of_the_last_intervals_profiles, .timeout = 20)
+{
+	const struct sp_file_sink_item first = {"", when, 1}, of_waits = {"-wall", when, 1};
+	const struct sp_file_sink_item next = {"", when + 1000, 1};
+	struct sp_file_sink *f;
+	char parent[100], dir[128];
+
+	(void)snprintf(parent, sizeof(parent), "%s/a", scratch);
+	(void)snprintf(dir, sizeof(dir), "%s/b", parent);
+	core.config.output_dir = dir;
+	f = sp_file_sink_new(&core.ops);
+	cr_expect_eq(sp_file_sink_error(f), 0);
+	cr_expect_eq(sp_file_sink_write(f, &bytes, &first, 1), -ENOENT);
+	cr_expect_eq(sp_file_sink_error(f), -ENOENT);
+	cr_assert_eq(mkdir(parent, 0700), 0);
+	cr_expect_eq(sp_file_sink_write(f, &bytes, &of_waits, 2), 0);
+	cr_expect_eq(sp_file_sink_error(f), -ENOENT, "one of that interval is lost");
+	cr_expect_eq(sp_file_sink_write(f, &bytes, &next, 3), 0);
+	cr_expect_eq(sp_file_sink_error(f), 0);
+	sp_file_sink_free(f);
+}
+
 /* Containers that share a folder number their processes alike; an exec keeps the number. */
 Test(file_sink, keeps_the_files_of_processes_with_the_same_number_and_second, .timeout = 20)
 {

@@ -104,6 +104,28 @@ Test(push, says_once_that_the_clocks_differ_by_more_than_an_hour, .timeout = 20)
 	cr_expect_null(strchr(strchr(core.log, '\n') + 1, '\n'), "%s", core.log);
 }
 
+static void push_with_skew(int64_t skew_ms)
+{
+	u.answer[0].skew_ms = skew_ms;
+	push_put('a', 1);
+	sp_push_run(u.push);
+}
+
+/* A clock that is set to local time is an hour off, and each answer takes another time to come. */
+Test(push, says_again_that_the_clocks_differ_where_they_were_right_meanwhile, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(200);
+	u.answer[0].has_skew = true;
+	push_with_skew(3600001);
+	push_with_skew(3599999);
+	push_with_skew(3600001);
+	cr_expect_eq(push_lines_with("the server's clock is"), 1, "%s", core.log);
+	push_with_skew(-20);
+	push_with_skew(3600001);
+	cr_expect_eq(push_lines_with("the server's clock is"), 2, "%s", core.log);
+}
+
 Test(push, each_kind_of_refusal_is_said, .timeout = 20)
 {
 	push_start(8, 0);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void set_up(void)
 	scratch_make();
 	(void)snprintf(path, sizeof(path), "%s/status", scratch);
 	core.config.status_file = path;
-	input = (struct sp_status_input){"active", "http://p", &news, 30, 12, NULL};
+	input = (struct sp_status_input){"active", "http://p", &news, 30, 12, NULL, 0};
 }
 
 static void tear_down(void)
@@ -289,6 +290,11 @@ Test(status, what_has_not_changed_is_not_made_again, .timeout = 20)
 	cr_assert_eq(sp_status_write(status, &input), 0);
 	cr_assert_eq(fstat(memory_file(), &after), 0);
 	cr_expect_neq(before.st_ino, after.st_ino);
+	before = after;
+	input.file_error = -ENOSPC;
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	cr_assert_eq(fstat(memory_file(), &after), 0);
+	cr_expect_neq(before.st_ino, after.st_ino);
 }
 
 /* What is wrong, one sentence a line: "text|remedy"; "" = nothing. */
@@ -394,8 +400,22 @@ Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 		"");
 	core.config.output_dir = "/nowhere/at/all";
 	cr_expect_str_eq(said(), "", "it may still be made");
+	input.file_error = -ENOENT;
+	EXPECT_SAID("profiles cannot be written into /nowhere/at/all by the program's user: No "
+		    "such file or directory|give",
+		    "");
+	/* The user may write there, and did not lack a right. */
+	core.config.output_dir = "/";
+	input.file_error = -ENOSPC;
+	EXPECT_SAID("the last profile could not be written into /: No space left on device|make "
+		    "room there\n",
+		    "");
+	input.file_error = -EIO;
+	EXPECT_SAID("the last profile could not be written into /: Input/output error|\n", "");
+	/* Once, a month ago. */
 	core.counter[SP_COUNT_FILE_FAILED] = 1;
-	EXPECT_SAID("profiles cannot be written into /nowhere/at/all", "No such file");
+	input.file_error = 0;
+	cr_expect_str_eq(said(), "");
 	core.config.output_dir = NULL;
 
 	core.counter[SP_COUNT_NAMES_OTHER] = 3;
