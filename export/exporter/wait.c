@@ -427,6 +427,15 @@ static bool has_rested(struct sp_waiter *w, uint64_t now)
 	       w->end_ns == 0 && !w->gone && w->watch.runs && w->is_told_of_end && !w->has_died;
 }
 
+/* Processes may come at a moment that has no thread for each of them, and stay for months. */
+static void watch_again(struct sp_waiter *w, uint64_t now)
+{
+	if (w->watch.runs || w->watch.wake == NULL || w->gone || now < w->watch_ns)
+		return;
+	w->watch_ns = now + LOOK_NS;
+	(void)sp_watch_start(&w->watch, w->watch.wake, w->watch.event);
+}
+
 unsigned sp_waiter_news(struct sp_waiter *w)
 {
 	uint64_t now = sp_clock_mono_ns();
@@ -434,6 +443,8 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	bool asked;
 
 	w->news_ns = now;
+	/* What it reports at its beginning is looked at below. */
+	watch_again(w, now);
 	/* Pairs with the watch's store: what was asked for before it is seen now. */
 	has_fired = atomic_exchange_explicit(&w->watch.has_fired, false, memory_order_acquire);
 	if (w->barred)

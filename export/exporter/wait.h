@@ -32,7 +32,7 @@ struct sp_watch {
 
 /*
  * Reports once at the beginning, because the region may have changed before. 0 or a negative errno;
- * then the caller has to poll.
+ * then the caller has to poll, and sp_waiter_news() tries it again.
  */
 int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event);
 
@@ -105,13 +105,16 @@ struct sp_waiter {
 	bool gone;   /* the host is dead, or another program, or barred */
 	bool barred; /* we have rights that it has given up: nothing of it may be opened */
 	struct sp_threads threads;
-	uint64_t filters;   /* over the host at first: sp_threads_filters() */
-	uint64_t look_ns;   /* when the host is looked at next, if something moves in it */
+	uint64_t filters; /* over the host at first: sp_threads_filters() */
+	uint64_t
+		watch_ns; /* when the thread that watches is tried again, if it could not be made */
+	uint64_t look_ns; /* when the host is looked at next, if something moves in it */
 	uint64_t image_ns;  /* when its memory map is */
 	uint64_t stack_ns;  /* when the beginning of its stack is */
 	uint64_t stack;     /* that was there */
 	uint64_t rights_ns; /* when its rights were compared with ours */
-	uint64_t short_ns;  /* since when that has failed for want of memory or descriptors; 0 = it has not */
+	uint64_t
+		short_ns; /* since when that has failed for want of memory or descriptors; 0 = it has not */
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,

@@ -2,9 +2,12 @@
 /* What a host asks for, and how long a flush takes at most. The host is the test. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -35,6 +38,16 @@ int openat(int folder, const char *name, int flags, ...)
 		return -1;
 	}
 	return (int)syscall(SYS_openat, folder, name, flags, 0);
+}
+
+static int thread_error;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	int (*make)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+	*(void **)&make = dlsym(RTLD_NEXT, "pthread_create");
+	return thread_error != 0 ? thread_error : make(thread, attr, run, arg);
 }
 
 static void begin(void)
@@ -93,6 +106,33 @@ Test(waiting, lets_nobody_rest_for_long_without_a_thread_that_watches)
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
 	host.region->state = SP_REGION_LEAVING;
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 20 * SP_NS_PER_MS);
+}
+
+/* As in a burst of processes that meets a limit of theirs. */
+Test(waiting, makes_the_thread_that_watches_once_it_can)
+{
+	int event = eventfd(0, EFD_CLOEXEC);
+	uint64_t told;
+
+	cr_assert_geq(event, 0);
+	thread_error = EAGAIN;
+	cr_expect_eq(sp_watch_start(&waiter.watch, &view.region->wake, event), -EAGAIN);
+	expect(0);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 100 * SP_NS_PER_MS);
+	thread_error = 0;
+	expect(0);
+	cr_expect_not(waiter.watch.runs, "it is tried again once a second");
+	waiter.watch_ns = 0;
+	expect(0);
+	cr_assert(waiter.watch.runs);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
+
+	/* Of each start it has told. */
+	cr_assert_eq(read(event, &told, sizeof(told)), sizeof(told));
+	ask(sp_clock_mono_ns() + SP_NS_PER_S);
+	cr_assert_eq(read(event, &told, sizeof(told)), sizeof(told));
+	expect(SP_WAIT_FLUSH);
+	sp_watch_stop(&waiter.watch);
 }
 
 /* As where descriptors of the whole machine have run out for a moment. */
