@@ -101,6 +101,7 @@ bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool
 
 #define PROBLEM_BYTES 700
 #define SKEW_MAX_MS 600000
+#define MINUTE_MS 60000U
 /* Fewer samples than these may be outside of spans by chance: the program may have just begun. */
 #define SAMPLES_ENOUGH 20U
 /* Linux 6.3: a memory file that nobody can make executable, which a machine may ask for. */
@@ -386,10 +387,14 @@ static void no_span_at_work(const struct view *v)
 			v->in->without_span);
 }
 
+static bool has_skew(const struct sp_push_news *n)
+{
+	return n->has_skew && (n->skew_ms > SKEW_MAX_MS || n->skew_ms < -SKEW_MAX_MS);
+}
+
 static void push_fails(const struct view *v)
 {
 	const struct sp_push_news *n = v->in->news;
-	int64_t skew = n != NULL && n->has_skew ? n->skew_ms : 0;
 	const char *remedy;
 
 	if (n == NULL)
@@ -399,9 +404,10 @@ static void push_fails(const struct view *v)
 		problem(v, remedy[0] != '\0' ? remedy + strlen("; ") : NULL,
 			"the last push to %.200s failed: %.*s", v->in->address, (int)n->remedy_at,
 			n->last_error);
-	else if (skew > SKEW_MAX_MS || skew < -SKEW_MAX_MS)
+	else if (has_skew(n))
 		problem(v, "set the clocks", "the server's clock is %" PRId64 " s %s this one",
-			(skew < 0 ? -skew : skew) / 1000, skew < 0 ? "behind" : "ahead of");
+			(n->skew_ms < 0 ? -n->skew_ms : n->skew_ms) / 1000,
+			n->skew_ms < 0 ? "behind" : "ahead of");
 }
 
 /* A folder that is not there is made with the first profile, if it can be. What failed once may be long over. */
@@ -545,6 +551,20 @@ static void remember(struct sp_status *s, const char *data)
 }
 
 /*
+ * Of all processes of the exporter. As long as the server takes what is pushed, only the time of the last success,
+ * the number of tries and some milliseconds between the clocks change, with each push: these may be a minute old.
+ */
+static uint64_t hash_of_news(const struct sp_push_news *n)
+{
+	bool fails = n->last_error[0] != '\0';
+	uint64_t hash = sp_hash_add_bytes(0, n->last_error, strlen(n->last_error));
+
+	hash = sp_hash_add(sp_hash_add(hash, (uint64_t)n->last_status), fails ? n->attempts : 0);
+	hash = sp_hash_add(hash, (uint64_t)n->last_success_ms / MINUTE_MS);
+	return sp_hash_add(hash, has_skew(n));
+}
+
+/*
  * Hundreds of processes that do nothing are to cost nothing: what would be the same is not made again, and
  * the time of the memory file says that it is as new.
  */
@@ -558,7 +578,7 @@ static bool is_unchanged(struct sp_status *s, const struct sp_core_facts *f,
 	hash = sp_hash_add(hash, (unsigned char)in->state[0]);
 	hash = sp_hash_add(hash, (uint64_t)-in->file_error);
 	if (in->news != NULL)
-		hash = sp_hash_add_bytes(hash, in->news, sizeof(*in->news));
+		hash = sp_hash_add(hash, hash_of_news(in->news));
 	if (in->waits != NULL)
 		hash = sp_hash_add(sp_hash_add(hash, in->waits->ns), in->waits->refusal != NULL);
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)

@@ -297,6 +297,43 @@ Test(status, what_has_not_changed_is_not_made_again, .timeout = 20)
 	cr_expect_neq(before.st_ino, after.st_ino);
 }
 
+static bool is_made_again(void)
+{
+	struct stat before, after;
+
+	cr_assert_eq(fstat(memory_file(), &before), 0);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	cr_assert_eq(fstat(memory_file(), &after), 0);
+	return before.st_ino != after.st_ino;
+}
+
+/* Hundreds of them may be idle beside one that pushes. */
+Test(status, of_an_idle_process_is_not_made_again_after_each_push_of_another, .timeout = 20)
+{
+	core.config.status_file = NULL;
+	news = (struct sp_push_news){.attempts = 1, .last_status = 200, .last_success_ms = 60000};
+	status = sp_status_new(&core.ops);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	news.attempts++;
+	news.last_success_ms += 15000;
+	news.has_skew = true;
+	news.skew_ms = -3;
+	cr_expect_not(is_made_again());
+	news.skew_ms = 4;
+	cr_expect_not(is_made_again());
+	news.last_success_ms += 45000;
+	cr_expect(is_made_again(), "it says how long ago that was");
+	news.skew_ms = 700000;
+	cr_expect(is_made_again());
+	news.last_status = 503;
+	strcpy(news.last_error, "status 503: no");
+	cr_expect(is_made_again());
+	news.attempts++;
+	cr_expect(is_made_again(), "it says how many failed");
+	strcpy(news.last_error, "status 503: on");
+	cr_expect(is_made_again());
+}
+
 /* What is wrong, one sentence a line: "text|remedy"; "" = nothing. */
 static const char *said(void)
 {
