@@ -7,7 +7,9 @@
  * The lock of dl_iterate_phdr keeps objects from being unloaded meanwhile, and keeps other threads
  * out. It does not keep the loader from relocating a new object, and a change in the middle of that
  * would be lost. An object whose read-only part (RELRO) is not yet protected is still being
- * relocated, and is left alone.
+ * relocated, and is left alone. Below a seccomp filter the kernel cannot be asked for that, so there all with
+ * such a part are left alone, for good; and a program that patches its own tables may never protect one again.
+ * So what is left alone need not be looked at again unless something in it is to be changed.
  */
 #define _GNU_SOURCE
 #include "preload/elf/relocations.h"
@@ -104,7 +106,7 @@ static void replace(const struct importer *m, uintptr_t slot, const void *now, c
 		(void)sp_syscall(SYS_mprotect, page, m->page_size, PROT_READ);
 }
 
-static void offer(const struct visit *v, const struct importer *m, const ElfW(Rela) * r)
+static void offer(struct visit *v, const struct importer *m, const ElfW(Rela) * r, bool finished)
 {
 	unsigned type = (unsigned)ELF64_R_TYPE(r->r_info);
 	const ElfW(Sym) *symbol = &m->tables.sym[ELF64_R_SYM(r->r_info)];
@@ -118,6 +120,10 @@ static void offer(const struct visit *v, const struct importer *m, const ElfW(Re
 	    ELF64_R_SYM(r->r_info) == 0 || (type == TYPE_ABS && r->r_addend != 0) ||
 	    slot % sizeof(void *) != 0)
 		return;
+	if (!finished) {
+		v->complete = v->complete && v->choose(&m->range, name, NULL, true) == NULL;
+		return;
+	}
 	now = atomic_load_explicit((const void *_Atomic *)slot, memory_order_relaxed);
 	/*
 	 * an address in the object itself that is not the symbol's is that of its PLT: not yet
@@ -135,17 +141,15 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 {
 	struct visit *v = arg;
 	struct importer m;
+	bool finished;
 
 	if (!read_importer(info, &m))
 		return 0;
-	if (!is_finished(&m)) {
-		v->complete = false;
-		return 0;
-	}
+	finished = is_finished(&m);
 	for (size_t i = 0; i < m.tables.jmprels; i++)
-		offer(v, &m, &m.tables.jmprel[i]);
+		offer(v, &m, &m.tables.jmprel[i], finished);
 	for (size_t i = 0; i < m.tables.relas; i++)
-		offer(v, &m, &m.tables.rela[i]);
+		offer(v, &m, &m.tables.rela[i], finished);
 	return 0;
 }
 

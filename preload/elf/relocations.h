@@ -13,15 +13,16 @@
 
 /*
  * Returns what the importing object shall find under that name instead of now, or NULL to leave it.
- * While the loader has not bound the name (lazy), now is an address in the importing object itself.
- * Called under the loader's lock.
+ * While the loader has not bound the name (lazy), now is an address in the importing object itself; NULL if the
+ * loader is still relocating the object, and then the answer says only whether anything may have to be
+ * changed once it has. Called under the loader's lock.
  */
 typedef const void *sp_relocations_choose(const struct sp_elf_range *importer, const char *name,
 					  const void *now, bool lazy);
 
 /*
- * Offers each function that an object imports, or refers to by name, to choose. False if an object
- * was skipped because the loader is still relocating it.
+ * Offers each function that an object imports, or refers to by name, to choose. False if the loader is still
+ * relocating an object, as far as that can be told, in which something may have to be changed.
  */
 bool sp_relocations_visit(sp_relocations_choose *choose);
 

@@ -29,6 +29,7 @@
 #include "preload/sdk/otelc/adapter_otelc.h"
 #include "preload/sdk/otelcpp/adapter_otelcpp.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/config/config_table.h"
 #include "sampler/thread/thread.h"
 
@@ -109,12 +110,13 @@ static const void *choose(const struct sp_elf_range *importer, const char *name,
 		       : NULL;
 }
 
+/* Below a filter what could not be changed at first never can be. */
 static void look_through(void)
 {
 	unsigned long long adds = sp_elf_adds();
+	bool is_done = sp_relocations_visit(choose) || sp_seccomp_is_on();
 
-	atomic_store_explicit(&looked_at, sp_relocations_visit(choose) ? adds : 0,
-			      memory_order_relaxed);
+	atomic_store_explicit(&looked_at, is_done ? adds : 0, memory_order_relaxed);
 }
 
 /* Whose name it is; SP_NEXT_SDK_N if it is none that we hook. */

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Works with two plugins that each bring a copy of the same SDK, unloads one and loads it again at
- * another place, and exchanges the two in one place. Usage: copies <plugin a> <plugin b>
+ * another place, and exchanges the two in one place. Usage: copies <plugin a> <plugin b> [confined]
+ *
+ * Confined, a seccomp filter that allows everything goes in while one plugin is there, and a library is loaded
+ * below it. A span, and a look-up, may then walk over the loaded objects as often as before, but for the first one.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "test/hosts/host.h"
 
@@ -19,6 +25,19 @@ struct plugin {
 };
 
 static int mode;
+/* Volatile: the C library's header says of dlsym() that it calls nothing in this file. */
+static volatile unsigned walks;
+
+/* The program's own, so that it sees the walks of the objects in it. */
+int dl_iterate_phdr(int (*visit)(struct dl_phdr_info *, size_t, void *), void *arg)
+{
+	static __typeof__(&dl_iterate_phdr) next;
+
+	walks++;
+	if (next == NULL)
+		next = (__typeof__(next))dlsym(RTLD_NEXT, "dl_iterate_phdr");
+	return next(visit, arg);
+}
 
 static struct plugin load(const char *path)
 {
@@ -49,6 +68,38 @@ static void work(const struct plugin *p, const char *name, int how)
 
 	host_burn_ms(SPAN_MS);
 	p->end[how](span);
+}
+
+static unsigned walks_of_a_span(const struct plugin *p)
+{
+	unsigned before = walks;
+
+	work(p, "alone", 0);
+	return walks - before;
+}
+
+static unsigned walks_of_a_look_up(void)
+{
+	unsigned before = walks;
+
+	HOST_CHECK(dlsym(RTLD_DEFAULT, "strlen") != NULL);
+	return walks - before;
+}
+
+static void confine(const struct plugin *alone)
+{
+	struct sock_filter all = {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
+	struct sock_fprog program = {1, &all};
+	unsigned of_span = walks_of_a_span(alone);
+	unsigned of_look_up = walks_of_a_look_up();
+
+	HOST_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	HOST_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	HOST_CHECK(dlopen("libthread_db.so.1", RTLD_LAZY) != NULL);
+	(void)walks_of_a_look_up();
+	HOST_CHECK(walks_of_a_look_up() <= of_look_up);
+	work(alone, "alone", 0);
+	HOST_CHECK(walks_of_a_span(alone) <= of_span);
 }
 
 /* Spans of both, in each other. */
@@ -83,6 +134,8 @@ int main(int argc, char **argv)
 	a = load(argv[1]);
 	work(&a, "alone", 0);
 	work(&a, "alone", 1);
+	if (argc > 3)
+		confine(&a);
 	b = load(argv[2]);
 	both(&a, &b);
 

@@ -25,6 +25,7 @@
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/log.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_values.h"
@@ -152,8 +153,8 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
  * under the lock, and only while no call belongs to it: it is unloaded, or it is not this SDK.
  */
 static struct {
-	_Atomic unsigned long long
-		adds; /* objects ever loaded, when all were looked through; 0 = again */
+	_Atomic unsigned long long adds; /* objects ever loaded, when all were looked through */
+	_Atomic bool is_bound;           /* nothing was left to be done then */
 	_Atomic bool for_good;
 	_Atomic bool is_known;
 	struct sp_elf_range object;
@@ -217,6 +218,9 @@ static const void *choose(const struct sp_elf_range *importer, const char *name,
 
 	if (ours == NULL || (!lazy && now != ours))
 		return NULL;
+	/* Which one the loader is about to bind can be told only where there is one alone. */
+	if (now == NULL && lazy && sp_elf_find_all(name, NULL, 0) > 1)
+		return ours;
 	p = reached(name, (const void *)importer->start);
 	if (p == NULL || sp_elf_within(&copy.object, p))
 		return NULL;
@@ -285,9 +289,9 @@ static void look_through(enum sp_next which)
 	global.size = 0;
 	if (sp_elf_find_all(name, found, COPIES_MAX) > 1)
 		global = sp_elf_object_at(in_global_scope(name));
+	atomic_store_explicit(&copy.is_bound, sp_relocations_visit(choose), memory_order_relaxed);
 	/* pairs with next_of() */
-	atomic_store_explicit(&copy.adds, sp_relocations_visit(choose) ? adds : 0,
-			      memory_order_release);
+	atomic_store_explicit(&copy.adds, adds, memory_order_release);
 	tell(which);
 }
 
@@ -303,16 +307,19 @@ static void *fn_of(enum sp_next which)
  */
 static void *next_of(enum sp_next which, const void *caller, bool *labelled)
 {
-	unsigned long long adds = atomic_load_explicit(&copy.adds, memory_order_acquire);
+	bool is_new;
 	void *p = NULL;
 
-	if (!atomic_load_explicit(&copy.for_good, memory_order_acquire) &&
-	    (adds == 0 || adds != sp_elf_adds())) {
-		if (sp_try_lock(&busy)) {
-			look_through(which);
-			sp_unlock(&busy);
+	if (!atomic_load_explicit(&copy.for_good, memory_order_acquire)) {
+		is_new = atomic_load_explicit(&copy.adds, memory_order_acquire) != sp_elf_adds();
+		if (is_new || !atomic_load_explicit(&copy.is_bound, memory_order_relaxed)) {
+			/* Below a filter what could not be bound at first never can be. */
+			if ((is_new || !sp_seccomp_is_on()) && sp_try_lock(&busy)) {
+				look_through(which);
+				sp_unlock(&busy);
+			}
+			p = reached(sp_next_name(which), caller);
 		}
-		p = reached(sp_next_name(which), caller);
 	}
 	if (p == NULL)
 		p = fn_of(which);

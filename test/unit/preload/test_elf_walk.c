@@ -13,9 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/elf/relocations.h"
 #include "preload/elf/resolve.h"
 #include "preload/exporter/exporter.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/seccomp.h"
 
 #define PRIVATE_OBJECT "libthread_db.so.1"
 
@@ -240,6 +242,33 @@ Test(elf_walk, finds_every_definition)
 	cr_assert_eq(sp_elf_find_all("td_init", found, 4), 1);
 	cr_assert_eq(found[0], sp_elf_find("td_init", NULL));
 	cr_assert_eq(sp_elf_find_all("td_init", NULL, 0), 1, "counts what has no room");
+}
+
+static unsigned asked;
+
+static const void *leave(const struct sp_elf_range *importer SP_UNUSED, const char *name SP_UNUSED,
+			 const void *now, bool lazy)
+{
+	asked += now == NULL && lazy;
+	return NULL;
+}
+
+static const void *take_strlen(const struct sp_elf_range *importer SP_UNUSED, const char *name,
+			       const void *now, bool lazy)
+{
+	return now == NULL && lazy && strcmp(name, "strlen") == 0 ? leave : NULL;
+}
+
+/* Below a filter the kernel cannot be asked whether the loader has finished an object. */
+Test(elf_walk, an_object_in_which_nothing_is_to_be_changed_need_not_be_finished)
+{
+	cr_assert(sp_relocations_visit(leave));
+	cr_assert_eq(asked, 0);
+	sp_seccomp_begin();
+	cr_assert(sp_relocations_visit(leave));
+	cr_assert_gt(asked, 0);
+	cr_assert_not(sp_relocations_visit(take_strlen));
+	sp_seccomp_take_back();
 }
 
 Test(elf_walk, knows_what_an_object_needs)
