@@ -80,9 +80,13 @@ struct build {
 	Dwarf *alt;              /* of the shared file */
 	uint64_t unpacked_bytes; /* memory of what was packed */
 	unsigned unpacked_times;
-	unsigned idle;    /* rests since lines were asked for */
-	bool fetch_due;   /* there was no time to ask a server for its debug file */
-	bool is_fileless; /* the module that it was opened for had no file */
+	unsigned idle;         /* rests since lines were asked for */
+	bool fetch_due;        /* no server has said yet whether it has its debug file */
+	bool is_fileless;      /* the module that it was opened for had no file */
+	bool is_missing;       /* a file of it could not be opened, which may pass */
+	bool is_half_read;     /* there was too little memory for a file that could not be mapped */
+	uint64_t missed;       /* rests when that was tried last */
+	uint64_t missed_lines; /* rests when there was too little memory for its lines */
 };
 
 struct sp_builds {
@@ -90,6 +94,7 @@ struct sp_builds {
 	struct build *build[SP_BUILDS_MAX];
 	unsigned n;
 	uint64_t clock;
+	uint64_t rests; /* sp_builds_rest(), and one */
 	bool is_hurried;
 	unsigned loads, reopened;
 	struct sp_build_losses losses;
@@ -278,7 +283,8 @@ static void fetch_debug(const struct sp_builds *all, struct build *b, const stru
 		return;
 	fd = all->sources.fetch(all->sources.fetch_arg, mod->build_id, mod->build_id_len, path,
 				sizeof(path));
-	b->fetch_due = fd == -EAGAIN;
+	/* What is wrong with a server or the way to it may pass. */
+	b->fetch_due = fd < 0 && fd != -ENOENT && fd != -ENOSYS;
 	if (fd >= 0 && sp_elf_file_open_fd(fd, mod->build_id, mod->build_id_len, &file) == 0)
 		add_debug(all, b, &file, path);
 }
@@ -334,7 +340,25 @@ static int open_object(const struct sp_module *mod, struct sp_elf_file *file, co
 	return -ENOENT;
 }
 
-static void open_build(struct sp_builds *all, struct build *b, const struct sp_module *mod)
+static void add_object(const struct sp_builds *all, struct build *b, const char *path)
+{
+	b->frames_tried = false;
+	if (!all->sources.symbols)
+		return;
+	read_symbols(b, b->object.elf);
+	if (!b->is_full)
+		read_mini(b);
+	if (all->sources.dwarf && b->dwarf == NULL && sp_lines_in(b->object.elf)) {
+		b->dwarf = &b->object;
+		(void)snprintf(b->dwarf_path, sizeof(b->dwarf_path), "%s", path);
+	}
+}
+
+/*
+ * Those that are not open. What cannot be opened now may be opened later: the path of a process that has ended leads to
+ * nothing, but that of another one to the same file, and too few descriptors or too little memory may pass.
+ */
+static void open_files(struct sp_builds *all, struct build *b, const struct sp_module *mod)
 {
 	struct sp_debug_query query = {
 		.root = all->sources.debug_root,
@@ -345,26 +369,29 @@ static void open_build(struct sp_builds *all, struct build *b, const struct sp_m
 	char debug_path[SP_DEBUG_PATH_MAX];
 	struct sp_elf_file file;
 	const char *path;
+	int err = 0;
 
+	b->missed = all->rests;
+	if (b->object.elf == NULL && open_object(mod, &b->object, &path) == 0)
+		add_object(all, b, path);
+	query.elf = b->object.elf;
+	if (all->sources.symbols && !mod->vdso && b->debug.elf == NULL && !is_complete(all, b)) {
+		err = sp_elf_file_open_debug(&query, &file, debug_path);
+		if (err == 0)
+			add_debug(all, b, &file, debug_path);
+	}
+	b->is_missing =
+		!is_complete(all, b) && ((b->object.elf == NULL && (mod->vdso || has_file(mod))) ||
+					 sp_elf_file_may_pass(err));
+}
+
+static void open_build(struct sp_builds *all, struct build *b, const struct sp_module *mod)
+{
 	all->loads++;
 	b->is_fileless = !mod->vdso && !has_file(mod);
-	if (open_object(mod, &b->object, &path) != 0)
-		b->object.elf = NULL;
+	open_files(all, b, mod);
 	if (!all->sources.symbols)
 		return;
-	if (b->object.elf != NULL) {
-		read_symbols(b, b->object.elf);
-		if (!b->is_full)
-			read_mini(b);
-		if (all->sources.dwarf && sp_lines_in(b->object.elf)) {
-			b->dwarf = &b->object;
-			(void)snprintf(b->dwarf_path, sizeof(b->dwarf_path), "%s", path);
-		}
-		query.elf = b->object.elf;
-	}
-	if (!mod->vdso && !is_complete(all, b) &&
-	    sp_elf_file_open_debug(&query, &file, debug_path) == 0)
-		add_debug(all, b, &file, debug_path);
 	if (!mod->vdso && !is_complete(all, b))
 		fetch_debug(all, b, mod);
 	sort_symbols(b);
@@ -483,6 +510,11 @@ static struct build *get(struct sp_builds *all, const struct sp_module *mod, str
 	}
 	if (i < all->n) {
 		b = *working = all->build[i];
+		if (b->is_missing && b->missed != all->rests) {
+			open_files(all, b, mod);
+			sort_symbols(b);
+			b->fetch_due = b->fetch_due && !is_complete(all, b);
+		}
 		if (b->fetch_due) {
 			fetch_debug(all, b, mod);
 			sort_symbols(b);
@@ -555,10 +587,11 @@ static bool find_function(struct build *b, uint64_t vaddr, uint64_t *start)
 }
 
 /*
- * What dwz has moved into a file that several files share. False: the lines are not to be read, because libdw would open
- * that file itself as soon as it needs it, and we have not, as it is no regular file, another one, or too large.
+ * What dwz has moved into a file that several files share. 0, or a negative errno: the lines are not to be read, because
+ * libdw would open that file itself as soon as it needs it, and we have not, as it is no regular file, another one, or too
+ * large.
  */
-static bool open_shared(const struct sp_builds *all, struct build *b)
+static int open_shared(const struct sp_builds *all, struct build *b)
 {
 	Dwarf *dwarf = sp_lines_dwarf(b->lines);
 	const char *name;
@@ -568,21 +601,21 @@ static bool open_shared(const struct sp_builds *all, struct build *b)
 	int err;
 
 	if (n <= 0)
-		return true;
+		return 0;
 	err = sp_elf_file_open_shared(all->sources.debug_root, b->dwarf_path, name, id, (size_t)n,
 				      &b->shared);
 	if (err != 0)
-		return err == -ENOENT;
+		return err != -ENOENT ? err : 0;
 	need = sp_lines_need(b->shared.elf);
 	/* dwz writes none that shares something in turn, and libdw would open that. */
 	if (need <= SP_BUILD_UNPACKED_MAX &&
 	    sp_elf_file_section(b->shared.elf, ".gnu_debugaltlink") == NULL)
 		b->alt = sp_lines_begin(b->shared.elf);
 	if (b->alt == NULL || !sp_elf_file_let_go(&b->shared))
-		return false;
+		return -EINVAL;
 	b->unpacked_bytes += need;
 	dwarf_setalt(dwarf, b->alt);
-	return true;
+	return 0;
 }
 
 /* What lines are read from. In the object's own file nothing is packed any more the second time. */
@@ -607,29 +640,33 @@ static bool open_lines(struct sp_builds *all, struct build *b)
 {
 	uint64_t need = b->unpacked.elf == NULL ? sp_lines_need(b->dwarf->elf) : 0;
 	const struct sp_elf_file *file;
+	int err = 0;
 
 	if (need > SP_BUILD_UNPACKED_MAX) {
 		all->losses.over_limit++;
 		b->dwarf = NULL;
 		return true;
 	}
-	if (all->is_hurried && b->dwarf == &b->debug && need > SP_HURRY_BYTES)
+	if (b->missed_lines == all->rests ||
+	    (all->is_hurried && b->dwarf == &b->debug && need > SP_HURRY_BYTES))
 		return false;
 	make_room(all, b, SP_WORK_BYTES - need);
 	file = unpack(b, need);
 	b->lines = sp_lines_new(file->elf, file->fd);
-	if (b->lines == NULL) {
-		b->dwarf = NULL;
-		sp_elf_file_close(&b->unpacked);
-	} else if (b->alt == NULL) {
-		if (!open_shared(all, b)) {
-			give_back(b);
-			b->dwarf = NULL;
-		}
-	} else {
+	if (b->lines == NULL)
+		err = errno == ENOMEM ? -ENOMEM : -EINVAL;
+	else if (b->alt == NULL)
+		err = open_shared(all, b);
+	else
 		dwarf_setalt(sp_lines_dwarf(b->lines), b->alt);
-	}
-	return true;
+	if (err == 0)
+		return true;
+	give_back(b);
+	if (sp_elf_file_may_pass(err))
+		b->missed_lines = all->rests;
+	else
+		b->dwarf = NULL;
+	return !sp_elf_file_may_pass(err);
 }
 
 static const char *keep(struct sp_answer *out, const char *dir, const char *text)
@@ -686,9 +723,12 @@ static void find_lines(struct asking *a, struct build *b)
 
 static void let_go(struct build *b)
 {
-	if (!sp_elf_file_let_go(&b->object) || !sp_elf_file_let_go(&b->debug) ||
-	    !sp_elf_file_let_go(&b->unpacked))
-		b->dwarf = NULL;
+	errno = 0;
+	if (sp_elf_file_let_go(&b->object) && sp_elf_file_let_go(&b->debug) &&
+	    sp_elf_file_let_go(&b->unpacked))
+		return;
+	b->dwarf = NULL;
+	b->is_half_read = errno == ENOMEM;
 }
 
 static void answer(void *arg)
@@ -715,7 +755,7 @@ static void answer(void *arg)
 		out->start = symbol->start;
 		out->symbol = keep(out, NULL, symbol->name);
 	}
-	out->is_final = a->lines && !b->fetch_due;
+	out->is_final = a->lines && !b->fetch_due && (!b->is_missing || b->dwarf != NULL);
 	out->is_fileless = b->is_fileless;
 	if (b->dwarf != NULL && a->lines)
 		find_lines(a, b);
@@ -726,6 +766,7 @@ static void answer(void *arg)
 	if (a->lines && b->lines == NULL && b->dwarf != NULL)
 		return;
 	let_go(b);
+	out->is_final = out->is_final && !b->is_half_read;
 }
 
 /* What will never be freed. */
@@ -787,11 +828,15 @@ void sp_builds_rest(struct sp_builds *b)
 {
 	bool is_less = false;
 
+	b->rests++;
 	forget_small_lines(b, NULL);
 	make_room(b, NULL, SP_REST_BYTES);
 	for (unsigned i = 0; i < b->n; i++) {
 		let_go(b->build[i]);
 		is_less = give_back_idle(b->build[i]) || is_less;
+		/* It is opened again when somebody asks. */
+		if (b->build[i]->is_half_read)
+			drop(b, i--);
 	}
 	if (is_less)
 		(void)malloc_trim(0);
@@ -819,6 +864,7 @@ struct sp_builds *sp_builds_new(const struct sp_build_sources *sources)
 	if (b == NULL)
 		return NULL;
 	b->sources = *sources;
+	b->rests = 1;
 	return b;
 }
 

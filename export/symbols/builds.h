@@ -13,8 +13,8 @@ struct sp_build_sources {
 	bool symbols;           /* symbols are wanted, not only where functions begin */
 	bool dwarf;             /* debug information is wanted, not only names */
 	/* Asks servers for the debug file of a build: a descriptor and its path, or a negative
-	 * errno; -EAGAIN: there is no time now, it is asked again when the build is looked up next.
-	 * NULL = nobody is asked. */
+	 * errno; but for -ENOENT and -ENOSYS it is asked again when the build is looked up next, so who
+	 * must not be asked that often says -EAGAIN. NULL = nobody is asked. */
 	int (*fetch)(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap);
 	void *fetch_arg;
 };

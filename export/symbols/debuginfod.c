@@ -16,6 +16,10 @@
 #include "export/util/clock.h"
 #include "sampler/base/compiler.h"
 
+#define PAUSE_NS (60 * SP_NS_PER_S)
+#define PAUSE_MAX_NS (3600 * SP_NS_PER_S)
+#define FAILED_MAX 256U
+
 typedef struct debuginfod_client client;
 typedef int (*progress)(client *c, long done, long of);
 
@@ -27,7 +31,14 @@ struct sp_debuginfod {
 	sp_debuginfod_go_on go_on;
 	void *arg;
 	uint64_t deadline_ns;
+	uint64_t again_ns; /* before that nobody is asked */
+	/* Builds for which servers gave no answer; they are asked for again later than others. */
+	uint64_t failed[FAILED_MAX];
+	unsigned failed_n;
+	uint64_t failed_again_ns, failed_pause_ns;
 	bool is_cancelled;
+	bool is_late;
+	bool has_begun; /* its size is known */
 };
 
 /* The download that the library reports on. One thread fetches, one file at a time. */
@@ -38,9 +49,10 @@ static int on_progress(client *c, long done, long of)
 {
 	(void)c;
 	(void)done;
-	(void)of;
+	fetching->has_begun = of > 0;
 	fetching->is_cancelled = !fetching->go_on(fetching->arg);
-	return fetching->is_cancelled || sp_clock_mono_ns() >= fetching->deadline_ns;
+	fetching->is_late = sp_clock_mono_ns() >= fetching->deadline_ns;
+	return fetching->is_cancelled || fetching->is_late;
 }
 
 /* dlsym gives an object pointer; POSIX promises that it may be called. */
@@ -106,23 +118,65 @@ void sp_debuginfod_free(struct sp_debuginfod *d)
 	free(d);
 }
 
+static bool has_failed(const struct sp_debuginfod *d, uint64_t key)
+{
+	for (unsigned i = 0; i < d->failed_n && i < FAILED_MAX; i++)
+		if (d->failed[i] == key)
+			return true;
+	return false;
+}
+
+/*
+ * While a server is away, or slow with one file, each question takes SP_DEBUGINFOD_MS of the one thread that names
+ * addresses. So after one without an answer nobody is asked for a minute, and then for other files first.
+ */
+static int answer_of(struct sp_debuginfod *d, uint64_t key, int fd)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	if (fd >= 0 || fd == -ENOENT || fd == -ENOSYS) {
+		if (has_failed(d, key))
+			d->failed_pause_ns = 0;
+		return fd;
+	}
+	if (!has_failed(d, key))
+		d->failed[d->failed_n++ % FAILED_MAX] = key;
+	d->failed_pause_ns = d->failed_pause_ns == 0 ? 2 * PAUSE_NS : 2 * d->failed_pause_ns;
+	if (d->failed_pause_ns > PAUSE_MAX_NS)
+		d->failed_pause_ns = PAUSE_MAX_NS;
+	d->again_ns = now + PAUSE_NS;
+	d->failed_again_ns = now + d->failed_pause_ns;
+	return fd;
+}
+
 int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,
 			size_t cap)
 {
-	client *c = d->begin();
 	char *found = NULL;
+	uint64_t now = sp_clock_mono_ns();
+	uint64_t key = 0;
+	client *c;
 	int fd;
 
+	memcpy(&key, id, id_len < sizeof(key) ? id_len : sizeof(key));
+	if (now < d->again_ns || (now < d->failed_again_ns && has_failed(d, key)))
+		return -EAGAIN;
+	c = d->begin();
 	if (c == NULL)
 		return -ENOMEM;
-	d->deadline_ns = sp_clock_mono_ns() + SP_DEBUGINFOD_MS * SP_NS_PER_MS;
+	d->deadline_ns = now + SP_DEBUGINFOD_MS * SP_NS_PER_MS;
 	fetching = d;
-	d->is_cancelled = false;
+	d->is_cancelled = d->is_late = d->has_begun = false;
 	d->set_progress(c, on_progress);
 	fd = d->find(c, id, (int)id_len, &found);
 	d->end(c);
 	if (fd >= 0)
 		(void)snprintf(path, cap, "%s", found != NULL ? found : "");
 	free(found);
-	return fd < 0 && d->is_cancelled ? -EAGAIN : fd;
+	if (fd < 0 && d->is_cancelled)
+		return -EAGAIN;
+	/* One that has begun to come and is not there in that time will not be there the next time. */
+	if (fd < 0 && d->is_late)
+		fd = d->has_begun ? -ENOENT : -ETIMEDOUT;
+	return answer_of(d, key, fd);
 }

@@ -17,7 +17,8 @@ struct sp_debuginfod *sp_debuginfod_new(sp_debuginfod_go_on go_on, void *arg);
 void sp_debuginfod_free(struct sp_debuginfod *d);
 
 /* The debug file of a build as a descriptor, which the caller closes, and its path in the
- * library's cache. Or a negative errno, after at most SP_DEBUGINFOD_MS; -EAGAIN: go_on() said no. */
+ * library's cache. Or a negative errno, after at most SP_DEBUGINFOD_MS; -EAGAIN: go_on() said no, or servers are not
+ * asked for a while, because the last time they gave no answer. */
 #define SP_DEBUGINFOD_MS 10000U
 int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,
 			size_t cap);

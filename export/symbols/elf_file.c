@@ -154,6 +154,16 @@ int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_
 	return err;
 }
 
+bool sp_elf_file_may_pass(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+}
+
+static int why_not(void)
+{
+	return sp_elf_file_may_pass(-errno) ? -errno : -ENOENT;
+}
+
 int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct sp_elf_file *out)
 {
 	struct stat st;
@@ -162,14 +172,14 @@ int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct 
 	*out = closed;
 	/* The path comes from an untrusted source, and opening a device may have an effect. */
 	if (stat(path, &st) != 0)
-		return -ENOENT;
+		return why_not();
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	/*
 	 * Non-blocking, because the path may have become a FIFO, which must not stop the exporter.
 	 */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return fd < 0 ? -ENOENT : sp_elf_file_open_fd(fd, id, id_len, out);
+	return fd < 0 ? why_not() : sp_elf_file_open_fd(fd, id, id_len, out);
 }
 
 int sp_elf_file_open_image(void *image, size_t size, struct sp_elf_file *out)
@@ -265,6 +275,7 @@ static int open_by_link(const struct sp_debug_query *q, struct sp_elf_file *out,
 	const char *const where[][2] = {{"", ""}, {"", "/.debug"}, {q->root, ""}};
 	const char *name;
 	GElf_Word crc;
+	int err;
 
 	name = q->elf != NULL ? dwelf_elf_gnu_debuglink(q->elf, &crc) : NULL;
 	/* A name with a "/" could lead to any place. */
@@ -277,8 +288,9 @@ static int open_by_link(const struct sp_debug_query *q, struct sp_elf_file *out,
 		/* The link in a file that was never stripped may name that file. */
 		if (n < 0 || n >= (int)SP_DEBUG_PATH_MAX || same_file(path, object))
 			continue;
-		if (open_linked(q, crc, out, path) == 0)
-			return 0;
+		err = open_linked(q, crc, out, path);
+		if (err == 0 || sp_elf_file_may_pass(err))
+			return err;
 	}
 	return -ENOENT;
 }
@@ -286,11 +298,14 @@ static int open_by_link(const struct sp_debug_query *q, struct sp_elf_file *out,
 int sp_elf_file_open_debug(const struct sp_debug_query *q, struct sp_elf_file *out,
 			   char path[SP_DEBUG_PATH_MAX])
 {
-	if (open_by_id(q->root, q->id, q->id_len, out, path) == 0 ||
-	    open_by_link(q, out, path) == 0)
+	int err = open_by_id(q->root, q->id, q->id_len, out, path);
+
+	if (err != 0 && !sp_elf_file_may_pass(err))
+		err = open_by_link(q, out, path);
+	if (err == 0)
 		return 0;
 	path[0] = '\0';
-	return -ENOENT;
+	return sp_elf_file_may_pass(err) ? err : -ENOENT;
 }
 
 int sp_elf_file_open_shared(const char *root, const char *path, const char *name, const uint8_t *id,

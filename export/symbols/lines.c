@@ -272,16 +272,21 @@ struct sp_lines *sp_lines_new(Elf *elf, int fd)
 {
 	struct sp_lines *l = calloc(1, sizeof(*l));
 	char link[32];
+	int err;
 
 	if (l == NULL)
 		return NULL;
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	if (realpath(link, l->path) == NULL)
 		l->path[0] = '\0';
+	errno = 0;
 	l->dwarf = sp_lines_begin(elf);
 	if (l->dwarf != NULL && add_units(l))
 		return l;
+	/* Of elfutils' errors only their texts are public, but malloc() says it as well. */
+	err = errno;
 	sp_lines_free(l);
+	errno = err;
 	return NULL;
 }
 

@@ -32,7 +32,7 @@ Dwarf *sp_lines_begin(Elf *elf);
 
 /*
  * Reads the debug information of an open file, of which it may change libelf's copy of the section
- * headers, and which has to live as long. NULL: there is none to be used, or out of memory. Packed
+ * headers, and which has to live as long. NULL: there is none to be used, or errno is ENOMEM. Packed
  * sections are unpacked as a whole, so the caller asks sp_lines_need() first.
  */
 struct sp_lines *sp_lines_new(Elf *elf, int fd);

@@ -4,9 +4,12 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "export/symbols/symbolize.h"
@@ -486,6 +489,92 @@ Test(lines, a_file_replaced_on_disk_names_nothing, .timeout = 20)
 	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
 	cr_expect_str_neq(frame(outer + 5).name, frame(outer + 9).name);
 	cr_expect_str_eq(frame(outer + 5).line[0].file, "");
+}
+
+/* The first of a family that is looked up has ended, and its file is not what its path leads to; others still run. */
+Test(lines, of_a_file_that_was_deleted_are_found_by_whoever_runs, .timeout = 20)
+{
+	char proc[32], link[TINY_PATH_MAX + 8];
+	struct sp_modules *ended;
+	pid_t child;
+
+	start(&sp_symbolizer_options_default);
+	load("-g -Wl,--build-id=sha1");
+	child = fork();
+	if (child == 0)
+		for (;;)
+			(void)pause();
+	(void)snprintf(proc, sizeof(proc), "/proc/%d", child);
+	/* What a process that has ended leads to is gone, as this path is for a while. */
+	(void)snprintf(link, sizeof(link), "%s.moved", path);
+	ended = sp_modules_new(proc, -1);
+	cr_assert_eq(sp_modules_refresh(ended), 0);
+	cr_assert_eq(kill(child, SIGKILL), 0);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	cr_assert_eq(rename(path, link), 0);
+	sp_symbolizer_turn_to(symbolizer, ended);
+	prepare(outer, outer + OUTER);
+	cr_expect(strstr(frame(outer).name, "+0x") != NULL, "%s", frame(outer).name);
+
+	cr_assert_eq(rename(link, path), 0);
+	sp_symbolizer_turn_to(symbolizer, modules);
+	prepare(outer, outer + OUTER);
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_geq(deepest(), 2);
+	sp_modules_free(ended);
+}
+
+static void prepare_with(int resource, rlim_t limit)
+{
+	struct rlimit before;
+
+	cr_assert_eq(getrlimit(resource, &before), 0);
+	cr_assert_eq(setrlimit(resource, &(struct rlimit){limit, before.rlim_max}), 0);
+	prepare(outer, outer + OUTER);
+	cr_assert_eq(setrlimit(resource, &before), 0);
+}
+
+Test(lines, that_could_not_be_read_for_want_of_descriptors_come_later, .timeout = 20)
+{
+	start(&sp_symbolizer_options_default);
+	load("-g");
+	prepare_with(RLIMIT_NOFILE, 0);
+	cr_expect(strstr(frame(outer).name, "+0x") != NULL, "%s", frame(outer).name);
+
+	prepare(outer, outer + OUTER);
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_geq(deepest(), 2);
+}
+
+Test(lines, of_a_debug_file_that_could_not_be_opened_for_want_of_descriptors_come_later,
+     .timeout = 20)
+{
+	struct sp_symbolizer_options options = under_root();
+
+	start(&options);
+	load_stripped(0, true);
+	prepare_with(RLIMIT_NOFILE, 0);
+
+	prepare(outer, outer + OUTER);
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_geq(deepest(), 2);
+	remove_root();
+}
+
+Test(lines, that_could_not_be_read_for_want_of_memory_come_later, .timeout = 20)
+{
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip_test("the sanitizer needs address space of its own");
+#endif
+	start(&sp_symbolizer_options_default);
+	load("-g");
+	prepare_with(RLIMIT_AS, 1 << 20);
+	cr_expect_eq(frame(outer).line[0].line, 0);
+	cr_expect_gt(losses().late, 0);
+
+	prepare(outer, outer + OUTER);
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_geq(deepest(), 2);
 }
 
 Test(lines, a_replaced_file_without_build_id_is_told_by_its_segments, .timeout = 20)

@@ -245,6 +245,39 @@ Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout
 	unlink(path);
 }
 
+/* It was away, or the way to it was. */
+Test(symbolize, asks_again_for_a_debug_file_where_a_server_gave_no_answer, .timeout = 20)
+{
+	char path[TINY_PATH_MAX];
+	uint64_t hidden = load_with_debug_file("-g -Wl,--build-id=sha1", false, path);
+
+	fetched = -ECONNREFUSED;
+	cr_expect_not_null(strstr(prepare(hidden).name, "+0x"));
+	fetched = 0;
+	cr_expect_str_eq(prepare(hidden).name, "hidden");
+	asked = 0;
+	(void)prepare(hidden);
+	cr_expect_eq(asked, 0, "it was asked for again");
+
+	unlink(debug_path);
+	unlink(path);
+}
+
+Test(symbolize, asks_once_for_a_debug_file_that_no_server_has, .timeout = 20)
+{
+	char path[TINY_PATH_MAX];
+	uint64_t hidden = load_with_debug_file("-g -Wl,--build-id=sha1", false, path);
+
+	fetched = -ENOENT;
+	(void)prepare(hidden);
+	cr_expect_eq(asked, 1);
+	(void)prepare(hidden);
+	cr_expect_eq(asked, 1, "it was asked for again");
+
+	unlink(debug_path);
+	unlink(path);
+}
+
 /* It has no lines; a server that is asked for each such object would be asked for ever. */
 Test(symbolize, asks_for_no_debug_file_where_one_is_installed, .timeout = 20)
 {
