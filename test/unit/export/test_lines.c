@@ -524,7 +524,7 @@ Test(lines, of_a_file_that_was_deleted_are_found_by_whoever_runs, .timeout = 20)
 	sp_modules_free(ended);
 }
 
-static void prepare_with(int resource, rlim_t limit)
+static void prepare_with(__rlimit_resource_t resource, rlim_t limit)
 {
 	struct rlimit before;
 
