@@ -30,6 +30,7 @@
 #include "export/exporter/rights.h"
 #include "export/exporter/view.h"
 #include "export/util/clock.h"
+#include "export/util/shortage.h"
 
 #define STACK_BYTES ((size_t)32 << 10)
 /* Wakes that come so soon after the last one are not from a correct host. */
@@ -345,22 +346,16 @@ static void bar(struct sp_waiter *w)
 	w->end_ns = 0;
 }
 
-/* We, or the machine, have run out of something, which says nothing of rights and as a rule passes. */
-static bool is_shortage(int err)
-{
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
-}
-
 bool sp_waiter_may_open(struct sp_waiter *w)
 {
 	int more = w->barred ? 0 : sp_rights_compare(w->host);
 	uint64_t now;
 
-	if (!is_shortage(more))
+	if (!sp_is_shortage(more))
 		w->short_ns = 0;
 	if (more == 0 || more == -ENOENT)
 		return !w->barred;
-	if (is_shortage(more)) {
+	if (sp_is_shortage(more)) {
 		now = sp_clock_mono_ns();
 		if (w->short_ns == 0)
 			w->short_ns = now;

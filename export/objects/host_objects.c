@@ -209,7 +209,6 @@ static int look(struct sp_host_objects *h)
 	return err;
 }
 
-/* Replaces the known list by the one that was read. */
 static void free_pages(struct sp_host_objects *h)
 {
 	for (size_t i = 0; h->memory != NULL && i < SP_PAGES; i++)
@@ -218,6 +217,7 @@ static void free_pages(struct sp_host_objects *h)
 	h->memory = NULL;
 }
 
+/* Replaces the known list by the one that was read. */
 static void take_over(struct sp_host_objects *h)
 {
 	struct list list = h->now;

@@ -22,6 +22,7 @@
 
 #include "export/objects/maps.h"
 #include "export/util/containers.h"
+#include "export/util/shortage.h"
 #include "sampler/base/arch_sig.h"
 
 static size_t padded(size_t n)
@@ -263,11 +264,6 @@ static int open_regular(const char *path, struct stat *st)
 	return -EINVAL;
 }
 
-static bool may_pass(int err)
-{
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
-}
-
 /*
  * The paths that may lead to the file, best first: its own path; the same in the host's root, which
  * may have changed since we began; for the program itself /proc/PID/exe; and, if the kernel allows
@@ -309,7 +305,7 @@ static int find(struct sp_object_file *f, const struct sp_object_host *host,
 			return fd;
 		if (fd >= 0)
 			close(fd);
-		else if (may_pass(fd))
+		else if (sp_is_shortage(fd))
 			return fd;
 	}
 	return -ENOENT;
@@ -322,7 +318,7 @@ static int read_file(struct sp_object_file *f, const struct sp_object_host *host
 	struct source s = {.fd = find(f, host, map, path)};
 
 	if (s.fd < 0)
-		return may_pass(s.fd) ? s.fd : 0;
+		return sp_is_shortage(s.fd) ? s.fd : 0;
 	f->path = strdup(path);
 	f->known = f->path != NULL && parse(f, &s);
 	close(s.fd);

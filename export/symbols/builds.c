@@ -23,6 +23,7 @@
 #include "export/objects/object_file.h"
 #include "export/symbols/elf_file.h"
 #include "export/util/containers.h"
+#include "export/util/shortage.h"
 #include "sampler/base/compiler.h"
 #include "sampler/unwind/ehframe_sig.h"
 
@@ -381,8 +382,8 @@ static void open_files(struct sp_builds *all, struct build *b, const struct sp_m
 			add_debug(all, b, &file, debug_path);
 	}
 	b->is_missing =
-		!is_complete(all, b) && ((b->object.elf == NULL && (mod->vdso || has_file(mod))) ||
-					 sp_elf_file_may_pass(err));
+		!is_complete(all, b) &&
+		((b->object.elf == NULL && (mod->vdso || has_file(mod))) || sp_is_shortage(err));
 }
 
 static void open_build(struct sp_builds *all, struct build *b, const struct sp_module *mod)
@@ -662,11 +663,11 @@ static bool open_lines(struct sp_builds *all, struct build *b)
 	if (err == 0)
 		return true;
 	give_back(b);
-	if (sp_elf_file_may_pass(err))
+	if (sp_is_shortage(err))
 		b->missed_lines = all->rests;
 	else
 		b->dwarf = NULL;
-	return !sp_elf_file_may_pass(err);
+	return !sp_is_shortage(err);
 }
 
 static const char *keep(struct sp_answer *out, const char *dir, const char *text)

@@ -26,6 +26,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "export/util/shortage.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/text.h"
 
@@ -154,14 +155,9 @@ int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_
 	return err;
 }
 
-bool sp_elf_file_may_pass(int err)
-{
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
-}
-
 static int why_not(void)
 {
-	return sp_elf_file_may_pass(-errno) ? -errno : -ENOENT;
+	return sp_is_shortage(-errno) ? -errno : -ENOENT;
 }
 
 int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct sp_elf_file *out)
@@ -289,7 +285,7 @@ static int open_by_link(const struct sp_debug_query *q, struct sp_elf_file *out,
 		if (n < 0 || n >= (int)SP_DEBUG_PATH_MAX || same_file(path, object))
 			continue;
 		err = open_linked(q, crc, out, path);
-		if (err == 0 || sp_elf_file_may_pass(err))
+		if (err == 0 || sp_is_shortage(err))
 			return err;
 	}
 	return -ENOENT;
@@ -300,12 +296,12 @@ int sp_elf_file_open_debug(const struct sp_debug_query *q, struct sp_elf_file *o
 {
 	int err = open_by_id(q->root, q->id, q->id_len, out, path);
 
-	if (err != 0 && !sp_elf_file_may_pass(err))
+	if (err != 0 && !sp_is_shortage(err))
 		err = open_by_link(q, out, path);
 	if (err == 0)
 		return 0;
 	path[0] = '\0';
-	return sp_elf_file_may_pass(err) ? err : -ENOENT;
+	return sp_is_shortage(err) ? err : -ENOENT;
 }
 
 int sp_elf_file_open_shared(const char *root, const char *path, const char *name, const uint8_t *id,

@@ -39,14 +39,10 @@ void sp_elf_give_up(void) __attribute__((noreturn));
 
 /*
  * Opens a regular file whose build id is the given one (id_len 0: that has none). 0, -ENOENT no such
- * file, -ESTALE another build id, -EINVAL no readable ELF, -EFBIG larger than all may be together; -EMFILE, -ENFILE and
- * -ENOMEM may pass.
- * Nothing stays open after a failure.
+ * file, -ESTALE another build id, -EINVAL no readable ELF, -EFBIG larger than all may be together,
+ * or a shortage (export/util/shortage.h). Nothing stays open after a failure.
  */
 int sp_elf_file_open(const char *path, const uint8_t *id, size_t id_len, struct sp_elf_file *out);
-
-/* There were too few descriptors, or there was too little memory: later it may be another. */
-bool sp_elf_file_may_pass(int err);
 
 /* The same for a descriptor, which it owns from then on. */
 int sp_elf_file_open_fd(int fd, const uint8_t *id, size_t id_len, struct sp_elf_file *out);
@@ -71,7 +67,7 @@ struct sp_debug_query {
  * Opens ROOT/.build-id/ab/cdef.debug, and then what the link names: beside the object, in .debug/
  * beside it, and in ROOT followed by its folder, as debuggers do. By build id a file must have that
  * build id; by link it must have the link's checksum, and no other build id. 0 with the path, or
- * -ENOENT, or an error that may pass.
+ * -ENOENT, or a shortage.
  */
 int sp_elf_file_open_debug(const struct sp_debug_query *q, struct sp_elf_file *out,
 			   char path[SP_DEBUG_PATH_MAX]);

@@ -176,6 +176,12 @@ static inline bool put_in(struct sp_span_line *line, uint64_t word)
 	return false;
 }
 
+/* A key does not lie further on: it is gone, or found no place there. */
+static void one_less(struct sp_span_line *line)
+{
+	atomic_fetch_sub_explicit(&line->beyond, 1, memory_order_relaxed);
+}
+
 /*
  * False if all lines in reach are full. That keys lie further on is said before the word is stored: a
  * thread that knows of the key must not stop searching at the line in front, or at its home line.
@@ -197,16 +203,10 @@ static bool put(struct sp_span_line *index, uint64_t key, uint32_t ref)
 		if (put_in(sp_span_index_line(index, hash, i), word))
 			return true;
 	}
-	atomic_fetch_sub_explicit(&home->beyond, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&front->beyond, 1, memory_order_relaxed);
+	one_less(home);
+	one_less(front);
 	/* The line in front may have a free cell by now. */
 	return put_in(front, word);
-}
-
-/* A key that lay further on is gone. */
-static void one_less(struct sp_span_line *line)
-{
-	atomic_fetch_sub_explicit(&line->beyond, 1, memory_order_relaxed);
 }
 
 /* Removes that reference of the key. True for exactly one of several concurrent callers. */
