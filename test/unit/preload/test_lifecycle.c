@@ -801,6 +801,24 @@ Test(lifecycle, a_forked_child_that_finds_no_descriptor_begins_with_a_later_span
 	cr_expect_eq(in_child(begins_later), 0);
 }
 
+/* A start that was put off and then worked is the parent's past. */
+Test(lifecycle, a_forked_child_begins_in_the_handler_though_its_parents_start_was_put_off)
+{
+	int status = -1;
+	pid_t pid;
+
+	load_with("SPANPROF_PROFILE=always", "SPANPROF_SAMPLE_RATE=1");
+	cr_assert_not(starts_without_descriptors());
+	cr_assert(starts_after(2, 1));
+	pid = fork();
+	if (pid == 0) {
+		sp_handler_setup.begin();
+		_exit(sp_region_is_there() && exporter.started == 2 ? 0 : 1);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+}
+
 /* It is sampled meanwhile. */
 Test(lifecycle, an_exporter_that_finds_no_process_is_started_later)
 {
