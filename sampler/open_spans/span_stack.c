@@ -42,6 +42,20 @@ void sp_span_stack_clear(struct sp_span_stack *s)
 }
 
 /*
+ * A reader may find something in that frame, now or later. Where no span has left a frame behind since the
+ * stack was last free of such frames, none is looked up.
+ */
+static bool counts(const struct sp_span_stack *s, const struct sp_span_frame *f, uint32_t struck)
+{
+	struct sp_span_record r;
+
+	return id_of(f) != 0 &&
+	       (!sp_span_token_ignored(token_of(f)) || sp_span_token_doubted(token_of(f))) &&
+	       (struck == s->reaped || sp_span_token_attached(token_of(f)) ||
+		sp_span_table_by_id(id_of(f), &r));
+}
+
+/*
  * Lowers the depth past frames that are gone or count for nothing and, where spans have left some behind,
  * past those of starts whose span has ended. A reader skips all of these anyway, so nothing changes for
  * it.
@@ -51,16 +65,8 @@ void sp_span_stack_reap(struct sp_span_stack *s)
 	uint32_t struck = atomic_load_explicit(&s->struck, memory_order_relaxed);
 	uint32_t d = depth_of(s);
 
-	for (; d > 0; d--) {
-		const struct sp_span_frame *f = &s->frame[d - 1];
-		struct sp_span_record r;
-
-		if (id_of(f) != 0 &&
-		    (!sp_span_token_ignored(token_of(f)) || sp_span_token_doubted(token_of(f))) &&
-		    (struck == s->reaped || sp_span_token_attached(token_of(f)) ||
-		     sp_span_table_by_id(id_of(f), &r)))
-			break;
-	}
+	while (d > 0 && !counts(s, &s->frame[d - 1], struck))
+		d--;
 	set_depth(s, d);
 	if (d != 0)
 		return;
@@ -68,6 +74,40 @@ void sp_span_stack_reap(struct sp_span_stack *s)
 	s->reaped = struck;
 	if (beyond_of(s) != 0)
 		set_beyond(s, 0);
+}
+
+/*
+ * Moves the frames that count down over those that do not. In an event loop, spans end below later ones that
+ * are open, and the depth never gets past their frames. Our handler finds the same at every instruction: a
+ * frame is whole in its new place before its old place is overwritten, and those that are still to be moved
+ * lie above. Meanwhile some are there twice, in the same order, so a reader finds nothing else. A reader on
+ * another thread looks for an id from the top down, and so does not miss a frame that moves down.
+ */
+static void close_ranks(struct sp_span_stack *s)
+{
+	/* Pairs with sp_span_stack_strike(): the spans that were counted have left the table. */
+	uint32_t struck = atomic_load_explicit(&s->struck, memory_order_acquire);
+	uint32_t d = depth_of(s);
+	uint32_t to = 0;
+
+	for (uint32_t i = 0; i < d; i++) {
+		const struct sp_span_frame *from = &s->frame[i];
+		struct sp_span_frame *f = &s->frame[to];
+
+		if (!counts(s, from, struck))
+			continue;
+		if (to++ == i)
+			continue;
+		/* Our handler must not find the old id with the new token. */
+		atomic_store_explicit(&f->span_id, 0, memory_order_release);
+		atomic_signal_fence(memory_order_release);
+		atomic_store_explicit(&f->token, token_of(from), memory_order_release);
+		atomic_signal_fence(memory_order_release);
+		atomic_store_explicit(&f->span_id, id_of(from), memory_order_release);
+		atomic_signal_fence(memory_order_release);
+	}
+	set_depth(s, to);
+	s->reaped = struck;
 }
 
 /* What of a token tells whose it is. */
@@ -99,6 +139,8 @@ uint8_t sp_span_stack_find_place(struct sp_span_stack *s)
 		sp_span_stack_reap(s);
 	if (beyond_of(s) != 0)
 		return (uint8_t)s->generation;
+	if (depth_of(s) == SP_SPAN_DEPTH_MAX)
+		close_ranks(s);
 	return depth_of(s) < SP_SPAN_DEPTH_MAX ? 0 : (uint8_t)next_generation(s);
 }
 

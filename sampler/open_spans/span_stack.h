@@ -11,6 +11,8 @@
  *   that a scope attached hides what is below it until the detach, whether its span is open or not.
  * - Only the owner changes frames. It writes a frame before the depth that shows it, and takes a frame
  *   away by one store: of the depth, or of the id where frames remain above it.
+ * - When all frames are in use, the owner moves those that count down over those that do not, so only spans
+ *   that are open and scopes that are attached take room.
  * - Where starts stand in for scopes that an SDK does not have or the program does not use, two open
  *   spans of the same SDK with different local roots say that the thread works for one of them, but not
  *   for which, unless the upper one links to the lower one. No span is active then. It is a rule of the
@@ -277,7 +279,8 @@ static inline void sp_span_stack_ended(struct sp_span_stack *s, uint64_t span_id
  */
 static inline void sp_span_stack_strike(struct sp_span_stack *s)
 {
-	atomic_fetch_add_explicit(&s->struck, 1, memory_order_relaxed);
+	/* Pairs with close_ranks() in span_stack.c. */
+	atomic_fetch_add_explicit(&s->struck, 1, memory_order_release);
 }
 
 /*

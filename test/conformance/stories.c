@@ -774,10 +774,9 @@ static void interleaved(void)
 	story_expect_message("spans interleave");
 }
 
-/* Before the first attach of a process a start has a place, too. */
 static void shows_level(const struct span *s, int level)
 {
-	if (level < DEPTH_MAX - (sdk->lacks[NEED_NO_SCOPE] != NULL))
+	if (level < DEPTH_MAX)
 		story_shows(s);
 	else
 		story_shows_root(s);

@@ -4,7 +4,8 @@
  * sampling handler could come, peek() must give what was active before the operation or what is after
  * it, whole, and never the former again once it gave the latter. Another thread's end and a new name may
  * come between any two of them. The same is run on a push that writes in the wrong order, which must
- * be noticed. What is active when is proven in test/unit/core/test_span_stack.c.
+ * be noticed. Where frames are moved, what is below the topmost one is looked at as well, because that one may
+ * end at any moment. What is active when is proven in test/unit/core/test_span.c and test_span_model.c.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,7 +44,11 @@ static struct {
 	unsigned end_at; /* the stop at which "another thread" ends the span with that id */
 	uint64_t end_id;
 	bool renaming; /* the span on top may have either name */
+	bool moving;   /* all frames are looked at */
 } seen;
+/* Of the full stack in which frames are moved: what frame each span has, and those that have none any more. */
+static uint64_t tokens[IDS];
+static bool popped[IDS];
 static struct sp_span_record records[IDS];
 static unsigned long all_stops;
 
@@ -93,6 +98,44 @@ static uint64_t top(void)
 									    : UINT64_MAX;
 }
 
+static bool is_kept(uint64_t id)
+{
+	struct sp_span_record r;
+
+	return !popped[id] && (sp_span_token_attached(tokens[id]) || sp_span_table_by_id(id, &r));
+}
+
+static uint64_t next_kept(uint64_t id)
+{
+	do {
+		id--;
+	} while (id > 0 && !is_kept(id));
+	return id;
+}
+
+/* From the top down come those that were there, each of them first in its turn, with its token. */
+static bool frames_are_right(void)
+{
+	bool met[IDS] = {false};
+	uint64_t want = DEEPER;
+
+	for (uint32_t d = atomic_load(&stack.depth); d > 0; d--) {
+		uint64_t id = atomic_load(&stack.frame[d - 1].span_id);
+
+		if (id == 0 || id == DEEPER)
+			continue;
+		if (id > DEEPER || atomic_load(&stack.frame[d - 1].token) != tokens[id])
+			return false;
+		if (met[id] || !is_kept(id))
+			continue;
+		met[id] = true;
+		want = next_kept(want);
+		if (id != want)
+			return false;
+	}
+	return next_kept(want) == 0;
+}
+
 static void at_stop(int signo)
 {
 	uint64_t now;
@@ -103,6 +146,7 @@ static void at_stop(int signo)
 		(void)sp_span_table_close(&records[seen.end_id]);
 		sp_span_stack_strike(&stack);
 	}
+	seen.bad += seen.moving && !frames_are_right();
 	now = top();
 	if (seen.end_at != 0) {
 		/* two things change at once: only half-made frames and what has ended are wrong */
@@ -304,6 +348,74 @@ static void end_elsewhere_everywhere(void)
 	seen.end_at = 0;
 }
 
+/* Every frame is in use, and most of them for nothing. */
+static void fill_for_nothing(unsigned kept_of)
+{
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++) {
+		tokens[id] = id % 5 == 0   ? TOKEN_OF(id)
+			     : id % 5 == 1 ? SP_SPAN_STANDS_IN
+					   : SP_SPAN_STARTED;
+		popped[id] = false;
+		open_record(id, ROOT);
+		(void)sp_span_stack_push(&stack, id, tokens[id]);
+	}
+	for (uint64_t id = 1; id < SP_SPAN_DEPTH_MAX; id++) {
+		if (id % kept_of == 0)
+			continue;
+		if (sp_span_token_attached(tokens[id]) && id % 2 == 0) {
+			popped[id] = sp_span_stack_pop(&stack, tokens[id], false);
+			continue;
+		}
+		if (sp_span_table_close(&records[id])) {
+			sp_span_stack_ended(&stack, id, records[id].beyond);
+			sp_span_table_release(&records[id]);
+		}
+	}
+}
+
+/* Frames are moved. Returns whether "another thread" has ended the topmost span meanwhile, at that stop. */
+static bool make_room(unsigned kept_of, unsigned end_at)
+{
+	bool has_ended;
+	unsigned kept = 0;
+	uint8_t place;
+
+	memset(&stack, 0, sizeof(stack));
+	fill_for_nothing(kept_of);
+	seen.bad += atomic_load(&stack.depth) != SP_SPAN_DEPTH_MAX;
+	seen.end_at = end_at;
+	seen.end_id = SP_SPAN_DEPTH_MAX;
+	seen.moving = true;
+	expect(SP_SPAN_DEPTH_MAX);
+	trap_step_on();
+	place = sp_span_stack_place(&stack);
+	trap_step_off();
+	all_stops += seen.stops;
+	seen.bad += place != 0 || !frames_are_right();
+	has_ended = end_at != 0 && seen.stops >= end_at;
+	seen.end_at = 0;
+	seen.moving = false;
+	if (has_ended) {
+		sp_span_table_release(&records[SP_SPAN_DEPTH_MAX]);
+		return true;
+	}
+	for (uint64_t id = SP_SPAN_DEPTH_MAX; id > 0; id = next_kept(id))
+		kept++;
+	seen.bad += atomic_load(&stack.depth) != kept || kept > SP_SPAN_DEPTH_MAX / 2;
+	start(sp_span_stack_push, DEEPER);
+	end(DEEPER, SP_SPAN_DEPTH_MAX);
+	return false;
+}
+
+static void move_frames(void)
+{
+	clear();
+	for (unsigned kept_of = 3; kept_of <= SP_SPAN_DEPTH_MAX; kept_of *= 2)
+		(void)make_room(kept_of, 0);
+	for (unsigned n = 1; make_room(4, n);)
+		n += 1999;
+}
+
 /* The handler finds either name at any moment, and the new one at the end. */
 static void rename_on_top(void)
 {
@@ -458,6 +570,8 @@ int main(void)
 	bad += report("interleaved");
 	end_elsewhere_everywhere();
 	bad += report("ended by another thread");
+	move_frames();
+	bad += report("moved");
 	rename_on_top();
 	bad += report("renamed");
 	if (!prepare_short_way())

@@ -239,6 +239,76 @@ Test(span, that_others_have_ended_leaves_an_empty_stack_at_the_next_start)
 	cr_assert_eq(beyond(), 0);
 }
 
+/* As in an event loop: each span ends after the next one has begun, and the first one stays open. */
+static void begin_before_the_last_ends(enum sp_activation how)
+{
+	cr_assert(begin(1));
+	for (uint64_t id = 2; id <= 3 * SP_SPAN_DEPTH_MAX; id++) {
+		struct sp_span_start s = start_of(id);
+
+		s.how = how;
+		cr_assert(sp_span_started(&s));
+		if (id > 2)
+			cr_assert(end(id - 1));
+		cr_assert_eq(active(), id);
+		cr_assert_eq(root_of(id), 1);
+	}
+	cr_assert_eq(beyond(), 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), 0);
+	cr_assert(end(3 * SP_SPAN_DEPTH_MAX));
+	cr_assert_eq(active(), 1);
+}
+
+Test(span, that_ended_below_an_open_one_takes_no_room)
+{
+	begin_before_the_last_ends(SP_ACTIVATION_START);
+}
+
+Test(span, that_stood_in_and_ended_below_an_open_one_takes_no_room)
+{
+	begin_before_the_last_ends(SP_ACTIVATION_NONE);
+}
+
+Test(span, of_scopes_those_that_were_detached_below_another_take_no_room)
+{
+	const uint8_t id[8] = {1};
+
+	cr_assert(begin_scoped(1));
+	for (uint64_t token = 32; token <= 32 * 3 * SP_SPAN_DEPTH_MAX; token += 32) {
+		cr_assert(sp_active_span_attached(token, id));
+		sp_active_span_detached(token - 32, false);
+		cr_assert_eq(active(), 1);
+	}
+	cr_assert_eq(beyond(), 0);
+	sp_active_span_detached(32 * 3 * SP_SPAN_DEPTH_MAX, false);
+	cr_assert_eq(active(), 0);
+}
+
+/* A frame of a scope hides what is below it, whether its span has ended or not, wherever it has moved to. */
+Test(span, that_makes_room_below_an_open_one_keeps_scopes_and_labels)
+{
+	const uint8_t id[8] = {2};
+
+	cr_assert(begin(1));
+	cr_assert(begin(2));
+	cr_assert(sp_active_span_attached(32, id));
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(5000, 1), 0);
+	cr_assert(begin(3));
+	cr_assert(end(2));
+	for (uint64_t n = 4; n <= 3 * SP_SPAN_DEPTH_MAX; n++) {
+		cr_assert(begin(n));
+		cr_assert(end(n - 1));
+		cr_assert_eq(active(), n);
+	}
+	cr_assert(end(3 * SP_SPAN_DEPTH_MAX));
+	cr_assert_eq(active(), 5000);
+	cr_assert(sp_manual_label_leave());
+	cr_assert_eq(active(), 0);
+	sp_active_span_detached(32, false);
+	cr_assert_eq(active(), 1);
+}
+
 /* As SDKs do whose spans say by their arguments that they have no parent. */
 static void begin_root(uint64_t id)
 {

@@ -89,6 +89,7 @@ static struct setup {
 	bool trace_id;
 	bool shown; /* the exporter wants to know the labels */
 	bool deep;  /* stacks are deeper than we keep them */
+	bool loop;  /* as in an event loop: of many that are begun, all but the last end at once */
 } setup;
 static struct step steps[STEPS_MAX];
 static unsigned n_steps;
@@ -225,14 +226,15 @@ static struct answer peek(const struct thread *t, bool beneath)
 	return a;
 }
 
-static bool is_empty(const struct thread *t)
+/* What has to be kept: spans that are open, and what has not been detached. */
+static unsigned count_kept(const struct thread *t)
 {
-	for (unsigned i = 0; i < t->n; i++) {
-		if (t->list[i].by == ATTACHED || t->list[i].by == LABELLED ||
-		    is_open(t->list[i].span))
-			return false;
-	}
-	return true;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->n; i++)
+		n += t->list[i].by == ATTACHED || t->list[i].by == LABELLED ||
+		     is_open(t->list[i].span);
+	return n;
 }
 
 static void put(struct thread *t, struct entry e)
@@ -893,7 +895,10 @@ static void check_thread(unsigned number)
 	const struct sp_span_stack *stack = &blocks[number]->spans;
 	struct sp_span_label label;
 
-	t->was_beyond = (t->was_beyond && !is_empty(t)) || sp_span_stack_is_beyond(stack);
+	if (!t->was_beyond && sp_span_stack_is_beyond(stack))
+		same("deep, with room, is thread", number, count_kept(t) <= SP_SPAN_DEPTH_MAX,
+		     false);
+	t->was_beyond = (t->was_beyond && count_kept(t) != 0) || sp_span_stack_is_beyond(stack);
 	if (t->was_beyond) {
 		check_beyond(number, &a);
 		t->roots.n = stack->root.n;
@@ -1143,7 +1148,9 @@ static struct step any_step(unsigned thread)
 		.parent = !one_of(3) ? PARENT_UNSAID : (uint16_t)(PARENT_NONE + below(2)),
 		.key = recent(last_key, 3),
 		.name = (uint16_t)(1 + below(30)),
-		.times = (uint16_t)(setup.deep && one_of(4) ? 1 + below(90) : 1),
+		.times = (uint16_t)((setup.deep && one_of(4)) || (setup.loop && one_of(2))
+					    ? 1 + below(90)
+					    : 1),
 	};
 
 	if (s.parent != PARENT_UNSAID && one_of(2))
@@ -1155,7 +1162,7 @@ static struct step any_step(unsigned thread)
 	if (s.kind == LABEL) {
 		s.span = (uint16_t)(LABEL_ID + below(20));
 		s.times = one_of(20) ? 40 : 1;
-	} else if (s.kind == ATTACH && (setup.deep || !one_of(4))) {
+	} else if (s.kind == ATTACH && (setup.deep || setup.loop || !one_of(4))) {
 		s.key = (uint16_t)(last_key + 1);
 		last_key += s.times;
 	} else if (s.kind == KEYS || s.kind == SWEEP) {
@@ -1188,10 +1195,12 @@ static void make_sequence(void)
 	n_steps = 20 + below(STEPS_MAX - 20);
 	for (unsigned i = 0; i < n_steps; i++) {
 		struct step *s = &steps[i];
+		struct step *end;
 
-		if (one_of(5))
+		if (one_of(setup.loop ? 20 : 5))
 			thread = below(THREADS);
-		if (n_open[thread] != 0 && (below(10) < 4 || last_span + 100 >= SPANS)) {
+		if (n_open[thread] != 0 &&
+		    (below(10) < (setup.loop ? 3U : 4U) || last_span + 100 >= SPANS)) {
 			*s = open[thread][--n_open[thread]];
 			continue;
 		}
@@ -1200,12 +1209,19 @@ static void make_sequence(void)
 			n_open[thread] = 0;
 		if (s->kind != START && s->kind != ATTACH && s->kind != LABEL)
 			continue;
-		open[thread][n_open[thread]] = *s;
-		open[thread][n_open[thread]].span = (uint16_t)(s->span + s->times - 1);
-		open[thread][n_open[thread]].key = (uint16_t)(s->key + s->times - 1);
-		open[thread][n_open[thread]++].kind = s->kind == START    ? END
-						      : s->kind == ATTACH ? DETACH
-									  : UNLABEL;
+		end = &open[thread][n_open[thread]++];
+		*end = *s;
+		end->span = (uint16_t)(s->span + s->times - 1);
+		end->key = (uint16_t)(s->key + s->times - 1);
+		end->kind = s->kind == START ? END : s->kind == ATTACH ? DETACH : UNLABEL;
+		if (!setup.loop || end->kind == UNLABEL || s->times == 1 || i + 1 == n_steps)
+			continue;
+		end->times = 1;
+		steps[++i] = *end;
+		steps[i].times = (uint16_t)(s->times - 1);
+		steps[i].span--;
+		steps[i].key--;
+		steps[i].flag = false;
 	}
 }
 
@@ -1274,7 +1290,7 @@ static void print(char *to, size_t size)
 	}
 }
 
-static void try_sequences(enum sp_active_span source, bool deep, unsigned many)
+static void try_sequences(enum sp_active_span source, bool deep, bool loop, unsigned many)
 {
 	static char text[12000];
 	const char *n = getenv("MODEL_SEQUENCES");
@@ -1282,6 +1298,7 @@ static void try_sequences(enum sp_active_span source, bool deep, unsigned many)
 
 	setup.source = source;
 	setup.deep = deep;
+	setup.loop = loop;
 	/* There they take ten times as long as well. */
 	if (emulated())
 		many /= 5;
@@ -1316,25 +1333,35 @@ TestSuite(span_model, .init = set_up, .timeout = 3600);
 
 Test(span_model, of_spans_that_are_active_as_the_sdks_say)
 {
-	try_sequences(SP_ACTIVE_AUTO, false, 300);
+	try_sequences(SP_ACTIVE_AUTO, false, false, 300);
 }
 
 Test(span_model, of_stacks_that_are_deeper_than_we_keep_them)
 {
-	try_sequences(SP_ACTIVE_AUTO, true, 40);
+	try_sequences(SP_ACTIVE_AUTO, true, false, 40);
 }
 
 Test(span_model, of_spans_that_are_active_by_scope)
 {
-	try_sequences(SP_ACTIVE_SCOPE, false, 60);
+	try_sequences(SP_ACTIVE_SCOPE, false, false, 60);
 }
 
 Test(span_model, of_spans_that_are_active_by_start)
 {
-	try_sequences(SP_ACTIVE_START, false, 60);
+	try_sequences(SP_ACTIVE_START, false, false, 60);
 }
 
 Test(span_model, of_spans_of_which_a_foreign_context_tells)
 {
-	try_sequences(SP_ACTIVE_CONTEXT, false, 20);
+	try_sequences(SP_ACTIVE_CONTEXT, false, false, 20);
+}
+
+Test(span_model, of_event_loops_that_begin_more_than_we_keep_with_few_open)
+{
+	try_sequences(SP_ACTIVE_AUTO, false, true, 25);
+}
+
+Test(span_model, of_event_loops_where_spans_are_active_by_start)
+{
+	try_sequences(SP_ACTIVE_START, false, true, 25);
 }
