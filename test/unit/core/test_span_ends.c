@@ -196,6 +196,16 @@ Test(span_ends, are_told_of_a_manual_label_that_went_with_a_scope)
 	expect_an_end(5);
 }
 
+Test(span_ends, are_told_of_the_label_around_a_span_with_samples_of_its_own)
+{
+	show_label_with_sample(5);
+	cr_assert(begin(1));
+	allocate(77);
+	drain();
+	cr_assert(sp_manual_label_leave());
+	expect_an_end(5);
+}
+
 /* A child that goes on has its root's label. */
 Test(span_ends, are_told_behind_a_sample_that_comes_later)
 {

@@ -285,6 +285,11 @@ Test(thread_account, of_threads_that_nobody_saw_has_nothing_of_the_others)
 	sp_thread_account_look();
 	cr_expect_eq(drained(), SP_NS_PER_S);
 
+	/* Nor has a later look, though the others are still to tell the same. */
+	process_ns += SP_NS_PER_S;
+	sp_thread_account_look();
+	cr_expect_eq(drained(), SP_NS_PER_S);
+
 	cr_expect_eq(flush(), 200 * MS);
 	cr_expect_eq(last.tid, TID);
 }

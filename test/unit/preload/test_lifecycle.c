@@ -934,6 +934,15 @@ Test(lifecycle, an_exporter_that_never_worked_is_not_replaced)
 	cr_expect_not(sp_lifecycle_active());
 }
 
+Test(lifecycle, a_second_exporter_that_never_works_is_told_without_a_pause)
+{
+	load_and_start();
+
+	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0));
+	cr_expect_not(goes_on_after(SP_EXPORTER_FAILED, 0));
+	cr_expect_not(sp_lifecycle_active());
+}
+
 Test(lifecycle, an_exporter_of_its_own_is_ended_though_there_is_nothing_to_send)
 {
 	load_and_start();
