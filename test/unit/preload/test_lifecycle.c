@@ -57,6 +57,8 @@ static struct {
 	bool meets_filter;
 	_Atomic bool is_starting; /* where it meets a filter */
 	_Atomic bool has_started;
+	unsigned told; /* so often that there is none any more */
+	uint32_t told_as;
 } exporter;
 
 static int64_t later_s; /* by so much the clock of the test is ahead */
@@ -146,6 +148,8 @@ bool sp_exporter_works(void)
 
 void sp_exporter_tell_ended(const struct sp_config *cfg SP_UNUSED)
 {
+	exporter.told++;
+	exporter.told_as = atomic_load(&sp_region_now()->exporter);
 }
 
 bool sp_exporter_is_own(void)
@@ -831,6 +835,7 @@ Test(lifecycle, an_exporter_that_finds_no_process_is_started_later)
 	cr_expect(starts_after(0, 1));
 	cr_expect(starts_after(2, 2));
 	cr_expect(sp_lifecycle_active());
+	cr_expect_eq(exporter.told, 0, "it may still come");
 	exporter.ended = false;
 	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0), "it was none of the restarts");
 }
@@ -845,6 +850,8 @@ Test(lifecycle, an_exporter_that_never_finds_a_process_is_given_up)
 		later_s += 1000;
 	cr_expect_not(sp_lifecycle_wanted());
 	cr_expect_eq(exporter.started, 9);
+	cr_expect_neq(exporter.told, 0);
+	cr_expect_eq(exporter.told_as, SP_EXPORTER_FAILED, "not one that has sent something");
 }
 
 /* The keeper is a process as well, and there was one for that. */
