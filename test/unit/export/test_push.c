@@ -118,10 +118,10 @@ Test(push, says_again_that_the_clocks_differ_where_they_were_right_meanwhile, .t
 	push_status(200);
 	u.answer[0].has_skew = true;
 	push_with_skew(3600001);
-	push_with_skew(3599999);
+	push_with_skew(1800001);
 	push_with_skew(3600001);
 	cr_expect_eq(push_lines_with("the server's clock is"), 1, "%s", core.log);
-	push_with_skew(-20);
+	push_with_skew(-1800000);
 	push_with_skew(3600001);
 	cr_expect_eq(push_lines_with("the server's clock is"), 2, "%s", core.log);
 }

@@ -941,6 +941,17 @@ Test(lifecycle, an_exporter_that_never_worked_is_not_replaced)
 	cr_expect_not(sp_lifecycle_active());
 }
 
+/* It had a process, which did not come far. */
+Test(lifecycle, an_exporter_that_failed_by_itself_is_not_tried_again)
+{
+	load_and_start();
+
+	atomic_store(&sp_region->exporter_error, EAGAIN);
+	atomic_store(&sp_region->exporter_pid, 1);
+	cr_expect_not(goes_on_after(SP_EXPORTER_FAILED, 0));
+	cr_expect_not(sp_lifecycle_active());
+}
+
 Test(lifecycle, a_second_exporter_that_never_works_is_told_without_a_pause)
 {
 	load_and_start();
