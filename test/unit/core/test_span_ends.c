@@ -183,6 +183,11 @@ Test(span_ends, are_told_of_each_of_manual_labels_that_nest)
 	expect_an_end(7);
 	cr_assert(sp_manual_label_leave());
 	expect_an_end(5);
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(8, 0), 0);
+	cr_assert(sp_manual_label_leave());
+	drain();
+	cr_expect_eq(n, 0, "the next one on that level has no sample");
 }
 
 /* The end of a scope takes away what is above it. */
