@@ -317,9 +317,7 @@ static enum outcome restart(bool moved, bool refused)
 static bool has_no_process(const struct sp_region *r)
 {
 	return atomic_load_explicit(&r->exporter, memory_order_acquire) == SP_EXPORTER_FAILED &&
-	       atomic_load_explicit(&r->exporter_pid, memory_order_relaxed) == 0 &&
-	       sp_exporter_error_passes(
-		       -atomic_load_explicit(&r->exporter_error, memory_order_relaxed));
+	       atomic_load_explicit(&r->exporter_pid, memory_order_relaxed) == 0;
 }
 
 /* The exporter does not work. */

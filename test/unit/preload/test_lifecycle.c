@@ -59,6 +59,7 @@ static struct {
 	_Atomic bool has_started;
 	unsigned told; /* so often that there is none any more */
 	uint32_t told_as;
+	int told_error;
 } exporter;
 
 static int64_t later_s; /* by so much the clock of the test is ahead */
@@ -150,6 +151,7 @@ void sp_exporter_tell_ended(const struct sp_config *cfg SP_UNUSED)
 {
 	exporter.told++;
 	exporter.told_as = atomic_load(&sp_region_now()->exporter);
+	exporter.told_error = atomic_load(&sp_region_now()->exporter_error);
 }
 
 bool sp_exporter_is_own(void)
@@ -344,6 +346,7 @@ Test(lifecycle, without_an_exporter_it_has_failed_for_good)
 	cr_assert_not(sp_lifecycle_active());
 	cr_assert_eq(sp_thread_armed(), 0);
 	cr_assert_eq(exporter.started, 1);
+	cr_expect_eq(exporter.told, 1);
 }
 
 /* The host took the signal: the samples of before are still there, and the exporter that sends them. */
@@ -788,6 +791,25 @@ Test(lifecycle, a_start_that_never_finds_a_descriptor_is_given_up)
 	cr_expect_eq(exporter.started, 0);
 }
 
+Test(lifecycle, that_a_start_is_given_up_is_told)
+{
+	char level[] = "SPANPROF_LOG_LEVEL=warn";
+	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
+	char *envp[] = {level, folder, NULL};
+
+	sp_lifecycle_load(envp);
+	stderr_begin();
+	while (sp_lifecycle_wanted()) {
+		(void)starts_without_descriptors();
+		later_s += 1000;
+	}
+	cr_expect_eq(stderr_end(), 2, "%s", stderr_text);
+	cr_expect(
+		stderr_has(
+			"cannot set up sampling (out of descriptors): not profiling this process"),
+		"%s", stderr_text);
+}
+
 static int begins_later(void)
 {
 	if (starts_without_descriptors() || !sp_lifecycle_active() || has_begun())
@@ -823,6 +845,23 @@ Test(lifecycle, a_forked_child_begins_in_the_handler_though_its_parents_start_wa
 	cr_expect_eq(status, 0);
 }
 
+static int begins_when_nobody_else_does(void)
+{
+	if (!sp_deferred_work_keep_off(0))
+		return 1;
+	sp_handler_setup.begin();
+	sp_deferred_work_leave();
+	if (has_begun())
+		return 2;
+	sp_handler_setup.begin();
+	return sp_region_is_there() ? 0 : 3;
+}
+
+Test(lifecycle, a_handler_does_not_begin_what_another_thread_is_at)
+{
+	cr_expect_eq(in_child(begins_when_nobody_else_does), 0);
+}
+
 /* It is sampled meanwhile. */
 Test(lifecycle, an_exporter_that_finds_no_process_is_started_later)
 {
@@ -838,6 +877,7 @@ Test(lifecycle, an_exporter_that_finds_no_process_is_started_later)
 	cr_expect_eq(exporter.told, 0, "it may still come");
 	exporter.ended = false;
 	cr_expect(goes_on_after(SP_EXPORTER_GONE, 0), "it was none of the restarts");
+	cr_expect_not(goes_on_after(SP_EXPORTER_GONE, 0), "but that was one");
 }
 
 Test(lifecycle, an_exporter_that_never_finds_a_process_is_given_up)
@@ -852,6 +892,7 @@ Test(lifecycle, an_exporter_that_never_finds_a_process_is_given_up)
 	cr_expect_eq(exporter.started, 9);
 	cr_expect_neq(exporter.told, 0);
 	cr_expect_eq(exporter.told_as, SP_EXPORTER_FAILED, "not one that has sent something");
+	cr_expect_eq(exporter.told_error, EAGAIN);
 }
 
 /* The keeper is a process as well, and there was one for that. */
@@ -939,6 +980,19 @@ Test(lifecycle, an_exporter_that_never_worked_is_not_replaced)
 
 	cr_expect_not(goes_on_after(SP_EXPORTER_FAILED, 1000));
 	cr_expect_not(sp_lifecycle_active());
+	cr_expect_neq(exporter.told, 0);
+}
+
+Test(lifecycle, a_process_for_the_exporter_that_is_refused_is_not_tried_again)
+{
+	load_and_start();
+
+	exporter.ended = true;
+	atomic_store(&sp_region->exporter_error, EPERM);
+	atomic_store(&sp_region->exporter, SP_EXPORTER_FAILED);
+	cr_expect_not(starts_after(0, 1));
+	cr_expect_not(sp_lifecycle_active());
+	cr_expect_neq(exporter.told, 0);
 }
 
 /* It had a process, which did not come far. */
@@ -946,10 +1000,13 @@ Test(lifecycle, an_exporter_that_failed_by_itself_is_not_tried_again)
 {
 	load_and_start();
 
+	exporter.ended = true;
 	atomic_store(&sp_region->exporter_error, EAGAIN);
 	atomic_store(&sp_region->exporter_pid, 1);
-	cr_expect_not(goes_on_after(SP_EXPORTER_FAILED, 0));
+	atomic_store(&sp_region->exporter, SP_EXPORTER_FAILED);
+	cr_expect_not(starts_after(0, 1));
 	cr_expect_not(sp_lifecycle_active());
+	cr_expect_neq(exporter.told, 0);
 }
 
 Test(lifecycle, a_second_exporter_that_never_works_is_told_without_a_pause)
