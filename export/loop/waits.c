@@ -203,6 +203,7 @@ void sp_waits_clear(struct sp_waits *w)
 	if (w == NULL)
 		return;
 	sp_stack_map_clear(w->map);
+	sp_wait_names_clear(w->names);
 	w->deadlocked = 0;
 }
 

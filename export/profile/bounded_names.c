@@ -46,6 +46,18 @@ struct sp_bounded_names *sp_wait_names_new(const struct sp_core_ops *ops)
 	return make(ops, SP_COUNT_WAIT_NAMES_OTHER, SP_WAIT_NAMES_MAX);
 }
 
+void sp_wait_names_clear(struct sp_bounded_names *n)
+{
+	struct sp_bounded_names *empty = sp_wait_names_new(n->ops);
+	struct sp_strtab names = n->names;
+
+	if (empty == NULL)
+		return;
+	n->names = empty->names;
+	empty->names = names;
+	sp_bounded_names_free(empty);
+}
+
 void sp_bounded_names_free(struct sp_bounded_names *n)
 {
 	if (n == NULL)

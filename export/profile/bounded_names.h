@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names that a host chooses: of its threads, which become labels, and of what they wait in and for, which become
- * frames. They are interned, as valid UTF-8, and bounded for the life of the process, because each name of a thread
- * is a series of its own at the server, and the others may tell of files and addresses.
+ * frames. They are interned, as valid UTF-8, and bounded: those of threads for the life of the process, because each is
+ * a series of its own at the server, and the others, which tell of files and addresses, within a profile. A server that
+ * is called from a thousand addresses would have no others any more.
  */
 #ifndef SP_BOUNDED_NAMES_H
 #define SP_BOUNDED_NAMES_H
@@ -34,6 +35,9 @@ uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREA
 
 /* The label of an id; never empty. */
 const char *sp_thread_names_text(const struct sp_bounded_names *n, uint32_t id, size_t *len);
+
+/* Another profile has begun: ids of before mean nothing any more. Without memory nothing changes. */
+void sp_wait_names_clear(struct sp_bounded_names *n);
 
 /* The id of what is waited in, which may be any bytes; never 0, which stands for no wait. */
 uint32_t sp_wait_names_put(struct sp_bounded_names *n, const char *raw);

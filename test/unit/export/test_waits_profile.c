@@ -291,6 +291,22 @@ Test(waits_profile, has_a_bound_on_names)
 	cr_expect_str_eq(sp_wait_names_text(names, UINT32_MAX), "(other)");
 }
 
+/* A server may be called from more addresses than that within minutes. */
+Test(waits_profile, has_names_again_after_one_that_had_too_many)
+{
+	char name[300];
+	uint32_t id = 0;
+
+	for (unsigned i = 0; i < SP_WAIT_NAMES_MAX + 1; i++) {
+		(void)snprintf(name, sizeof(name), "read /file/%u", i);
+		id = sp_wait_names_put(names, name);
+	}
+	sp_wait_names_clear(names);
+	cr_expect_str_eq(sp_wait_names_text(names, id), "(other)");
+	id = sp_wait_names_put(names, name);
+	cr_expect_str_eq(sp_wait_names_text(names, id), name);
+}
+
 Test(waits_profile, has_names_of_any_bytes_as_text)
 {
 	char name[400];
