@@ -175,8 +175,8 @@ void sp_small_thread_ended(struct sp_small_thread *s);
 
 /* APP. Enrols a thread that never called us. True if it had no timer, so that one was made. */
 bool sp_thread_enrol(uint32_t tid);
-/* APP. Frees the blocks of threads that no longer exist. */
-void sp_thread_reap(void);
+/* APP. Frees the blocks of threads that no longer exist, of a part of all. False if the next call goes on. */
+bool sp_thread_reap(void);
 /* APP. Deletes every timer and arms none from now on; blocks and stacks stay usable. */
 void sp_thread_disarm_all(void);
 /* APP. Takes that back: the calling thread has a timer again, the others with the next scan. */
@@ -282,8 +282,8 @@ void sp_timer_limit_look(void);
 
 /*
  * Enrols other threads of the process, from where the last call ended, and frees blocks of threads that
- * are gone when it has come to the end. False if there are more: then the next call goes on. Opens and
- * closes one directory descriptor; without /proc it does nothing.
+ * are gone when it has come to the end; of both SP_THREAD_LOOK_MAX at most. False if there are more: then
+ * the next call goes on. Opens and closes one directory descriptor; without /proc it does nothing.
  */
 bool sp_thread_scan(void);
 

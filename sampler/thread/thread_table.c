@@ -11,8 +11,9 @@
  * APP (the thread itself, or another one that enrols or frees it). thread.h tells who may do what.
  *
  * The scan of /proc/self/task uses raw system calls instead of opendir(), which would allocate in the middle of a
- * call of the host. A thread without a timer costs some 5 us, and a thread of the host waits meanwhile. So a call
- * goes on where the last one ended, and makes so many timers at most.
+ * call of the host. A thread without a timer costs some 5 us, one with a timer hardly less, because the kernel makes
+ * an entry of /proc for it, and a thread of the host waits meanwhile. So a call goes on where the last one ended, makes
+ * so many timers at most, and looks at so many threads and blocks.
  */
 #include "sampler/thread/thread.h"
 
@@ -417,19 +418,6 @@ bool sp_thread_enrol(uint32_t tid)
 	return true;
 }
 
-void sp_thread_reap(void)
-{
-	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sp_thread *t = sp_thread_at(i);
-		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
-
-		if (tid != 0 && sp_process_thread_is_gone(tid))
-			release(t, tid);
-	}
-}
-
 void sp_thread_unpublish(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
@@ -476,18 +464,37 @@ static bool is_zombie(int dir, const char *tid)
 	return state == 'Z' || state == 'X';
 }
 
+/* Where the scan of that process goes on. */
+static struct {
+	uint32_t pid;
+	int64_t at;     /* as lseek(2) takes it; 0 = at the beginning */
+	uint32_t block; /* behind the end of /proc, the next one to be asked for; 0 = none */
+} rest;
+
+bool sp_thread_reap(void)
+{
+	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	uint32_t i = rest.block;
+	uint32_t end = n - i < SP_THREAD_LOOK_MAX || i > n ? n : i + SP_THREAD_LOOK_MAX;
+
+	rest.block = end < n ? end : 0;
+	for (; i < end; i++) {
+		struct sp_thread *t = sp_thread_at(i);
+		uint32_t tid = atomic_load_explicit(&t->tid, memory_order_acquire);
+
+		if (tid != 0 && sp_process_thread_is_gone(tid))
+			release(t, tid);
+	}
+	return rest.block == 0;
+}
+
 struct scan {
 	int dir;
 	uint32_t self;
 	uint32_t leader;
 	uint32_t looked; /* threads that had no timer */
+	uint32_t seen;   /* all */
 };
-
-/* Where the scan of that process goes on, as lseek(2) takes it; 0 = at the beginning. */
-static struct {
-	uint32_t pid;
-	int64_t at;
-} rest;
 
 static void visit(struct scan *s, const char *name)
 {
@@ -516,7 +523,7 @@ static bool visit_all(struct scan *s)
 		for (long at = 0; at < got;) {
 			const struct dirent64_head *d = (const void *)(buf.bytes + at);
 
-			if (s->looked == SP_THREAD_SCAN_MAX)
+			if (s->looked == SP_THREAD_SCAN_MAX || s->seen++ == SP_THREAD_LOOK_MAX)
 				return false;
 			visit(s, d->name);
 			rest.at = d->off;
@@ -549,8 +556,10 @@ bool sp_thread_scan(void)
 	};
 
 	if (rest.pid != s.leader)
-		rest.at = 0;
+		rest.at = rest.block = 0;
 	rest.pid = s.leader;
+	if (rest.block != 0)
+		return sp_thread_reap();
 	if (rest.at == 0)
 		sp_timer_limit_look();
 	if (!numbers_are_ours())
@@ -562,9 +571,7 @@ bool sp_thread_scan(void)
 	if (visit_all(&s))
 		rest.at = 0;
 	(void)sp_syscall(SYS_close, s.dir);
-	if (rest.at == 0)
-		sp_thread_reap();
-	return rest.at == 0;
+	return rest.at == 0 && sp_thread_reap();
 }
 
 /* Blocks from number n on are as if they had never been handed out. */

@@ -193,6 +193,44 @@ Test(sampler, takes_a_few_of_many_threads_at_a_time)
 		cr_assert_eq(pthread_join(thread[i], NULL), 0);
 }
 
+/*
+ * Those that have their timers take time, too: each is an entry of /proc, and each block is asked for. The
+ * scan that gives back the block of one that has ended goes on in so many calls as well.
+ */
+Test(sampler, looks_at_a_part_of_many_threads_that_all_have_their_timers)
+{
+	enum { THREADS = 2 * SP_THREAD_LOOK_MAX + 3, CALLS = THREADS / SP_THREAD_LOOK_MAX };
+	pthread_t thread[THREADS];
+	uint32_t known;
+	int end[2];
+
+	if (emulated())
+		cr_skip_test("the masks in /proc are the emulator's");
+	prepare();
+	cr_assert_eq(pipe(end), 0);
+	cr_assert_eq(sem_init(&begun, 0, 0), 0);
+	for (unsigned i = 0; i < THREADS; i++) {
+		cr_assert_eq(pthread_create(&thread[i], NULL, wait_for_end, &end[0]), 0);
+		cr_assert_eq(sem_wait(&begun), 0);
+	}
+	while (!sp_thread_scan())
+		;
+	known = sp_thread_known();
+	for (unsigned i = 0; i < 2 * CALLS; i++)
+		cr_assert_not(sp_thread_scan());
+	cr_assert(sp_thread_scan());
+	cr_assert_eq(sp_thread_known(), known);
+	close(end[1]);
+	for (unsigned i = 0; i < THREADS; i++)
+		cr_assert_eq(pthread_join(thread[i], NULL), 0);
+	while (sp_thread_known() > known - THREADS) {
+		uint32_t before = sp_thread_known();
+
+		(void)sp_thread_scan();
+		cr_assert_geq(sp_thread_known() + SP_THREAD_LOOK_MAX, before);
+	}
+}
+
 /* The thread never calls us: the scan finds it, and its timer samples it. */
 Test(sampler, samples_a_thread_that_the_scan_found)
 {
