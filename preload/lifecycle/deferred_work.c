@@ -295,7 +295,7 @@ static enum outcome restart(bool moved, bool refused)
 	fd = sp_region_swap(&loss);
 	if (fd < 0 && sp_lifecycle_put_off(fd))
 		return LATER;
-	/* Such as too many regions: what was to be replaced is gone for good, and is told of as such. */
+	/* What was to be replaced is gone for good, and is told of as such. */
 	if (fd < 0 && !was_unborn)
 		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
 				      memory_order_relaxed);

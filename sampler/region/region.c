@@ -107,11 +107,15 @@ static int make_file(uint64_t bytes)
 	return (int)fd;
 }
 
-/* Maps the file and writes the header. The descriptor, or a negative errno; then it is closed. */
+/*
+ * Maps the file, at the address of m->region if that is not NULL, and writes the header. The descriptor, or a negative
+ * errno; then it is closed.
+ */
 static int map(struct mapping *m, int fd)
 {
 	struct sp_region *r =
-		mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		mmap(m->region, m->bytes, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_NORESERVE | (m->region != NULL ? MAP_FIXED : 0), fd, 0);
 
 	if (r == MAP_FAILED) {
 		(void)syscall(SYS_close, fd);
@@ -137,23 +141,35 @@ static void release_parents(void)
 	are_parents = false;
 }
 
+static const struct mapping *mapping_of(const struct sp_region *r)
+{
+	for (const struct mapping *m = mapping; m < mapping + mappings; m++)
+		if (m->region == r)
+			return m;
+	return NULL;
+}
+
 int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **made)
 {
 	int saved = errno;
-	struct mapping m = {.bytes = whole_pages(sizeof(struct sp_region))};
+	struct mapping m = {.region = *made, .bytes = whole_pages(sizeof(struct sp_region))};
+	const struct mapping *former;
 	int fd;
 
 	release_parents();
-	if (mappings == SP_REGIONS_MAX)
+	former = mapping_of(*made);
+	if (former == NULL && mappings == SP_REGIONS_MAX)
 		return -ENOSPC;
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++) {
 		m.part[i] = (struct sp_region_part){m.bytes, whole_pages(bytes[i])};
 		m.bytes += m.part[i].bytes;
 	}
+	if (*made != NULL && (former == NULL || former->bytes != m.bytes))
+		return -EINVAL;
 	fd = make_file(m.bytes);
 	if (fd >= 0)
 		fd = map(&m, fd);
-	if (fd >= 0) {
+	if (fd >= 0 && former == NULL) {
 		mapping[mappings] = m;
 		/* A fork on another thread must not see the number without the mapping. */
 		atomic_signal_fence(memory_order_release);
@@ -186,14 +202,6 @@ int sp_region_create(const uint64_t bytes[SP_REGION_PARTS])
 	if (fd >= 0)
 		sp_region_use(r);
 	return fd;
-}
-
-static const struct mapping *mapping_of(const struct sp_region *r)
-{
-	for (const struct mapping *m = mapping; m < mapping + mappings; m++)
-		if (m->region == r)
-			return m;
-	return NULL;
 }
 
 void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint64_t *bytes)

@@ -238,13 +238,14 @@ static inline bool sp_region_is_there(void)
 }
 
 /*
- * The most regions that a process has, the first one included: a worker that a server forked goes on in
- * another one whenever the sibling ends that has started the exporter.
+ * The most regions at a time, with those that were given up within the last minute: a worker that a server forked goes
+ * on in another one whenever the sibling ends that has started the exporter.
  */
 #define SP_REGIONS_MAX 16U
 
 /*
- * APP. Makes and maps a region with parts of these sizes (rounded up to whole pages). Returns the
+ * APP. Makes and maps a region with parts of these sizes (rounded up to whole pages). *made is NULL, or a
+ * discarded one of the same sizes, at whose address it is made then. Returns the
  * descriptor (at least 3, close-on-exec, sealed against changes of size), which the caller passes
  * to the exporter and closes, or a negative errno: -EFBIG where RLIMIT_FSIZE would raise SIGXFSZ,
  * -ENOSPC where there are too many regions. errno and signals stay as they were.

@@ -30,6 +30,12 @@
 
 /* A handler that still uses an old ring is done by then, unless its thread is stopped. */
 #define SETTLE_NS (2 * SP_NS_PER_S)
+/*
+ * So long after that, the addresses are those of another region: address space is bounded, and a process may outlive
+ * any number of siblings that start its exporters. A thread that was stopped in its handler all the time has the same
+ * rings there. Only what it had begun to write would be in another record's place.
+ */
+#define REST_NS (60 * SP_NS_PER_S)
 
 struct place {
 	struct sp_region *region;
@@ -39,7 +45,8 @@ struct place {
 };
 
 static struct place place[SP_REGIONS_MAX];
-static unsigned places; /* the last one is in use */
+static unsigned places;
+static struct place *current; /* the one in use */
 /* A forked child counts on, so that its first channel is none in which its parent told a name. */
 static uint32_t channels;
 /*
@@ -99,6 +106,7 @@ void sp_region_swap_first(struct sp_region *r)
 	p->region = r;
 	open_channel(p);
 	places = 1;
+	current = p;
 	sp_counters_move(r->counter, r->spans);
 	lead_handlers(p);
 }
@@ -145,7 +153,9 @@ void sp_region_swap_look(void)
 {
 	uint64_t now = places > 1 ? sp_monotonic_ns() : 0;
 
-	for (struct place *p = place; p + 1 < place + places; p++) {
+	for (struct place *p = place; p < place + places; p++) {
+		if (p == current)
+			continue;
 		lost += (int64_t)sp_counters_collect(p->region->counter, p->region->spans);
 		if (p->is_discarded || now < p->settle_ns)
 			continue;
@@ -210,7 +220,18 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 		(void)sp_region_part(old, (enum sp_region_parts)i, &bytes[i]);
 		all += bytes[i];
 	}
-	return is_room_for(all) ? sp_region_make(bytes, made) : -ENOSPC;
+	return *made != NULL || is_room_for(all) ? sp_region_make(bytes, made) : -ENOSPC;
+}
+
+/* NULL = all are in use, or were a moment ago. */
+static struct place *next_place(void)
+{
+	uint64_t now = sp_monotonic_ns();
+
+	for (struct place *p = place; p < place + places; p++)
+		if (p->is_discarded && now >= p->settle_ns + REST_NS)
+			return p;
+	return places < SP_REGIONS_MAX ? &place[places] : NULL;
 }
 
 static uint64_t carry_all(const struct sp_region *old, struct place *to)
@@ -227,20 +248,28 @@ static uint64_t carry_all(const struct sp_region *old, struct place *to)
 int sp_region_swap(struct sp_region_loss *loss)
 {
 	int saved = errno;
-	struct place *from = &place[places - 1];
-	struct place *to = &place[places];
-	struct sp_region *r = NULL;
+	struct place *from = current;
+	struct place *to;
+	struct sp_region *r;
+	bool is_new;
 	uint64_t carried;
 	uint64_t put;
 	int fd;
 
-	if (places == 0 || places == SP_REGIONS_MAX)
+	if (places == 0)
 		return -ENOSPC;
+	/* Before another region is there, what was counted late in the former one. */
+	sp_region_swap_look();
+	to = next_place();
+	if (to == NULL)
+		return -EBUSY;
+	is_new = to == place + places;
+	r = is_new ? NULL : to->region;
 	fd = make_like(from->region, &r);
 	errno = saved;
 	if (fd < 0)
 		return fd;
-	memset(to, 0, sizeof(*to));
+	to->is_discarded = false;
 	to->region = r;
 	open_channel(to);
 	loss->waits = inherit(from->region, r);
@@ -252,7 +281,8 @@ int sp_region_swap(struct sp_region_loss *loss)
 	loss->samples = lost > 0 ? (uint64_t)lost : 0;
 	tell_lost();
 	from->settle_ns = sp_monotonic_ns() + SETTLE_NS;
-	places++;
+	places += is_new;
+	current = to;
 	sp_region_use(r);
 	return fd;
 }

@@ -962,6 +962,17 @@ Test(lifecycle, an_exporter_that_does_not_serve_it_is_replaced_at_once)
 	cr_expect_not(goes_on_after(SP_EXPORTER_REFUSED, 1000), "it is counted");
 }
 
+/* A worker that lives long, whose siblings are recycled and are those that start the exporters. */
+Test(lifecycle, exporters_that_end_with_their_starters_are_replaced_without_end)
+{
+	load_and_start();
+
+	for (int i = 0; i < 40; i++) {
+		cr_assert(goes_on_after(SP_EXPORTER_MOVED, 5));
+		sp_deferred_work_account();
+	}
+}
+
 Test(lifecycle, an_exporter_that_ended_with_its_starter_is_replaced_at_once_and_does_not_count)
 {
 	load_and_start();

@@ -427,7 +427,7 @@ Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_an
 	cr_expect_eq(all(SP_COUNT_SAMPLES_PUT), 401);
 }
 
-Test(region_swap, is_not_done_without_end)
+Test(region_swap, waits_where_all_places_were_in_use_a_moment_ago)
 {
 	struct sp_region *last;
 	struct sp_region_loss lost;
@@ -436,8 +436,68 @@ Test(region_swap, is_not_done_without_end)
 		(void)swap();
 	last = sp_region_now();
 
-	cr_expect_eq(sp_region_swap(&lost), -ENOSPC);
+	later_s = 61;
+	cr_expect_eq(sp_region_swap(&lost), -EBUSY);
 	cr_expect_eq(sp_region_now(), last);
+	later_s = 63;
+	(void)swap();
+	cr_expect_neq(sp_region_now(), last);
+}
+
+/* A worker that lives on while siblings that start its exporters come and go. */
+Test(region_swap, may_be_done_for_as_long_as_the_process_lives)
+{
+	struct sp_region *met[4 * SP_REGIONS_MAX];
+	unsigned places = 0;
+	unsigned k;
+
+	for (unsigned i = 0; i < SP_ARRAY_LEN(met); i++) {
+		later_s += 5;
+		if (i % SP_REGIONS_MAX < 2)
+			put(sp_channel_now(), SP_RECORD_SAMPLE, i);
+		cr_assert_eq(swap(), 0);
+		sp_region_swap_look();
+		cr_assert_eq(sp_region_now()->pid, getpid());
+		cr_assert_eq(sp_region_now()->mapped_at, (uintptr_t)sp_region_now());
+		for (k = 0; k < places && met[k] != sp_region_now(); k++)
+			;
+		met[k] = sp_region_now();
+		places += k == places;
+	}
+	cr_expect_leq(places, SP_REGIONS_MAX);
+	later_s += 5;
+	sp_region_swap_look();
+	cr_expect_eq(mapped(), 1);
+	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 8);
+	drain(16);
+	cr_expect_eq(seen_n, 8, "%u are carried over", seen_n);
+}
+
+/* By a thread that has read the pointer before, and was not looked at since. */
+Test(region_swap, counts_what_came_late_before_another_region_is_at_that_address)
+{
+	struct sp_region *first = sp_region_now();
+
+	(void)swap();
+	later_s = 60;
+	sp_region_swap_look();
+	sp_count(SP_COUNT_SIGNALS);
+	atomic_fetch_add(&first->counter[SP_COUNT_SIGNALS], 2);
+	later_s = 120;
+	(void)swap();
+	cr_expect_eq(sp_region_now(), first);
+	cr_expect_eq(sp_count_read(SP_COUNT_SIGNALS), 3);
+}
+
+Test(region_swap, makes_no_region_over_one_of_another_size)
+{
+	const uint64_t larger[SP_REGION_PARTS] = {2 * sizes[0], sizes[1], sizes[2]};
+	struct sp_region *r = sp_region_now();
+
+	cr_expect_eq(sp_region_make(larger, &r), -EINVAL);
+	r = &sp_region_nowhere;
+	cr_expect_eq(sp_region_make(sizes, &r), -EINVAL);
+	cr_expect_eq(mapped(), 1);
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* which takes terabytes of them */
