@@ -241,9 +241,12 @@ static void count_losses(struct sp_worker *w)
 			      "needs more than %u MiB of memory",
 			      (unsigned)(SP_BUILD_UNPACKED_MAX >> 20));
 	if (now.changed != w->counted.changed)
-		sp_export_log(ops, SP_LOG_WARN,
-			      "functions of an object have no names: its file was cut off or "
-			      "overwritten while it was in use; replace such files by rename");
+		sp_export_log(
+			ops, SP_LOG_WARN,
+			"functions of an object have no names: its file was cut off or "
+			"overwritten while it was in use; replace such files by rename, as "
+			"after %u of these in an hour no other object is read until it is over",
+			SP_BUILDS_CHANGED_MAX);
 	w->counted = now;
 }
 

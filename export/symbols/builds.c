@@ -22,6 +22,7 @@
 
 #include "export/objects/object_file.h"
 #include "export/symbols/elf_file.h"
+#include "export/util/clock.h"
 #include "export/util/containers.h"
 #include "export/util/shortage.h"
 #include "sampler/base/compiler.h"
@@ -41,9 +42,8 @@
 #define SP_MINI_PACKED_MAX (16 * MIB)
 #define SP_MINI_MAX (64 * MIB)
 #define SP_XZ_DICTIONARY_MAX ((uint64_t)32 << 20)
-/* An object that was left in the middle is never freed, so this does not happen without end. */
-#define SP_CHANGED_MAX 8U
 #define SP_HURRY_BYTES MIB /* unpacked, of a debug file: 4 ms */
+#define SP_CHANGED_NS (3600 * SP_NS_PER_S)
 /* Rests in which nobody asks, before what was unpacked more than once is given back. */
 #define SP_IDLE_RESTS 64U
 
@@ -55,6 +55,7 @@ struct symbol {
 };
 
 struct build {
+	struct build *next_left; /* of those that will never be freed */
 	uint8_t id[SP_BUILD_ID_MAX];
 	uint8_t id_len;
 	uint32_t serial;           /* tells objects without build id apart */
@@ -99,6 +100,8 @@ struct sp_builds {
 	bool is_hurried;
 	unsigned loads, reopened;
 	struct sp_build_losses losses;
+	uint64_t hour_ns; /* when it began */
+	unsigned changed; /* builds in this hour */
 };
 
 static void add_symbol(struct build *b, uint64_t start, uint64_t size, const char *name)
@@ -495,7 +498,22 @@ static struct build *new_build(const struct sp_module *mod)
 	return b;
 }
 
-/* The build of a module, opened now if need be; NULL when out of memory. */
+/*
+ * A build that was left in the middle is never freed, so this does not happen without end. Who overwrites files while they
+ * are in use has no names of objects that are new until the hour is over.
+ */
+static bool may_open(struct sp_builds *all)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	if (now - all->hour_ns >= SP_CHANGED_NS) {
+		all->hour_ns = now;
+		all->changed = 0;
+	}
+	return all->changed < SP_BUILDS_CHANGED_MAX;
+}
+
+/* The build of a module, opened now if need be; NULL when out of memory, or when it may be opened later. */
 static struct build *get(struct sp_builds *all, const struct sp_module *mod, struct build **working)
 {
 	struct build *b;
@@ -521,14 +539,15 @@ static struct build *get(struct sp_builds *all, const struct sp_module *mod, str
 			sort_symbols(b);
 		}
 	} else {
+		if (!may_open(all))
+			return NULL;
 		make_room(all, NULL, SP_WORK_BYTES);
 		b = new_build(mod);
 		if (b == NULL)
 			return NULL;
 		all->build[all->n++] = b;
 		*working = b;
-		if (all->losses.changed < SP_CHANGED_MAX)
-			open_build(all, b, mod);
+		open_build(all, b, mod);
 	}
 	b->used = ++all->clock;
 	return b;
@@ -771,7 +790,7 @@ static void answer(void *arg)
 }
 
 /* What will never be freed. */
-static struct build *left[SP_CHANGED_MAX];
+static struct build *left;
 
 static void clear(struct sp_answer *out, uint64_t vaddr)
 {
@@ -790,13 +809,14 @@ void sp_builds_ask(struct sp_builds *b, const struct sp_module *mod, uint64_t va
 	clear(out, vaddr);
 	if (sp_elf_guard(answer, &a))
 		return;
-	/* Nothing of the build is touched again. In its place comes one of which nothing is known. */
-	if (b->losses.changed < SP_CHANGED_MAX)
-		left[b->losses.changed] = a.working;
+	/* Nothing of the build's files is touched again. In its place comes one of which nothing is known. */
+	b->changed++;
 	b->losses.changed++;
 	for (unsigned i = 0; i < b->n; i++) {
 		if (b->build[i] != a.working)
 			continue;
+		a.working->next_left = left;
+		left = a.working;
 		b->build[i] = new_build(mod);
 		if (b->build[i] == NULL)
 			b->build[i] = b->build[--b->n];

@@ -7,6 +7,8 @@
 #include "export/symbols/lines.h"
 
 #define SP_SYMBOL_MAX 4096U /* bytes of a name; longer ones are cut */
+/* Builds whose files were changed while they were read, before no others are opened until the hour is over. */
+#define SP_BUILDS_CHANGED_MAX 8U
 
 struct sp_build_sources {
 	const char *debug_root; /* SP_DEBUG_ROOT, or a test's */

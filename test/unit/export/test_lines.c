@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "export/symbols/builds.h"
 #include "export/symbols/symbolize.h"
+#include "export/util/clock.h"
 #include "test/unit/descriptors.h"
 #include "tiny_library.h"
 
@@ -23,6 +26,18 @@ static struct sp_symbolizer *symbolizer;
 static char path[TINY_PATH_MAX];
 static void *library;
 static uint64_t outer;
+
+static time_t mono_still_at; /* 0 = it goes on by itself */
+
+/* In place of the C library's. */
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int err = (int)syscall(SYS_clock_gettime, id, t);
+
+	if (id == CLOCK_MONOTONIC && mono_still_at != 0)
+		*t = (struct timespec){mono_still_at, 0};
+	return err;
+}
 
 static void tear_down(void)
 {
@@ -390,6 +405,64 @@ Test(lines, of_a_file_that_is_cut_off_while_it_is_mapped_end_and_are_counted, .t
 	cr_expect_gt(frame((uintptr_t)losses).line[0].line, 0);
 	cr_expect_eq(losses().changed, 1);
 	remove_root();
+}
+
+static void load_with_id(unsigned id)
+{
+	char flags[64];
+
+	(void)snprintf(flags, sizeof(flags), "-g -Wl,--build-id=0x11223344556677%02x", id);
+	load(flags);
+}
+
+static void unload(void)
+{
+	dlclose(library);
+	library = NULL;
+}
+
+/* A library that is asked for, cut off, and asked for again. */
+static void load_and_cut_off(unsigned id)
+{
+	load_with_id(id);
+	prepare(outer, outer + 1);
+	cr_assert_str_eq(frame(outer).name, "outer", "library %u", id);
+	unload();
+	cr_assert_eq(truncate(path, 0), 0);
+	prepare(outer + 1, outer + 2);
+	cr_assert(strstr(frame(outer + 1).name, "+0x") != NULL, "%s", frame(outer + 1).name);
+	unlink(path);
+}
+
+/* What is left behind for such a file is never freed, so it does not happen without end. */
+Test(lines, of_other_objects_come_again_an_hour_after_eight_were_cut_off, .timeout = 60)
+{
+	const time_t begin = 100000, hour = 3600;
+	unsigned id = 0;
+
+	start(&sp_symbolizer_options_default);
+	cr_assert_eq(sp_modules_refresh(modules), 0);
+	prepare((uintptr_t)losses, (uintptr_t)losses + 1);
+	for (unsigned n = 0; n < 2; n++) {
+		mono_still_at = begin + n * hour;
+		for (unsigned i = 0; i < SP_BUILDS_CHANGED_MAX; i++)
+			load_and_cut_off(id++);
+		cr_expect_eq(losses().changed, id);
+		load_with_id(100 + n);
+		mono_still_at += hour - 1;
+		prepare(outer, outer + 1);
+		cr_expect(strstr(frame(outer).name, "+0x") != NULL, "%s", frame(outer).name);
+		/* What was read before suffers nothing. */
+		prepare((uintptr_t)losses + 1, (uintptr_t)losses + 2);
+		cr_expect_str_eq(frame((uintptr_t)losses + 1).name, "losses");
+
+		mono_still_at++;
+		prepare(outer, outer + 1);
+		cr_expect_str_eq(frame(outer).name, "outer");
+		cr_expect_eq(frame(outer).line[0].line, 4);
+		unload();
+		unlink(path);
+	}
 }
 
 Test(lines, are_not_read_when_names_are_asked_for, .timeout = 20)
