@@ -145,7 +145,7 @@ void sp_worker_put(struct sp_worker *w, struct sp_origin *origin, struct sp_inte
 	*k = (struct work){.origin = origin,
 			   .interval = interval,
 			   .modules = modules,
-			   .bytes = sp_interval_seal(interval)};
+			   .bytes = sp_interval_seal(interval) + sp_modules_bytes(modules)};
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = k;

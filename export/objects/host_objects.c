@@ -309,6 +309,11 @@ struct sp_host_objects *sp_host_objects_copy(const struct sp_host_objects *h)
 	return copy;
 }
 
+size_t sp_host_objects_bytes(const struct sp_host_objects *copy)
+{
+	return sizeof(*copy) + copy->maps.n * sizeof(*copy->maps.map) + copy->maps.text_n;
+}
+
 size_t sp_host_objects_count(const struct sp_host_objects *h)
 {
 	return h->now.n;

@@ -40,6 +40,9 @@ void sp_host_objects_free(struct sp_host_objects *h);
 /* What is mapped where, without objects: sp_host_objects_map() and _path() say the same. NULL when out of memory. */
 struct sp_host_objects *sp_host_objects_copy(const struct sp_host_objects *h);
 
+/* Memory that a copy takes. */
+size_t sp_host_objects_bytes(const struct sp_host_objects *copy);
+
 /*
  * Reads what is mapped now. Pointers to objects become invalid. 0; -E2BIG if not all could be
  * examined, so that missing objects may exist; another negative errno, also when the process has

@@ -21,8 +21,9 @@
 struct item {
 	struct sp_module mod;
 	bool seen;
-	uint32_t told;                       /* the interval of its last module event; 0 = never */
-	char text[2 * SP_MODULE_PATH_BYTES]; /* path, then the path to show */
+	uint32_t told; /* the interval of its last module event; 0 = never */
+	/* Path, then the path to show: one behind the other in a copy, else where name_object() puts them. */
+	char text[];
 };
 
 struct sp_modules {
@@ -35,6 +36,7 @@ struct sp_modules {
 	size_t dead_cap;
 	uint32_t interval;
 	uint32_t epoch;
+	size_t bytes; /* of the items of a copy */
 };
 
 static uint64_t page_down(uint64_t a)
@@ -106,11 +108,16 @@ static void read_event(struct sp_module *mod, const struct sp_module_event *s)
 	memcpy(mod->build_id, s->build_id, mod->build_id_len);
 }
 
-static void set_paths(struct sp_module *mod, const char *text)
+static struct item *new_item(void)
 {
-	mod->path = text;
-	mod->shown = text + SP_MODULE_PATH_BYTES;
-	mod->name = sp_text_file_name(mod->shown);
+	return calloc(1, sizeof(struct item) + 2 * SP_MODULE_PATH_BYTES);
+}
+
+static void set_paths(struct sp_module *mod, const char *path, const char *shown)
+{
+	mod->path = path;
+	mod->shown = shown;
+	mod->name = sp_text_file_name(shown);
 }
 
 /* A path that is too long becomes empty. */
@@ -148,7 +155,7 @@ static void name_object(struct sp_module *mod, const char *proc,
 	else
 		put(text, f->path != NULL ? f->path : "");
 	put_cut(text + SP_MODULE_PATH_BYTES, f->mapped, len);
-	set_paths(mod, text);
+	set_paths(mod, text, text + SP_MODULE_PATH_BYTES);
 }
 
 /*
@@ -158,7 +165,7 @@ static void name_object(struct sp_module *mod, const char *proc,
 static void name_event(struct sp_module *mod, const char *path, char text[2 * SP_MODULE_PATH_BYTES])
 {
 	put_cut(text + SP_MODULE_PATH_BYTES, path, strlen(path));
-	set_paths(mod, text);
+	set_paths(mod, text, text + SP_MODULE_PATH_BYTES);
 }
 
 /* Objects beyond these get numbers that nobody else gets. */
@@ -344,7 +351,7 @@ static int add_object(struct sp_modules *m, const struct sp_host_object *object)
 	/* Kept out by itself, by an announced object, or by one that is not yet found gone. */
 	if (mod.lo >= mod.hi || is_kept_out(m, &mod))
 		return 0;
-	it = calloc(1, sizeof(*it));
+	it = new_item();
 	if (it == NULL)
 		return -ENOMEM;
 	it->mod = mod;
@@ -410,7 +417,7 @@ int sp_modules_refresh(struct sp_modules *m)
 
 void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s)
 {
-	struct item *it = calloc(1, sizeof(*it));
+	struct item *it = new_item();
 	char path[sizeof(s->path)];
 	bool known;
 	uint32_t n;
@@ -478,17 +485,31 @@ void sp_modules_free(struct sp_modules *m)
 	free(m);
 }
 
-static bool copy_items(struct item ***to, uint32_t *to_n, struct item *const *from, uint32_t n)
+/* With texts no longer than they are: copies wait by the thousand where the worker is slow. */
+static struct item *copy_item(const struct item *from, size_t *bytes)
+{
+	size_t path = strlen(from->mod.path), shown = strlen(from->mod.shown);
+	size_t size = sizeof(*from) + path + shown + 2;
+	struct item *it = calloc(1, size);
+
+	if (it == NULL)
+		return NULL;
+	*it = *from;
+	memcpy(it->text, from->mod.path, path);
+	memcpy(it->text + path + 1, from->mod.shown, shown);
+	set_paths(&it->mod, it->text, it->text + path + 1);
+	*bytes += sizeof(struct item *) + size;
+	return it;
+}
+
+static bool copy_items(struct item ***to, uint32_t *to_n, struct item *const *from, uint32_t n,
+		       size_t *bytes)
 {
 	*to = calloc(n != 0 ? n : 1, sizeof(struct item *));
 	for (; *to != NULL && *to_n < n; ++*to_n) {
-		struct item *it = malloc(sizeof(*it));
-
-		if (it == NULL)
+		(*to)[*to_n] = copy_item(from[*to_n], bytes);
+		if ((*to)[*to_n] == NULL)
 			return false;
-		*it = *from[*to_n];
-		set_paths(&it->mod, it->text);
-		(*to)[*to_n] = it;
 	}
 	return *to != NULL;
 }
@@ -501,11 +522,17 @@ struct sp_modules *sp_modules_copy(const struct sp_modules *m)
 		return NULL;
 	copy->epoch = m->epoch;
 	copy->host = sp_host_objects_copy(m->host);
-	if (copy->host != NULL && copy_items(&copy->alive, &copy->alive_n, m->alive, m->alive_n) &&
-	    copy_items(&copy->dead, &copy->dead_n, m->dead, m->dead_n))
+	if (copy->host != NULL &&
+	    copy_items(&copy->alive, &copy->alive_n, m->alive, m->alive_n, &copy->bytes) &&
+	    copy_items(&copy->dead, &copy->dead_n, m->dead, m->dead_n, &copy->bytes))
 		return copy;
 	sp_modules_free(copy);
 	return NULL;
+}
+
+size_t sp_modules_bytes(const struct sp_modules *copy)
+{
+	return sizeof(*copy) + copy->bytes + sp_host_objects_bytes(copy->host);
 }
 
 struct sp_host_objects *sp_modules_host(const struct sp_modules *m)

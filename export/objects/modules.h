@@ -58,6 +58,9 @@ void sp_modules_free(struct sp_modules *m);
  */
 struct sp_modules *sp_modules_copy(const struct sp_modules *m);
 
+/* Memory that a copy takes. */
+size_t sp_modules_bytes(const struct sp_modules *copy);
+
 /*
  * Reads what is mapped now; host_objects.h says what that costs. 0 or a negative errno: then some
  * modules stay unknown, or gone ones known, until the next refresh.

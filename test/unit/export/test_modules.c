@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,14 +164,20 @@ Test(modules, a_copy_knows_what_was_mapped_and_what_was, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
 	struct sp_modules *copy;
+	char path[256], shown[256];
 
 	fake_host_map(fake_host_object("first.so", 0x1000, 1), 0x10000, 0x1000);
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	fake_host_unmap_all();
 	fake_host_map(fake_host_object("second.so", 0x2000, 2), 0x10000, 0x2000);
 	cr_assert_eq(sp_modules_refresh(m), 0);
+	(void)snprintf(path, sizeof(path), "%s", sp_modules_find(m, 0x10010, 1)->path);
+	(void)snprintf(shown, sizeof(shown), "%s", sp_modules_find(m, 0x10010, 1)->shown);
+	cr_assert_neq(path[0], '\0');
 	copy = sp_modules_copy(m);
 	cr_assert_not_null(copy);
+	cr_expect_neq(sp_modules_find(copy, 0x10010, 1)->path,
+		      sp_modules_find(m, 0x10010, 1)->path);
 	sp_modules_free(m);
 
 	cr_expect_eq(sp_modules_epoch(copy), 1);
@@ -178,7 +185,50 @@ Test(modules, a_copy_knows_what_was_mapped_and_what_was, .timeout = 20)
 	cr_expect_str_eq(sp_modules_find(copy, 0x10010, 0)->name, "first.so");
 	cr_expect_str_eq(sp_modules_find(copy, 0x10010, 1)->name, "second.so");
 	cr_expect_eq(sp_modules_find(copy, 0x10010, 0)->died, 1);
+	cr_expect_str_eq(sp_modules_find(copy, 0x10010, 1)->path, path);
+	cr_expect_str_eq(sp_modules_find(copy, 0x10010, 1)->shown, shown);
 	sp_modules_free(copy);
+}
+
+static size_t memory(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+Test(modules, a_copy_tells_how_much_memory_it_takes, .timeout = 20)
+{
+	const unsigned alive = 30, dead = 60;
+	struct sp_modules *m, *copy;
+	size_t before, grown, bytes;
+
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip_test("the sanitizer has an allocator of its own");
+#endif
+	m = sp_modules_new(fake_host_start(), -1);
+	for (unsigned n = dead; n != 0; n = n == dead ? alive : 0) {
+		fake_host_unmap_all();
+		for (unsigned i = 0; i < n; i++) {
+			char name[24];
+
+			(void)snprintf(name, sizeof(name), "%u-%u.so", n, i);
+			fake_host_map(fake_host_object(name, 0x1000, (uint8_t)(n + i)),
+				      0x100000 + i * UINT64_C(0x1000), 0x1000);
+		}
+		cr_assert_eq(sp_modules_refresh(m), 0);
+	}
+	before = memory();
+	copy = sp_modules_copy(m);
+	grown = memory() - before;
+	bytes = sp_modules_bytes(copy);
+
+	/* An allocation takes some bytes more than it is asked for. */
+	cr_expect_leq(bytes, grown);
+	cr_expect_leq(grown, bytes + (alive + dead + 10) * 32, "%zu of %zu", bytes, grown);
+	cr_expect_leq(grown, (alive + dead) * 512 + 8192, "%zu", grown);
+	sp_modules_free(copy);
+	sp_modules_free(m);
 }
 
 Test(modules, takes_in_what_comes_and_buries_what_is_gone, .timeout = 20)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -21,6 +22,7 @@
 
 #include "core_double.h"
 #include "export/export.h"
+#include "export/loop/worker.h"
 #include "export/profile/gzip.h"
 #include "export/util/clock.h"
 #include "export/util/turn.h"
@@ -1223,4 +1225,50 @@ Test(run, a_turn_that_is_kept_is_never_given_away, .timeout = 20)
 
 	cr_expect(sp_turn_set(false));
 	cr_expect(sp_turn_set(false), "it was given away");
+}
+
+static void tell_nobody(void *arg)
+{
+	(void)arg;
+}
+
+/* Of a process with thousands of objects, the stacks of an interval are the smaller part. */
+Test(run, modules_of_intervals_that_wait_for_the_worker_count, .timeout = 20)
+{
+	struct sp_modules *modules = sp_modules_new("/proc/self", -1);
+	struct sp_origin origin = {.ops = &core.ops};
+	const size_t most = (size_t)64 << 20;
+	struct sp_worker *worker;
+	size_t bytes = most;
+
+	(void)sp_turn_set(true);
+	cr_assert_eq(sp_worker_start(&core.ops, tell_nobody, NULL, &worker), 0);
+	for (uint64_t i = 1; i <= 3000; i++) {
+		struct sp_module_event event = {
+			.bias = i << 16,
+			.phdr = (i << 16) + 64,
+			.loads = 1,
+			.load = {{.memsz = 4096, .flags = PF_R | PF_X}},
+		};
+
+		(void)snprintf(event.path, sizeof(event.path), "/lib/%" PRIu64 ".so", i);
+		sp_modules_take_event(modules, &event);
+	}
+	/* The worker waits for its turn. */
+	for (unsigned puts = 1; puts <= 2 * most / bytes; puts++) {
+		struct sp_interval_parts parts = {
+			.ops = &core.ops, .map = {sp_stack_map_new(&sp_stack_limits_default)}};
+		struct sp_interval *interval = sp_interval_new(&parts);
+		struct sp_modules *copy = sp_modules_copy(modules);
+
+		bytes = sp_interval_seal(interval) + sp_modules_bytes(copy);
+		cr_assert_gt(bytes, 3000 * 64);
+		sp_worker_put(worker, &origin, interval, copy);
+		cr_expect_leq(origin.unnamed * bytes, most);
+		cr_expect_eq(origin.unnamed, puts < most / bytes ? puts : most / bytes);
+		cr_expect_eq(origin.losses.kind[0].sum.profiles, puts - origin.unnamed);
+	}
+	cr_expect_eq(origin.losses.kind[0].sum.cause, SP_LOSS_QUEUE_FULL);
+	sp_worker_stop(worker);
+	sp_modules_free(modules);
 }
