@@ -110,7 +110,7 @@ static void read_event(struct sp_module *mod, const struct sp_module_event *s)
 
 static struct item *new_item(void)
 {
-	return calloc(1, sizeof(struct item) + 2 * SP_MODULE_PATH_BYTES);
+	return calloc(1, sizeof(struct item) + (size_t)2 * SP_MODULE_PATH_BYTES);
 }
 
 static void set_paths(struct sp_module *mod, const char *path, const char *shown)
