@@ -43,28 +43,18 @@ static bool appends(const struct sp_messages *m)
 void sp_messages_init(struct sp_messages *m, const struct sp_host *h, struct sp_region *region,
 		      enum sp_log_level level)
 {
-	long flags;
 	ssize_t len;
 
 	*m = (struct sp_messages){
 		.host = h, .region = region, .level = level, .way = SP_MESSAGES_BY_HOST};
-	if (h->proc < 0)
-		return;
-	if (fstatat(h->proc, STDERR_NAME, &m->file, 0) != 0) {
-		if (errno == ENOENT)
-			m->way = SP_MESSAGES_NOWHERE;
-		return;
-	}
 	/*
 	 * A program that was started without descriptor 2 may have opened any file there. A regular
 	 * file that is open for reading as well is not a log. For terminals and pipes this says
 	 * nothing.
 	 */
-	flags = open_flags(h);
-	if (S_ISREG(m->file.st_mode) && flags >= 0 && (flags & O_ACCMODE) != O_WRONLY) {
-		m->way = SP_MESSAGES_NOWHERE;
+	if (fstatat(h->proc, STDERR_NAME, &m->file, 0) != 0 ||
+	    (S_ISREG(m->file.st_mode) && (open_flags(h) & O_ACCMODE) != O_WRONLY))
 		return;
-	}
 	m->way = SP_MESSAGES_OURS;
 	if ((!S_ISREG(m->file.st_mode) && !S_ISCHR(m->file.st_mode)) || !appends(m))
 		return;
@@ -146,7 +136,7 @@ void sp_messages_tell(struct sp_messages *m, enum sp_log_level level, const char
 	ssize_t written = -1;
 	int fd = -EACCES;
 
-	if (level == SP_LOG_NONE || level > m->level || m->way == SP_MESSAGES_NOWHERE)
+	if (level == SP_LOG_NONE || level > m->level)
 		return;
 	prefix = (size_t)snprintf(line, PREFIX_MAX, "spanprof[%" PRIu32 "]: ", m->host->pid);
 	len = sp_text_boundary(text, len < TEXT_MAX ? len : TEXT_MAX);
@@ -154,8 +144,6 @@ void sp_messages_tell(struct sp_messages *m, enum sp_log_level level, const char
 	sp_text_printable(line + prefix, len);
 	if (m->way == SP_MESSAGES_OURS)
 		fd = open_stderr(m);
-	if (fd == -EXDEV)
-		return;
 	if (fd >= 0) {
 		line[prefix + len] = '\n';
 		/* A full pipe takes nothing. We do not wait for it. */

@@ -8,7 +8,8 @@
  * without blocking, if it is still the same as at the beginning. A file that the host writes to at an
  * offset of its own is left to the host: the offset does not move when we append, and the host's next
  * line would overwrite ours. What cannot be opened (a socket, as journald's; a stderr that another user
- * opened) or is full is left to the host, too: its next hook writes it, at the latest that of its end.
+ * opened), is full, or is another file than at the beginning is left to the host, too: its next hook writes it,
+ * at the latest that of its end, if descriptor 2 is a log then (sampler/base/log.c).
  *
  * A host that is killed runs no hook, and its descriptors have gone with it. A terminal and a file that
  * was opened for appending are then opened by their name. Into pipes and sockets nothing can be written
@@ -31,8 +32,7 @@ struct sp_messages {
 	enum sp_log_level level;
 	unsigned next; /* the place in the region for the next message */
 	enum {
-		SP_MESSAGES_NOWHERE, /* there is no stderr that lines may go to */
-		SP_MESSAGES_BY_HOST, /* we may not see what it is: the host knows */
+		SP_MESSAGES_BY_HOST, /* we may not see what it is, or it is no log: the host knows */
 		SP_MESSAGES_OURS,    /* it is the file below */
 	} way;
 	struct stat file;

@@ -12,6 +12,11 @@
  * number for its next file, and a line of ours could corrupt a database. So descriptor 2 must be
  * the same file as when we first looked, and a regular file that is also open for reading does not
  * count as stderr.
+ *
+ * A program that goes on to another log gives it the number 2 by dup2() or freopen(). Of another file at
+ * descriptor 2 nobody can say whether that has happened or the number was free, so it has to look like
+ * a log: a file opened only for appending, or a pseudo-terminal, that programs which the program starts get, too.
+ * Pipes and sockets may lead to somebody who expects a protocol, and nothing tells these apart.
  */
 #include "sampler/base/log.h"
 
@@ -36,6 +41,8 @@
 #define TEXT_MAX 1000U
 #define PREFIX_MAX 32U /* "spanprof[4294967295]: " */
 #define WRITE_TRIES 4
+/* Pseudo-terminals have the major numbers 136 to 143; the number is in st_rdev from bit 8 on. */
+#define PTY_MAJORS (136U >> 3)
 
 #define SIG_BIT(n) (UINT64_C(1) << ((n)-1)) /* the kernel's signal set is one 64-bit word */
 #define WRITE_SIGNALS (SIG_BIT(SIGPIPE) | SIG_BIT(SIGXFSZ) | SIG_BIT(SIGTTOU))
@@ -122,6 +129,19 @@ static bool is_data_file(const struct stat *st)
 	return S_ISREG(st->st_mode) && (flags & O_ACCMODE) != O_WRONLY;
 }
 
+/* Of another file than at first. A terminal that is none of these may be a serial line, with a device at its end. */
+static bool looks_like_a_log(const struct stat *st)
+{
+	long flags = sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
+	bool is_log;
+
+	if (S_ISREG(st->st_mode))
+		is_log = (flags & (O_ACCMODE | O_APPEND)) == (O_WRONLY | O_APPEND);
+	else
+		is_log = S_ISCHR(st->st_mode) && (st->st_rdev >> 11) == PTY_MAJORS;
+	return is_log && sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFD) == 0;
+}
+
 static void remember(const struct stat *now)
 {
 	atomic_store_explicit(&device, now->st_dev, memory_order_relaxed);
@@ -139,9 +159,10 @@ static bool is_stderr(bool *is_socket)
 	/* Before activation there can be a message about an SDK that is not understood. */
 	if (atomic_load_explicit(&first, memory_order_acquire) == UNKNOWN)
 		remember(&now);
-	return atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
-	       atomic_load_explicit(&device, memory_order_relaxed) == now.st_dev &&
-	       atomic_load_explicit(&inode, memory_order_relaxed) == now.st_ino;
+	return (atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
+		atomic_load_explicit(&device, memory_order_relaxed) == now.st_dev &&
+		atomic_load_explicit(&inode, memory_order_relaxed) == now.st_ino) ||
+	       looks_like_a_log(&now);
 }
 
 void sp_log_begin(void)
@@ -151,6 +172,8 @@ void sp_log_begin(void)
 
 	if (identify(&now))
 		remember(&now);
+	else
+		atomic_store_explicit(&first, NONE, memory_order_release);
 	errno = saved;
 }
 

@@ -24,7 +24,7 @@ void sp_log_set_level(enum sp_log_level level);
 
 /*
  * APP, at activation. Remembers what stderr is now; later messages go there only if it is still the
- * same. errno preserved.
+ * same, or another log. errno preserved.
  */
 void sp_log_begin(void);
 

@@ -8,14 +8,17 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "stderr_pipe.h"
 
 static int refusing; /* the error of so many writes to come */
 static int refusals;
+static mode_t pretended; /* the type of descriptor 2, if not 0 */
 
 long syscall(long number, ...)
 {
@@ -34,7 +37,10 @@ long syscall(long number, ...)
 	va_end(args);
 	if (next == NULL)
 		*(void **)&next = dlsym(RTLD_NEXT, "syscall");
-	return next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+	long result = next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+	if (number == SYS_newfstatat && pretended != 0)
+		((struct stat *)arg[2])->st_mode = pretended;
+	return result;
 }
 
 static char prefix[32];
@@ -280,4 +286,136 @@ Test(log, does_not_wait_for_a_reader_that_stopped, .timeout = 20)
 	while ((n = read(ends[0], chunk, sizeof(chunk))) > 0)
 		found += (size_t)n;
 	cr_assert_eq(found, filled);
+}
+
+/* What is in the file after a line was told while it, opened anew with these flags, was another descriptor 2. */
+static const char *told_into_another_file(int flags)
+{
+	static char text[256];
+	char path[] = "/tmp/spanprof-test-XXXXXX";
+	int made = mkstemp(path);
+	int fd = open(path, flags);
+	ssize_t n;
+
+	cr_assert(made >= 0 && fd >= 0);
+	(void)unlink(path);
+	stderr_begin();
+	cr_assert_geq(dup3(fd, STDERR_FILENO, flags & O_CLOEXEC), 0);
+	sp_log(SP_LOG_WARN, "after rotation");
+	(void)stderr_end();
+	cr_assert_str_eq(stderr_text, "");
+	n = read(made, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	close(made);
+	close(fd);
+	return text;
+}
+
+Test(log, follows_to_another_file_only_if_that_is_a_log, .timeout = 20)
+{
+	const char *line = told_into_another_file(O_WRONLY | O_APPEND);
+
+	cr_expect_eq(strncmp(line, own_prefix(), strlen(prefix)), 0, "got: %s", line);
+	cr_expect_str_eq(line + strlen(prefix), "after rotation\n");
+	cr_expect_str_eq(told_into_another_file(O_RDWR | O_APPEND), "");
+	cr_expect_str_eq(told_into_another_file(O_WRONLY), "");
+	cr_expect_str_eq(told_into_another_file(O_WRONLY | O_APPEND | O_CLOEXEC), "");
+}
+
+Test(log, goes_back_to_the_first_file, .timeout = 20)
+{
+	FILE *other = tmpfile();
+
+	cr_assert_not_null(other);
+	stderr_begin();
+	int first = dup(STDERR_FILENO);
+	cr_assert_geq(dup2(fileno(other), STDERR_FILENO), 0);
+	sp_log(SP_LOG_WARN, "into a file that is read");
+	cr_assert_geq(dup2(first, STDERR_FILENO), 0);
+	close(first);
+	sp_log(SP_LOG_WARN, "back");
+
+	cr_assert_str_eq(only_line(), "back");
+	cr_assert_eq(lseek(fileno(other), 0, SEEK_END), 0);
+}
+
+/* The number may have gone to a connection, whose other end expects a protocol. */
+static void tell_into(int fd, int with_stderr)
+{
+	int old = dup(STDERR_FILENO);
+
+	if (!with_stderr)
+		close(STDERR_FILENO);
+	sp_log_begin();
+	cr_assert_geq(dup2(fd, STDERR_FILENO), 0);
+	sp_log(SP_LOG_WARN, "whose is it");
+	cr_assert_geq(dup2(old, STDERR_FILENO), 0);
+	close(old);
+}
+
+Test(log, follows_to_no_pipe_and_no_socket, .timeout = 20)
+{
+	char got[64];
+	int ends[2];
+
+	for (int with_stderr = 0; with_stderr < 2; with_stderr++) {
+		cr_assert_eq(pipe(ends), 0);
+		tell_into(ends[1], with_stderr);
+		cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+		cr_expect_lt(read(ends[0], got, sizeof(got)), 0, "%d", with_stderr);
+		cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		tell_into(ends[1], with_stderr);
+		cr_expect_lt(recv(ends[0], got, sizeof(got), MSG_DONTWAIT), 0, "%d", with_stderr);
+	}
+}
+
+/* Up to the next '|', as a terminal shows things later than they are written. */
+static void shown(int master, char *text, size_t size)
+{
+	size_t len = 0;
+
+	do
+		cr_assert(len + 1 < size && read(master, text + len, 1) == 1);
+	while (text[len++] != '|');
+	text[len] = '\0';
+}
+
+Test(log, follows_to_a_terminal_but_to_no_other_device, .timeout = 20)
+{
+	char got[64];
+	int master = posix_openpt(O_RDWR | O_NOCTTY);
+	int terminal;
+
+	if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
+		cr_skip_test("there is no terminal");
+	terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+	cr_assert_geq(terminal, 0);
+	tell_into(terminal, 1);
+	cr_assert_eq(write(terminal, "|", 1), 1);
+	shown(master, got, sizeof(got));
+	cr_expect_eq(strncmp(got, own_prefix(), strlen(prefix)), 0);
+
+	pretended = S_IFBLK;
+	tell_into(terminal, 1);
+	pretended = 0;
+	cr_assert_eq(write(terminal, "|", 1), 1);
+	shown(master, got, sizeof(got));
+	cr_expect_str_eq(got, "|");
+
+	/* The other end of a terminal is a device, too, and what is written there is what its user has typed. */
+	tell_into(master, 1);
+	cr_assert_eq(write(master, "\n", 1), 1);
+	cr_expect_eq(read(terminal, got, sizeof(got)), 1);
+}
+
+Test(log, takes_no_file_for_stderr_that_came_after_a_start_without_one, .timeout = 20)
+{
+	char path[] = "/tmp/spanprof-test-XXXXXX";
+	int made = mkstemp(path);
+	int fd = open(path, O_WRONLY);
+
+	cr_assert(made >= 0 && fd >= 0);
+	(void)unlink(path);
+	tell_into(fd, 0);
+	cr_expect_eq(lseek(made, 0, SEEK_END), 0);
 }
