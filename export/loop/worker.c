@@ -69,8 +69,9 @@ struct sp_worker {
 	const struct sp_core_ops *ops; /* of the interval that is named */
 	struct sp_symbolizer *symbolizer;
 	struct sp_debuginfod *debuginfod;
-	bool is_low;       /* its priority */
-	bool is_preparing; /* there is time to ask a server for a debug file */
+	bool is_low;         /* its priority */
+	bool is_preparing;   /* there is time to ask a server for a debug file */
+	bool has_complained; /* of the way to these */
 	struct sp_symbolizer_losses counted;
 	struct sp_export_log_site deadlocks;
 };
@@ -200,10 +201,20 @@ static bool has_time(void *arg)
 static int fetch(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap)
 {
 	struct sp_worker *w = arg;
+	char text[256];
+	bool had;
+	int fd;
 
 	if (!w->is_preparing || !has_time(w))
 		return -EAGAIN;
-	return sp_debuginfod_fetch(w->debuginfod, id, id_len, path, cap);
+	fd = sp_debuginfod_fetch(w->debuginfod, id, id_len, path, cap);
+	if (!w->has_complained && sp_debuginfod_complains(fd, text, sizeof(text))) {
+		w->has_complained = true;
+		had = sp_turn_set(true);
+		sp_export_log(w->ops, SP_LOG_WARN, "%s", text);
+		(void)sp_turn_set(had);
+	}
+	return fd;
 }
 
 static int make_symbolizer(struct sp_worker *w, const struct sp_core_ops *ops)

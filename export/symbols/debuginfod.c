@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "export/symbols/elf_file.h"
 #include "export/util/clock.h"
 #include "sampler/base/compiler.h"
 
@@ -147,6 +149,59 @@ static int answer_of(struct sp_debuginfod *d, uint64_t key, int fd)
 	d->again_ns = now + PAUSE_NS;
 	d->failed_again_ns = now + d->failed_pause_ns;
 	return fd;
+}
+
+static bool may_write_into(const char *folder, const char *name)
+{
+	char path[SP_DEBUG_PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s%s", folder, name);
+	return eaccess(path, W_OK) == 0;
+}
+
+static const char *variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* The library makes its folder before it asks a server: the last part of its path, and .cache in the home. */
+static bool has_folder(void)
+{
+	const char *named = variable("DEBUGINFOD_CACHE_PATH");
+	const char *caches = variable("XDG_CACHE_HOME");
+	const char *home = getenv("HOME");
+
+	if (named != NULL)
+		return may_write_into(named, "");
+	if (home == NULL)
+		home = "/";
+	return may_write_into(home, "/.debuginfod_client_cache") ||
+	       (caches != NULL ? may_write_into(caches, "/debuginfod_client")
+			       : may_write_into(home, "/.cache/debuginfod_client"));
+}
+
+/* A folder whose parent is missing is -ENOENT as well, as is a build that no server has. */
+bool sp_debuginfod_complains(int answer, char *text, size_t cap)
+{
+	if (answer >= 0 || answer == -EAGAIN || answer == -ENOSYS)
+		return false;
+	if (!has_folder())
+		(void)snprintf(
+			text, cap,
+			"debuginfod servers are not asked, as there is no folder for what they "
+			"send (%s): "
+			"set DEBUGINFOD_CACHE_PATH to one that the program's user may write into",
+			strerror(-answer));
+	else if (answer != -ENOENT)
+		(void)snprintf(text, cap,
+			       "the servers of DEBUGINFOD_URLS gave no answer (%s): they are asked "
+			       "again later",
+			       strerror(-answer));
+	else
+		return false;
+	return true;
 }
 
 int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,

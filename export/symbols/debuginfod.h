@@ -23,4 +23,7 @@ void sp_debuginfod_free(struct sp_debuginfod *d);
 int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,
 			size_t cap);
 
+/* What to tell the user of such an answer; false: nothing, as files that servers do not have are no fault. */
+bool sp_debuginfod_complains(int answer, char *text, size_t cap);
+
 #endif

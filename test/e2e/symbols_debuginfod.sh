@@ -65,6 +65,14 @@ grep -q "^/buildid/$id/debuginfo\$" "$WORK/asked" || fail "the server was not as
 grep -Eq ' work_checkout .*/test/hosts/spans.c:[1-9][0-9]*[: ]' "$WORK/with.raw" ||
 	fail "no line from the server's file"
 
+# A folder that the library cannot make is told once, and that a server is away.
+profile homeless 1600 DEBUGINFOD_URLS="$SERVER" HOME=/proc/none
+profile away 1600 DEBUGINFOD_URLS=http://127.0.0.1:9
+for said in homeless:'no folder .*set DEBUGINFOD_CACHE_PATH' away:'DEBUGINFOD_URLS gave no answer '; do
+	[[ $(grep -c "${said#*:}" "$WORK/${said%%:*}.err") == 1 ]] || fail "$said: $(<"$WORK/${said%%:*}.err")"
+done
+[[ ! -s $WORK/with.err ]] || fail "with: $(<"$WORK/with.err")"
+
 # Nothing is asked when there is nothing to symbolize.
 rm "$WORK/asked"
 profile off 100 DEBUGINFOD_URLS="$SERVER" SPANPROF_SYMBOLIZE=off
