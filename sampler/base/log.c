@@ -159,10 +159,10 @@ static bool is_stderr(bool *is_socket)
 	/* Before activation there can be a message about an SDK that is not understood. */
 	if (atomic_load_explicit(&first, memory_order_acquire) == UNKNOWN)
 		remember(&now);
-	return (atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
-		atomic_load_explicit(&device, memory_order_relaxed) == now.st_dev &&
-		atomic_load_explicit(&inode, memory_order_relaxed) == now.st_ino) ||
-	       looks_like_a_log(&now);
+	return atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
+	       ((atomic_load_explicit(&device, memory_order_relaxed) == now.st_dev &&
+		 atomic_load_explicit(&inode, memory_order_relaxed) == now.st_ino) ||
+		looks_like_a_log(&now));
 }
 
 void sp_log_begin(void)

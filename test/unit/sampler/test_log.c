@@ -412,7 +412,7 @@ Test(log, takes_no_file_for_stderr_that_came_after_a_start_without_one, .timeout
 {
 	char path[] = "/tmp/spanprof-test-XXXXXX";
 	int made = mkstemp(path);
-	int fd = open(path, O_WRONLY);
+	int fd = open(path, O_WRONLY | O_APPEND);
 
 	cr_assert(made >= 0 && fd >= 0);
 	(void)unlink(path);
