@@ -707,6 +707,11 @@ bool sp_keeper_made(const struct sp_region *region)
 	return keeper.region == region && is_of_this_process();
 }
 
+const struct sp_region *sp_keeper_region(void)
+{
+	return keeper.region;
+}
+
 int32_t sp_keeper_exporter(const struct sp_region *region)
 {
 	/* The number of one that has ended may be another process's. */

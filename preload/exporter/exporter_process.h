@@ -64,6 +64,12 @@ bool sp_exporter_process_end(uint64_t end_ns);
  */
 bool sp_keeper_made(const struct sp_region *region);
 
+/*
+ * APP. The region by whose address the last keeper, which may have ended, is known and tells what becomes of its
+ * exporter; NULL = none.
+ */
+const struct sp_region *sp_keeper_region(void);
+
 /* APP. The process of that exporter, by our own knowledge and not by the region's; 0 where it has no keeper of ours. */
 int32_t sp_keeper_exporter(const struct sp_region *region);
 

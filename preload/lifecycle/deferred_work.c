@@ -292,7 +292,7 @@ static enum outcome restart(bool moved, bool refused)
 
 	if (refused)
 		sp_exporter_family_leave();
-	fd = sp_region_swap(&loss);
+	fd = sp_region_swap(sp_keeper_region(), &loss);
 	if (fd < 0 && sp_lifecycle_put_off(fd))
 		return LATER;
 	/* What was to be replaced is gone for good, and is told of as such. */

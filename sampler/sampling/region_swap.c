@@ -77,14 +77,21 @@ static void ring_in(const struct sp_region *r, enum sp_region_parts part, struct
 	(void)sp_ring_at(ring, at, bytes);
 }
 
-static void open_channel(struct place *p)
+static void open_channel(struct place *p, struct sp_region *r)
 {
-	ring_in(p->region, SP_REGION_RING, &p->channel.ring);
-	ring_in(p->region, SP_REGION_SNAPSHOTS, &p->channel.snapshots);
-	ring_in(p->region, SP_REGION_NAMES, &p->channel.names);
+	bool is_again = p->region == r;
+
+	p->region = r;
+	p->is_discarded = false;
 	p->channel.number = ++channels;
-	p->channel.put = &p->region->counter[SP_COUNT_SAMPLES_PUT];
-	p->channel.deferred_work = &p->region->deferred_work;
+	/* Then the rings are where they were, and a late handler must find them there at every instruction. */
+	if (is_again)
+		return;
+	ring_in(r, SP_REGION_RING, &p->channel.ring);
+	ring_in(r, SP_REGION_SNAPSHOTS, &p->channel.snapshots);
+	ring_in(r, SP_REGION_NAMES, &p->channel.names);
+	p->channel.put = &r->counter[SP_COUNT_SAMPLES_PUT];
+	p->channel.deferred_work = &r->deferred_work;
 }
 
 /*
@@ -103,8 +110,7 @@ void sp_region_swap_first(struct sp_region *r)
 	struct place *p = &place[0];
 
 	memset(p, 0, sizeof(*p));
-	p->region = r;
-	open_channel(p);
+	open_channel(p, r);
 	places = 1;
 	current = p;
 	sp_counters_move(r->counter, r->spans);
@@ -224,12 +230,12 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 }
 
 /* NULL = all are in use, or were a moment ago. */
-static struct place *next_place(void)
+static struct place *next_place(const struct sp_region *kept)
 {
 	uint64_t now = sp_monotonic_ns();
 
 	for (struct place *p = place; p < place + places; p++)
-		if (p->is_discarded && now >= p->settle_ns + REST_NS)
+		if (p->is_discarded && p->region != kept && now >= p->settle_ns + REST_NS)
 			return p;
 	return places < SP_REGIONS_MAX ? &place[places] : NULL;
 }
@@ -245,7 +251,7 @@ static uint64_t carry_all(const struct sp_region *old, struct place *to)
 	return carried + carry_over(&ring, to, &to->channel.snapshots);
 }
 
-int sp_region_swap(struct sp_region_loss *loss)
+int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss)
 {
 	int saved = errno;
 	struct place *from = current;
@@ -260,7 +266,7 @@ int sp_region_swap(struct sp_region_loss *loss)
 		return -ENOSPC;
 	/* Before another region is there, what was counted late in the former one. */
 	sp_region_swap_look();
-	to = next_place();
+	to = next_place(kept);
 	if (to == NULL)
 		return -EBUSY;
 	is_new = to == place + places;
@@ -269,9 +275,7 @@ int sp_region_swap(struct sp_region_loss *loss)
 	errno = saved;
 	if (fd < 0)
 		return fd;
-	to->is_discarded = false;
-	to->region = r;
-	open_channel(to);
+	open_channel(to, r);
 	loss->waits = inherit(from->region, r);
 	carried = carry_all(from->region, to);
 	lead_handlers(to);

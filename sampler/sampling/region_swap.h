@@ -29,9 +29,10 @@ struct sp_region_loss {
  * APP, one thread at a time, when the exporter of the region in use no longer touches it. Returns
  * the descriptor of a new region, which is in use from then on, or a negative errno; then nothing
  * has changed. What was in the old rings is in the new ones, as far as it has room. *loss is counted as
- * lost now.
+ * lost now. The addresses of a former region may be those of the new one, but for that of kept, by which somebody
+ * knows it; NULL = none.
  */
-int sp_region_swap(struct sp_region_loss *loss);
+int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss);
 
 /* APP, when no exporter will follow: how many records were put and neither sent nor told as lost. */
 uint64_t sp_region_swap_unsent(void);

@@ -261,14 +261,14 @@ int main(void)
 		rest(ROUND_NS);
 		kill_exporter(&exporter);
 		atomic_store(&swapping, true);
-		fd = sp_region_swap(&lost);
+		fd = sp_region_swap(NULL, &lost);
 		atomic_store(&swapping, false);
 		EXPECT(fd >= 0 && close(fd) == 0);
 		all_lost += lost.samples;
 		begin(&exporter);
 		sp_region_swap_look();
 	}
-	EXPECT(sp_region_swap(&lost) < 0);
+	EXPECT(sp_region_swap(NULL, &lost) < 0);
 	rest(ROUND_NS);
 	atomic_store(&stopping, true);
 	for (unsigned i = 0; i < PRODUCERS; i++)

@@ -54,7 +54,7 @@ static uint64_t swap(void)
 	int fd;
 
 	errno = 4712;
-	fd = sp_region_swap(&lost);
+	fd = sp_region_swap(NULL, &lost);
 	cr_assert_geq(fd, 3);
 	cr_assert_eq(errno, 4712);
 	cr_assert_eq(close(fd), 0);
@@ -189,12 +189,12 @@ Test(region_swap, counts_waits_that_the_exporter_had_in_its_hands_as_lost)
 	*told(SP_COUNT_WAITS) = 9;
 	*told(SP_COUNT_WAITS_SENT) = 4;
 	*told(SP_COUNT_WAITS_UNSENT) = 2;
-	cr_assert_geq(sp_region_swap(&lost), 3);
+	cr_assert_geq(sp_region_swap(NULL, &lost), 3);
 
 	cr_expect_eq(lost.samples, 0);
 	cr_expect_eq(lost.waits, 3);
 	cr_expect_eq(*told(SP_COUNT_WAITS_UNSENT), 5);
-	cr_assert_geq(sp_region_swap(&lost), 3);
+	cr_assert_geq(sp_region_swap(NULL, &lost), 3);
 	cr_expect_eq(lost.waits, 0, "no wait is lost twice");
 }
 
@@ -207,7 +207,7 @@ Test(region_swap, believes_no_counts_that_somebody_else_wrote)
 	*told(SP_COUNT_SAMPLES_SENT) = UINT64_MAX - 135;
 	*told(SP_COUNT_WAITS) = 3;
 	*told(SP_COUNT_WAITS_SENT) = 1000;
-	cr_assert_geq(sp_region_swap(&lost), 3);
+	cr_assert_geq(sp_region_swap(NULL, &lost), 3);
 
 	cr_expect_eq(lost.samples, 0);
 	cr_expect_eq(lost.waits, 0);
@@ -437,7 +437,7 @@ Test(region_swap, waits_where_all_places_were_in_use_a_moment_ago)
 	last = sp_region_now();
 
 	later_s = 61;
-	cr_expect_eq(sp_region_swap(&lost), -EBUSY);
+	cr_expect_eq(sp_region_swap(NULL, &lost), -EBUSY);
 	cr_expect_eq(sp_region_now(), last);
 	later_s = 63;
 	(void)swap();
@@ -489,6 +489,43 @@ Test(region_swap, counts_what_came_late_before_another_region_is_at_that_address
 	cr_expect_eq(sp_count_read(SP_COUNT_SIGNALS), 3);
 }
 
+/* The process that watches the exporter of a former region writes there how that has ended. */
+Test(region_swap, leaves_the_addresses_of_one_that_is_known_by_them)
+{
+	struct sp_region *first = sp_region_now();
+	struct sp_region_loss lost;
+
+	for (unsigned i = 0; i < 4; i++) {
+		later_s += 120;
+		cr_assert_eq(close(sp_region_swap(first, &lost)), 0);
+		cr_expect_neq(sp_region_now(), first);
+		sp_region_swap_look();
+	}
+	later_s += 120;
+	(void)swap();
+	cr_expect_eq(sp_region_now(), first);
+}
+
+/* A handler that was stopped for so long goes on to write there. */
+Test(region_swap, leaves_the_rings_where_they_are_at_the_same_addresses)
+{
+	struct sp_channel *old = sp_channel_now();
+	uint32_t number = old->number;
+
+	for (unsigned i = 0; i < 2; i++) {
+		(void)swap();
+		later_s += 60;
+		sp_region_swap_look();
+		later_s += 60;
+	}
+	cr_expect_eq(sp_channel_now(), old);
+	cr_expect_neq(old->number, number, "names are told anew");
+	put(old, SP_RECORD_SAMPLE, 5);
+	drain(10);
+	cr_expect_eq(seen_n, 1);
+	cr_expect_eq(seen[0], 5);
+}
+
 Test(region_swap, makes_no_region_over_one_of_another_size)
 {
 	const uint64_t larger[SP_REGION_PARTS] = {2 * sizes[0], sizes[1], sizes[2]};
@@ -515,7 +552,7 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 	sp_region_swap_first(sp_region_now());
 	last = sp_region_now();
 	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
-	cr_expect_eq(sp_region_swap(&lost), -ENOSPC);
+	cr_expect_eq(sp_region_swap(NULL, &lost), -ENOSPC);
 	cr_expect_eq(sp_region_now(), last);
 
 	limit.rlim_cur *= 2;
