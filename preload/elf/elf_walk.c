@@ -8,8 +8,8 @@
  * will ever give that lock back: the child's first own call hangs (seen with glibc 2.36, whose fork()
  * resets other locks of the loader, but not dl_load_write_lock). Likewise a page that is writable while a
  * slot is written would stay so in the child. So a fork waits until no thread of ours is in such a section,
- * and our threads wait before one until the fork is done, as they do in malloc(). Threads of the host that
- * walk over the objects themselves are not kept from it. In INIT there is one thread, and nothing waits.
+ * and our threads wait before one until the forks that are under way are done, as they do in malloc(). Threads of the
+ * host that walk over the objects themselves are not kept from it. In INIT there is one thread, and nothing waits.
  *
  * Contexts: INIT, APP.
  */
@@ -55,10 +55,16 @@ static _Atomic unsigned forking; /* threads between prepare and the end of their
  * its thread was stopped for example, is taken for one of them until it has ended.
  */
 static _Atomic unsigned lost;
+/*
+ * Sections that wait for forks. Forks that come later wait for these, because several threads that fork in turn leave
+ * no moment without a fork. It is a courtesy, so a fork for which it took too long sets it to 0.
+ */
+static _Atomic unsigned waiting;
 
-/* A signal handler of the host may interrupt a section, or a fork, and call us. */
+/* A signal handler of the host may interrupt a section, the wait before one, or a fork, and call us. */
 static SP_TLS unsigned own_sections;
 static SP_TLS unsigned own_forks;
+static SP_TLS unsigned own_waits;
 
 static bool is_over(uint64_t end)
 {
@@ -95,12 +101,20 @@ static bool begin(void)
 static __attribute__((noinline, cold)) void begin_after_forks(void)
 {
 	uint64_t end = sp_monotonic_ns() + WAIT_NS;
+	bool has_begun = false;
+	unsigned n;
 
-	while (!is_over(end)) {
-		if (begin())
-			return;
-	}
-	atomic_fetch_add_explicit(&inside, 1, memory_order_seq_cst);
+	own_waits++;
+	n = atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed) + 1;
+	while (!has_begun && !is_over(end))
+		has_begun = begin();
+	if (!has_begun)
+		atomic_fetch_add_explicit(&inside, 1, memory_order_seq_cst);
+	/* A fork may have set it to 0 meanwhile. */
+	while (n != 0 && !atomic_compare_exchange_weak_explicit(
+				 &waiting, &n, n - 1, memory_order_relaxed, memory_order_relaxed))
+		;
+	own_waits--;
 }
 
 void sp_fork_barrier_enter(void)
@@ -126,13 +140,35 @@ int sp_fork_barrier_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), vo
 	return result;
 }
 
+/*
+ * Not from a section, nor from a fork: those that wait may be waiting for just that one. Nor from a signal handler
+ * that has interrupted the wait of its own thread.
+ */
+static void let_waiting_begin(void)
+{
+	uint64_t end;
+
+	if (atomic_load_explicit(&waiting, memory_order_relaxed) == 0 || own_sections != 0 ||
+	    own_forks != 0 || own_waits != 0)
+		return;
+	end = sp_monotonic_ns() + WAIT_NS;
+	while (atomic_load_explicit(&waiting, memory_order_relaxed) != 0) {
+		if (is_over(end)) {
+			atomic_store_explicit(&waiting, 0, memory_order_relaxed);
+			return;
+		}
+	}
+}
+
 static void before_fork(void)
 {
-	uint64_t end = sp_monotonic_ns() + WAIT_NS;
 	unsigned own = own_sections != 0;
+	uint64_t end;
 	unsigned now;
 	int saved = errno;
 
+	let_waiting_begin();
+	end = sp_monotonic_ns() + WAIT_NS;
 	own_forks++;
 	own += atomic_load_explicit(&lost, memory_order_relaxed);
 	atomic_fetch_add_explicit(&forking, 1, memory_order_seq_cst);
@@ -160,6 +196,7 @@ static void after_fork_in_child(void)
 	atomic_store_explicit(&forking, 0, memory_order_relaxed);
 	atomic_store_explicit(&inside, own_sections != 0, memory_order_relaxed);
 	atomic_store_explicit(&lost, 0, memory_order_relaxed);
+	atomic_store_explicit(&waiting, 0, memory_order_relaxed);
 }
 
 void sp_fork_barrier_start(void)

@@ -5,10 +5,14 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FORKS 30
@@ -141,4 +145,220 @@ Test(fork_barrier, a_section_that_never_ends_holds_up_one_fork_alone)
 		/* a section that ends leaves the lost one as it was */
 		cr_assert_eq(walks(), 1);
 	}
+}
+
+/*
+ * Sections that wait for a fork. Who waits asks for the time once before, and again and again in its wait. The clock
+ * stands still here, or makes a step each time, so that a wait ends when the test says, or never.
+ */
+static bool is_clock_ours;
+static __thread int64_t clock_s;
+static __thread int64_t step_s;
+static __thread _Atomic unsigned asked;
+static __thread bool is_to_be_held;
+static bool forks_twice;
+static _Atomic unsigned forks; /* that wait for nothing any more */
+static _Atomic bool is_held;
+static _Atomic(_Atomic unsigned *) waiter;
+static _Atomic unsigned forks_of_handler;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+	atomic_fetch_add(&asked, 1);
+	if (is_clock_ours)
+		*now = (struct timespec){.tv_sec = 1000 + (clock_s += step_s)};
+	return rc;
+}
+
+static void note_fork(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+static void hold_fork(void)
+{
+	bool again = is_to_be_held && forks_twice;
+
+	while (is_to_be_held && atomic_load(&is_held))
+		(void)sched_yield();
+	is_to_be_held = false;
+	if (again)
+		cr_assert_eq(child_of_fork(is_divided), 0);
+}
+
+static void *is_held_in_fork(void *arg)
+{
+	(void)arg;
+	is_to_be_held = true;
+	cr_assert_eq(child_of_fork(is_divided), 0);
+	return NULL;
+}
+
+static void *tells_and_forks(void *arg)
+{
+	(void)arg;
+	/* that it has waited once, and given up, is no reason not to wait the next time */
+	step_s = 1;
+	sp_fork_barrier_enter();
+	sp_fork_barrier_leave();
+	step_s = 0;
+	atomic_store(&asked, 0);
+	atomic_store(&waiter, &asked);
+	cr_assert_eq(child_of_fork(is_divided), 0);
+	return NULL;
+}
+
+static void *tells_and_enters(void *arg)
+{
+	atomic_store(&waiter, &asked);
+	return enters_and_leaves(arg);
+}
+
+static void fork_in_handler(int signo)
+{
+	(void)signo;
+	if (child_of_fork(is_divided) == 0)
+		atomic_fetch_add(&forks_of_handler, 1);
+}
+
+static pthread_t begin(void *(*run)(void *))
+{
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, run, NULL), 0);
+	return thread;
+}
+
+/* Which is waiting when this returns, unless another fork comes first. */
+static pthread_t one_that_waits(void *(*run)(void *))
+{
+	unsigned before = atomic_load(&forks);
+	pthread_t thread;
+
+	atomic_store(&waiter, NULL);
+	thread = begin(run);
+	while (atomic_load(&waiter) == NULL ||
+	       (atomic_load(atomic_load(&waiter)) < 3 && atomic_load(&forks) == before))
+		(void)sched_yield();
+	return thread;
+}
+
+/* What runs before the fork, runs last of all that do; what runs behind it, first. */
+static void start_with_our_clock(void)
+{
+	is_clock_ours = true;
+	cr_assert_eq(pthread_atfork(note_fork, hold_fork, NULL), 0);
+	sp_fork_barrier_start();
+	atomic_store(&is_held, true);
+}
+
+static pthread_t one_held_in_its_fork(void)
+{
+	pthread_t thread = begin(is_held_in_fork);
+
+	while (atomic_load(&forks) == 0)
+		(void)sched_yield();
+	return thread;
+}
+
+static void let_go_and_join(pthread_t held, pthread_t section)
+{
+	atomic_store(&is_held, false);
+	cr_assert_eq(pthread_join(held, NULL), 0);
+	atomic_store(&go_on, true);
+	cr_assert_eq(pthread_join(section, NULL), 0);
+}
+
+static unsigned asked_in_fork(void)
+{
+	unsigned before = atomic_load(&asked);
+
+	cr_assert_eq(child_of_fork(is_divided), 0);
+	return atomic_load(&asked) - before;
+}
+
+Test(fork_barrier, a_fork_waits_for_sections_that_wait_already)
+{
+	pthread_t held;
+	pthread_t section;
+	pthread_t later;
+
+	start_with_our_clock();
+	held = one_held_in_its_fork();
+	section = one_that_waits(tells_and_enters);
+	later = one_that_waits(tells_and_forks);
+	cr_expect_eq(atomic_load(&forks), 1);
+	let_go_and_join(held, section);
+	cr_assert_eq(pthread_join(later, NULL), 0);
+	cr_expect_eq(asked_in_fork(), 1, "nobody waits any more");
+}
+
+Test(fork_barrier, a_fork_waits_no_longer_than_a_second_for_sections_that_wait)
+{
+	pthread_t held;
+	pthread_t section;
+
+	start_with_our_clock();
+	held = one_held_in_its_fork();
+	section = one_that_waits(tells_and_enters);
+	step_s = 1;
+	cr_expect_eq(asked_in_fork(), 3);
+	step_s = 0;
+	cr_expect_eq(asked_in_fork(), 1, "once");
+	let_go_and_join(held, section);
+	cr_expect_eq(asked_in_fork(), 1, "what was set to 0 stays there");
+}
+
+Test(fork_barrier, a_handler_may_fork_while_its_thread_waits)
+{
+	pthread_t held;
+	pthread_t section;
+
+	(void)signal(SIGUSR1, fork_in_handler);
+	start_with_our_clock();
+	held = one_held_in_its_fork();
+	section = one_that_waits(tells_and_enters);
+	cr_assert_eq(pthread_kill(section, SIGUSR1), 0);
+	while (atomic_load(&forks_of_handler) == 0)
+		(void)sched_yield();
+	let_go_and_join(held, section);
+	step_s = 1;
+	cr_expect_eq(asked_in_fork(), 1);
+}
+
+/* What it has of the parent's threads that wait is nothing. */
+static int leaves_and_forks(void)
+{
+	sp_fork_barrier_leave();
+	return child_of_fork(walks);
+}
+
+Test(fork_barrier, a_section_may_fork_while_others_wait_for_a_fork_that_waits_for_it)
+{
+	pthread_t held;
+	pthread_t section;
+
+	start_with_our_clock();
+	atomic_store(&is_held, false);
+	sp_fork_barrier_enter();
+	held = one_that_waits(tells_and_forks);
+	section = one_that_waits(tells_and_enters);
+	cr_expect_eq(child_of_fork(leaves_and_forks), 1);
+	sp_fork_barrier_leave();
+	let_go_and_join(held, section);
+}
+
+Test(fork_barrier, a_fork_in_a_fork_does_not_wait_for_those_that_wait_for_it)
+{
+	pthread_t held;
+	pthread_t section;
+
+	forks_twice = true;
+	start_with_our_clock();
+	held = one_held_in_its_fork();
+	section = one_that_waits(tells_and_enters);
+	let_go_and_join(held, section);
+	cr_expect_eq(atomic_load(&forks), 2);
 }
