@@ -17,12 +17,12 @@
 
 /*
  * A start that failed with this negative errno, of the exporter or of what comes before it, may succeed a moment
- * later: it was for want of descriptors, processes or memory, or the former exporter has not ended yet.
+ * later: it was for want of descriptors, processes, memory or addresses, or the former exporter has not ended yet.
  */
 static inline bool sp_exporter_error_passes(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -EAGAIN || err == -ENOMEM ||
-	       err == -EBUSY;
+	       err == -EBUSY || err == -EADDRNOTAVAIL;
 }
 
 /*

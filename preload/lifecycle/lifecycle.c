@@ -155,6 +155,8 @@ static const char *reason(int err)
 		return "no more processes are allowed";
 	case EBUSY:
 		return "the former exporter has not ended yet";
+	case EADDRNOTAVAIL:
+		return "too many exporters have ended within a minute";
 	case EFBIG:
 		return "RLIMIT_FSIZE is too low";
 	default:

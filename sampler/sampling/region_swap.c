@@ -268,11 +268,13 @@ int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss)
 	sp_region_swap_look();
 	to = next_place(kept);
 	if (to == NULL)
-		return -EBUSY;
+		return -EADDRNOTAVAIL;
 	is_new = to == place + places;
 	r = is_new ? NULL : to->region;
 	fd = make_like(from->region, &r);
 	errno = saved;
+	if (fd == -ENOSPC && places > 1)
+		fd = -EADDRNOTAVAIL;
 	if (fd < 0)
 		return fd;
 	open_channel(to, r);

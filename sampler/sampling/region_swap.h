@@ -28,7 +28,7 @@ struct sp_region_loss {
 /*
  * APP, one thread at a time, when the exporter of the region in use no longer touches it. Returns
  * the descriptor of a new region, which is in use from then on, or a negative errno; then nothing
- * has changed. What was in the old rings is in the new ones, as far as it has room. *loss is counted as
+ * has changed. -EADDRNOTAVAIL: it is possible again a minute after other regions were replaced. What was in the old rings is in the new ones, as far as it has room. *loss is counted as
  * lost now. The addresses of a former region may be those of the new one, but for that of kept, by which somebody
  * knows it; NULL = none.
  */

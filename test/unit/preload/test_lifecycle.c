@@ -973,6 +973,27 @@ Test(lifecycle, exporters_that_end_with_their_starters_are_replaced_without_end)
 	}
 }
 
+Test(lifecycle, too_many_exporters_within_a_minute_are_a_pause_and_no_end)
+{
+	char level[] = "SPANPROF_LOG_LEVEL=warn";
+	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
+	char *envp[] = {level, folder, NULL};
+
+	sp_lifecycle_load(envp);
+	cr_assert(sp_lifecycle_start());
+	stderr_begin();
+	while (goes_on_after(SP_EXPORTER_MOVED, 0))
+		cr_assert_leq(exporter.started, 100);
+	cr_expect_eq(stderr_end(), 1, "%s", stderr_text);
+	cr_expect(stderr_has("cannot set up sampling (too many exporters have ended within a "
+			     "minute): trying again for some minutes"),
+		  "%s", stderr_text);
+	later_s += 3;
+	sp_deferred_work_account();
+	cr_expect(sp_lifecycle_active());
+	cr_expect(goes_on_after(SP_EXPORTER_MOVED, 60));
+}
+
 Test(lifecycle, an_exporter_that_ended_with_its_starter_is_replaced_at_once_and_does_not_count)
 {
 	load_and_start();

@@ -437,7 +437,7 @@ Test(region_swap, waits_where_all_places_were_in_use_a_moment_ago)
 	last = sp_region_now();
 
 	later_s = 61;
-	cr_expect_eq(sp_region_swap(NULL, &lost), -EBUSY);
+	cr_expect_eq(sp_region_swap(NULL, &lost), -EADDRNOTAVAIL);
 	cr_expect_eq(sp_region_now(), last);
 	later_s = 63;
 	(void)swap();
@@ -558,6 +558,14 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 	limit.rlim_cur *= 2;
 	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
 	(void)swap();
+	limit.rlim_cur /= 2;
+	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	cr_expect_eq(sp_region_swap(NULL, &lost), -EADDRNOTAVAIL, "the first one rests");
+	later_s += 60;
+	sp_region_swap_look();
+	later_s += 60;
+	(void)swap();
+	cr_expect_eq(sp_region_now(), last);
 }
 #endif
 
