@@ -190,6 +190,37 @@ Test(modules, a_copy_knows_what_was_mapped_and_what_was, .timeout = 20)
 	sp_modules_free(copy);
 }
 
+static uint32_t serial_for_another_process(const char *proc)
+{
+	struct sp_modules *m = sp_modules_new(proc, -1);
+	uint32_t serial;
+
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	serial = sp_modules_find(m, 0x10010, 0)->serial;
+	sp_modules_free(m);
+	return serial;
+}
+
+/* Processes of a family share what was read of it, but not of one that has taken its name. */
+Test(modules, an_object_without_build_id_is_known_by_its_file, .timeout = 20)
+{
+	const char *proc = fake_host_start();
+	const char *object = fake_host_object("first.so", 0x1000, 0);
+	char former[FAKE_PATH_MAX + 8];
+	uint32_t serial;
+
+	fake_host_map(object, 0x10000, 0x1000);
+	serial = serial_for_another_process(proc);
+	cr_expect_eq(serial_for_another_process(proc), serial);
+
+	/* It still exists, so that the other one gets another number. */
+	(void)snprintf(former, sizeof(former), "%s.former", object);
+	cr_assert_eq(rename(object, former), 0);
+	fake_host_unmap_all();
+	fake_host_map(fake_host_object("first.so", 0x1000, 0), 0x10000, 0x1000);
+	cr_expect_neq(serial_for_another_process(proc), serial);
+}
+
 #ifndef __SANITIZE_ADDRESS__ /* which has an allocator of its own */
 static size_t memory(void)
 {
