@@ -63,8 +63,8 @@ static _Atomic unsigned waiting;
 
 /* A signal handler of the host may interrupt a section, the wait before one, or a fork, and call us. */
 static SP_TLS unsigned own_sections;
-static SP_TLS unsigned own_forks;
-static SP_TLS unsigned own_waits;
+static SP_TLS uint16_t own_forks;
+static SP_TLS uint16_t own_waits;
 
 static bool is_over(uint64_t end)
 {
