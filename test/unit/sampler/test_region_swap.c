@@ -457,7 +457,7 @@ Test(region_swap, may_be_done_for_as_long_as_the_process_lives)
 			put(sp_channel_now(), SP_RECORD_SAMPLE, i);
 		cr_assert_eq(swap(), 0);
 		sp_region_swap_look();
-		cr_assert_eq(sp_region_now()->pid, getpid());
+		cr_assert_eq(sp_region_now()->pid, (uint32_t)getpid());
 		cr_assert_eq(sp_region_now()->mapped_at, (uintptr_t)sp_region_now());
 		for (k = 0; k < places && met[k] != sp_region_now(); k++)
 			;
