@@ -277,6 +277,9 @@ int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss)
 		fd = -EADDRNOTAVAIL;
 	if (fd < 0)
 		return fd;
+	/* A parent had another one there, maybe at the same address. */
+	if (is_new)
+		memset(to, 0, sizeof(*to));
 	open_channel(to, r);
 	loss->waits = inherit(from->region, r);
 	carried = carry_all(from->region, to);

@@ -569,6 +569,44 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 }
 #endif
 
+static int has_rings_of_its_own(void)
+{
+	const uint64_t others[SP_REGION_PARTS] = {sizes[2], sizes[1], sizes[0]};
+	struct sp_ring ring;
+	uint64_t bytes;
+	void *part;
+
+	sp_counters_reset();
+	sp_region_swap_forked();
+	sp_region_forked();
+	cr_assert_geq(sp_region_create(others), 3);
+	sp_region_swap_first(sp_region_now());
+	for (unsigned i = 0; i < 3; i++) {
+		(void)swap();
+		part = sp_region_part(sp_region_now(), SP_REGION_RING, &bytes);
+		cr_assert_eq(sp_ring_at(&ring, part, bytes), 0);
+		if (sp_channel_now()->ring.word != ring.word ||
+		    sp_channel_now()->ring.size != ring.size)
+			return 1;
+	}
+	return 0;
+}
+
+/* It may have the same addresses, and not the same rings there. */
+Test(region_swap, of_a_forked_child_knows_nothing_of_its_parents_regions)
+{
+	int status = -1;
+	pid_t pid;
+
+	for (unsigned i = 1; i < 4; i++)
+		(void)swap();
+	pid = fork();
+	if (pid == 0)
+		_exit(has_rings_of_its_own());
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+}
+
 /* Whatever its parent was at. */
 Test(region_swap, is_over_in_a_forked_child)
 {
