@@ -262,7 +262,8 @@ void sp_region_use(struct sp_region *r);
  * APP, one thread at a time. Gives back the memory of a region that was replaced. A thread may be
  * stopped for any time between reading a pointer into the region and writing there, so nobody can tell
  * when the addresses are free. They stay, and become private memory that is all zero: what comes so
- * late harms nobody, and only pages that are written to are memory again. errno preserved.
+ * late harms nobody, and only pages that are written to are memory again. sp_region_make() may make another
+ * region there. errno preserved.
  */
 void sp_region_discard(struct sp_region *r);
 

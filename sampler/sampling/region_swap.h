@@ -3,8 +3,8 @@
  * Goes on in a new region, for a new exporter, while other threads and their handlers run. It is
  * needed when the exporter of the old region has ended, or does not serve this process. Nobody
  * waits: a thread that is writing to the old region finishes there, and what it put is counted as lost
- * later, so the addresses of old regions stay. put = drained + dropped stays exact, and so does drained =
- * sent + lost + records of unsampled time.
+ * later, so the addresses of old regions stay, and only after a minute does another region come there.
+ * put = drained + dropped stays exact, and so does drained = sent + lost + records of unsampled time.
  */
 #ifndef SP_REGION_SWAP_H
 #define SP_REGION_SWAP_H
