@@ -50,9 +50,10 @@
 #include "sampler/thread/thread.h"
 
 /*
- * The start takes about a millisecond of CPU time; on a busy machine it may be preempted meanwhile.
+ * The start takes about a millisecond of CPU time; on a busy machine it may be preempted meanwhile, also by those
+ * who wait for it. 50 ms were not always enough there.
  */
-#define START_WAIT_NS (50 * SP_NS_PER_MS)
+#define START_WAIT_NS (100 * SP_NS_PER_MS)
 
 /*
  * A start that took longer than this will never end: its thread was cancelled asynchronously, or a handler
