@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "export/exporter/messages.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -77,27 +76,21 @@ static bool is_same(const struct sp_messages *m, const struct stat *st, bool by_
 }
 
 /*
- * Opens the file of that name if it is the host's stderr still. -EXDEV: it is another file; other
- * errors: it cannot be opened. To open some devices has an effect, so first it is opened as a mere
- * place, and only if that is the right one also for writing.
+ * Opens the file of that name if it is the host's stderr still, and no socket. Negative if not. To open some devices
+ * has an effect, so first it is opened as a mere place, and only if that is the right one also for writing.
  */
 static int open_same(const struct sp_messages *m, int folder, const char *name, bool by_name)
 {
 	char path[32];
 	struct stat st;
 	int place = openat(folder, name, O_PATH | O_CLOEXEC);
-	int fd;
+	int fd = -1;
 
 	if (place < 0)
-		return -errno;
-	if (fstat(place, &st) != 0 || !is_same(m, &st, by_name)) {
-		fd = -EXDEV;
-	} else if (S_ISSOCK(st.st_mode)) {
-		fd = -ENXIO;
-	} else {
+		return -1;
+	if (fstat(place, &st) == 0 && is_same(m, &st, by_name) && !S_ISSOCK(st.st_mode)) {
 		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
 		fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		fd = fd < 0 ? -errno : fd;
 	}
 	(void)close(place);
 	return fd;
@@ -110,8 +103,8 @@ static int open_stderr(const struct sp_messages *m)
 
 	/* Whoever was forgotten has ended, too. */
 	if ((h->proc < 0 && h->pidfd < 0) || !sp_host_lives(h))
-		return m->path[0] != '\0' ? open_same(m, AT_FDCWD, m->path, true) : -ESRCH;
-	return appends(m) ? open_same(m, h->proc, STDERR_NAME, false) : -EPERM;
+		return m->path[0] != '\0' ? open_same(m, AT_FDCWD, m->path, true) : -1;
+	return appends(m) ? open_same(m, h->proc, STDERR_NAME, false) : -1;
 }
 
 static void ask_host(struct sp_messages *m, const char *text, size_t len)
@@ -134,7 +127,7 @@ void sp_messages_tell(struct sp_messages *m, enum sp_log_level level, const char
 	size_t len = strlen(text);
 	size_t prefix;
 	ssize_t written = -1;
-	int fd = -EACCES;
+	int fd = -1;
 
 	if (level == SP_LOG_NONE || level > m->level)
 		return;

@@ -159,6 +159,23 @@ static void *wait_for_end(void *read_end)
 	return NULL;
 }
 
+static void start_many(pthread_t *thread, unsigned n, int end[2])
+{
+	cr_assert_eq(pipe(end), 0);
+	cr_assert_eq(sem_init(&begun, 0, 0), 0);
+	for (unsigned i = 0; i < n; i++) {
+		cr_assert_eq(pthread_create(&thread[i], NULL, wait_for_end, &end[0]), 0);
+		cr_assert_eq(sem_wait(&begun), 0);
+	}
+}
+
+static void end_many(const pthread_t *thread, unsigned n, const int end[2])
+{
+	close(end[1]);
+	for (unsigned i = 0; i < n; i++)
+		cr_assert_eq(pthread_join(thread[i], NULL), 0);
+}
+
 /*
  * A thread of the host stands still while others are looked up: of many, a call takes a few. All have
  * their timers after so many calls as that needs, and then nothing is left.
@@ -173,14 +190,9 @@ Test(sampler, takes_a_few_of_many_threads_at_a_time)
 	if (emulated())
 		cr_skip_test("the masks in /proc are the emulator's");
 	prepare();
-	cr_assert_eq(pipe(end), 0);
-	cr_assert_eq(sem_init(&begun, 0, 0), 0);
 	cr_assert(sp_thread_scan());
 	others = sp_thread_armed();
-	for (unsigned i = 0; i < THREADS; i++) {
-		cr_assert_eq(pthread_create(&thread[i], NULL, wait_for_end, &end[0]), 0);
-		cr_assert_eq(sem_wait(&begun), 0);
-	}
+	start_many(thread, THREADS, end);
 	for (unsigned i = 1; i <= THREADS / SP_THREAD_SCAN_MAX; i++) {
 		cr_assert_not(sp_thread_scan());
 		cr_assert_eq(sp_thread_armed() - others, i * SP_THREAD_SCAN_MAX);
@@ -188,9 +200,7 @@ Test(sampler, takes_a_few_of_many_threads_at_a_time)
 	cr_assert(sp_thread_scan());
 	cr_assert_eq(sp_thread_armed() - others, THREADS);
 	cr_assert(sp_thread_scan());
-	close(end[1]);
-	for (unsigned i = 0; i < THREADS; i++)
-		cr_assert_eq(pthread_join(thread[i], NULL), 0);
+	end_many(thread, THREADS, end);
 }
 
 /*
@@ -207,12 +217,7 @@ Test(sampler, looks_at_a_part_of_many_threads_that_all_have_their_timers)
 	if (emulated())
 		cr_skip_test("the masks in /proc are the emulator's");
 	prepare();
-	cr_assert_eq(pipe(end), 0);
-	cr_assert_eq(sem_init(&begun, 0, 0), 0);
-	for (unsigned i = 0; i < THREADS; i++) {
-		cr_assert_eq(pthread_create(&thread[i], NULL, wait_for_end, &end[0]), 0);
-		cr_assert_eq(sem_wait(&begun), 0);
-	}
+	start_many(thread, THREADS, end);
 	while (!sp_thread_scan())
 		;
 	known = sp_thread_known();
@@ -220,9 +225,7 @@ Test(sampler, looks_at_a_part_of_many_threads_that_all_have_their_timers)
 		cr_assert_not(sp_thread_scan());
 	cr_assert(sp_thread_scan());
 	cr_assert_eq(sp_thread_known(), known);
-	close(end[1]);
-	for (unsigned i = 0; i < THREADS; i++)
-		cr_assert_eq(pthread_join(thread[i], NULL), 0);
+	end_many(thread, THREADS, end);
 	while (sp_thread_known() > known - THREADS) {
 		uint32_t before = sp_thread_known();
 

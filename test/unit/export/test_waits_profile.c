@@ -270,17 +270,25 @@ Test(waits_profile, of_cpu_time_is_as_it_was)
 	cr_expect_eq(out_samples, 1);
 }
 
+/* The last one's id, and its name. */
+static uint32_t put_names(unsigned n, char name[300])
+{
+	uint32_t last = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		(void)snprintf(name, 300, "read /file/%u", i);
+		last = sp_wait_names_put(names, name);
+		cr_expect_neq(last, 0);
+	}
+	return last;
+}
+
 /* They may tell of files and addresses, and each is a string of every profile. */
 Test(waits_profile, has_a_bound_on_names)
 {
 	char name[300];
-	uint32_t last = 0;
+	uint32_t last = put_names(SP_WAIT_NAMES_MAX + 5, name);
 
-	for (unsigned i = 0; i < SP_WAIT_NAMES_MAX + 5; i++) {
-		(void)snprintf(name, sizeof(name), "read /file/%u", i);
-		last = sp_wait_names_put(names, name);
-		cr_expect_neq(last, 0);
-	}
 	cr_expect_str_eq(sp_wait_names_text(names, last), "(other)");
 	cr_expect_eq(core.counter[SP_COUNT_WAIT_NAMES_OTHER], 5);
 	cr_expect_eq(sp_wait_names_put(names, "read /file/0"),
@@ -295,12 +303,8 @@ Test(waits_profile, has_a_bound_on_names)
 Test(waits_profile, has_names_again_after_one_that_had_too_many)
 {
 	char name[300];
-	uint32_t id = 0;
+	uint32_t id = put_names(SP_WAIT_NAMES_MAX + 1, name);
 
-	for (unsigned i = 0; i < SP_WAIT_NAMES_MAX + 1; i++) {
-		(void)snprintf(name, sizeof(name), "read /file/%u", i);
-		id = sp_wait_names_put(names, name);
-	}
 	sp_wait_names_clear(names);
 	cr_expect_str_eq(sp_wait_names_text(names, id), "(other)");
 	id = sp_wait_names_put(names, name);

@@ -197,6 +197,16 @@ static void load_with(const char *one, const char *two)
 	sp_lifecycle_load(envp);
 }
 
+/* Its messages are on stderr. */
+static void load_that_tells(void)
+{
+	char level[] = "SPANPROF_LOG_LEVEL=warn";
+	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
+	char *envp[] = {level, folder, NULL};
+
+	sp_lifecycle_load(envp);
+}
+
 static void load_and_start(void)
 {
 	load_with(NULL, NULL);
@@ -703,12 +713,9 @@ static const char *line_at_a_restart(unsigned samples, unsigned waits)
 
 Test(lifecycle, what_an_exporter_had_not_sent_is_told_by_kind)
 {
-	char level[] = "SPANPROF_LOG_LEVEL=warn";
-	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
-	char *envp[] = {level, folder, NULL};
 	const char *line;
 
-	sp_lifecycle_load(envp);
+	load_that_tells();
 	cr_assert(sp_lifecycle_start());
 	sp_thread_disarm_all();
 	line = line_at_a_restart(3, 0);
@@ -761,11 +768,7 @@ Test(lifecycle, a_start_that_finds_no_descriptor_is_tried_again_after_a_second)
 
 Test(lifecycle, that_a_start_is_tried_again_is_told_once)
 {
-	char level[] = "SPANPROF_LOG_LEVEL=warn";
-	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
-	char *envp[] = {level, folder, NULL};
-
-	sp_lifecycle_load(envp);
+	load_that_tells();
 	stderr_begin();
 	cr_expect_not(starts_without_descriptors());
 	cr_expect_eq(stderr_end(), 1, "%s", stderr_text);
@@ -793,11 +796,7 @@ Test(lifecycle, a_start_that_never_finds_a_descriptor_is_given_up)
 
 Test(lifecycle, that_a_start_is_given_up_is_told)
 {
-	char level[] = "SPANPROF_LOG_LEVEL=warn";
-	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
-	char *envp[] = {level, folder, NULL};
-
-	sp_lifecycle_load(envp);
+	load_that_tells();
 	stderr_begin();
 	while (sp_lifecycle_wanted()) {
 		(void)starts_without_descriptors();
@@ -975,11 +974,7 @@ Test(lifecycle, exporters_that_end_with_their_starters_are_replaced_without_end)
 
 Test(lifecycle, too_many_exporters_within_a_minute_are_a_pause_and_no_end)
 {
-	char level[] = "SPANPROF_LOG_LEVEL=warn";
-	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
-	char *envp[] = {level, folder, NULL};
-
-	sp_lifecycle_load(envp);
+	load_that_tells();
 	cr_assert(sp_lifecycle_start());
 	stderr_begin();
 	while (goes_on_after(SP_EXPORTER_MOVED, 0))
@@ -1015,30 +1010,29 @@ Test(lifecycle, an_exporter_that_never_worked_is_not_replaced)
 	cr_expect_neq(exporter.told, 0);
 }
 
-Test(lifecycle, a_process_for_the_exporter_that_is_refused_is_not_tried_again)
+/* The exporter fails with that errno, of that process; 0 = it had none. */
+static void expect_no_other_one_after(int error, int32_t pid)
 {
 	load_and_start();
 
 	exporter.ended = true;
-	atomic_store(&sp_region->exporter_error, EPERM);
+	atomic_store(&sp_region->exporter_error, error);
+	atomic_store(&sp_region->exporter_pid, pid);
 	atomic_store(&sp_region->exporter, SP_EXPORTER_FAILED);
 	cr_expect_not(starts_after(0, 1));
 	cr_expect_not(sp_lifecycle_active());
 	cr_expect_neq(exporter.told, 0);
 }
 
+Test(lifecycle, a_process_for_the_exporter_that_is_refused_is_not_tried_again)
+{
+	expect_no_other_one_after(EPERM, 0);
+}
+
 /* It had a process, which did not come far. */
 Test(lifecycle, an_exporter_that_failed_by_itself_is_not_tried_again)
 {
-	load_and_start();
-
-	exporter.ended = true;
-	atomic_store(&sp_region->exporter_error, EAGAIN);
-	atomic_store(&sp_region->exporter_pid, 1);
-	atomic_store(&sp_region->exporter, SP_EXPORTER_FAILED);
-	cr_expect_not(starts_after(0, 1));
-	cr_expect_not(sp_lifecycle_active());
-	cr_expect_neq(exporter.told, 0);
+	expect_no_other_one_after(EAGAIN, 1);
 }
 
 Test(lifecycle, a_second_exporter_that_never_works_is_told_without_a_pause)
@@ -1127,11 +1121,7 @@ Test(lifecycle, knows_a_service_name_that_an_sdk_has_made_up, .timeout = 20)
 /* Profiles and spans then meet. */
 Test(lifecycle, takes_the_first_service_that_an_sdk_has, .timeout = 20)
 {
-	char level[] = "SPANPROF_LOG_LEVEL=warn";
-	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
-	char *envp[] = {level, folder, NULL};
-
-	sp_lifecycle_load(envp);
+	load_that_tells();
 	sp_sdk_resource("shop", "service.name=shop");
 	sp_sdk_resource("later", "service.name=later");
 	cr_assert(sp_lifecycle_start());
