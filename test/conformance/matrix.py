@@ -403,10 +403,10 @@ def wrong_times(wanted, report, kind="work"):
 def wrong_values(values, report, kind):
     """As wrong_times(), for the values of an attribute: {text: [nanoseconds]}."""
     got = {v["value"]: v["ns"] for v in report.get("values", [])}
-    if set(got) != set(values):
-        return "values %s, not %s; " % (sorted(got), sorted(values))
-    for value, pieces in values.items():
-        off_ms = (got[value] - sum(pieces)) / 1e6
+    # A span that was shown no work may still have a sample of what it did itself.
+    for value in set(got) | set(values):
+        pieces = values.get(value, [])
+        off_ms = (got.get(value, 0) - sum(pieces)) / 1e6
         if abs(off_ms) > slack(pieces, kind):
             return "value %s has %+.1f ms; " % (value, off_ms)
     return ""
