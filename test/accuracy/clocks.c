@@ -28,14 +28,14 @@ static void spend(struct account *a, int us)
 {
 	void *span = otelc_start_span(tracer, a->name, OTELC_SPAN_KIND_INTERNAL, NULL);
 	int64_t began = host_cpu_ns();
-	int64_t now;
+	int64_t look = 0;
 	volatile unsigned sum = 0;
 
-	while ((now = host_cpu_ns()) < began + us * INT64_C(1000))
+	while (host_is_before(began + us * INT64_C(1000), &look))
 		for (unsigned i = 0; i < 2000; i++)
 			sum += i;
+	a->ns += host_cpu_ns() - began;
 	otelc_end_span(span);
-	a->ns += now - began;
 }
 
 static void *run(void *arg)

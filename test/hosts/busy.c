@@ -26,9 +26,10 @@ static _Atomic int stopping;
 		volatile unsigned sum = n;                                                         \
 		while (atomic_load(&stopping) == 0) {                                              \
 			int64_t end = host_cpu_ns() + SPAN_MS * INT64_C(1000000);                  \
+			int64_t look = 0;                                                          \
 			void *span = otelc_start_span(tracer, "thread-" #n,                        \
 						      OTELC_SPAN_KIND_SERVER, NULL);               \
-			while (host_cpu_ns() < end)                                                \
+			while (host_is_before(end, &look))                                         \
 				for (unsigned i = 0; i < 20000; i++)                               \
 					sum += i;                                                  \
 			otelc_end_span(span);                                                      \

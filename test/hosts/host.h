@@ -40,13 +40,32 @@ static inline int64_t host_wall_ms(void)
 	return host_clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
+/*
+ * Whether the thread's CPU clock is before end_ns; *look_ns is 0 at first, and then this function's own. Reading the
+ * CPU clock lets the scheduler end a time slice that is used up. A thread that reads it all the time is taken off
+ * between two ticks of a busy machine, and the ticks, at which its timer expires, find others. So it is read again
+ * when so much time has gone by that the end can have come.
+ */
+static inline int host_is_before(int64_t end_ns, int64_t *look_ns)
+{
+	int64_t now_ns = host_clock_ns(CLOCK_MONOTONIC);
+	int64_t left_ns;
+
+	if (now_ns < *look_ns)
+		return 1;
+	left_ns = end_ns - host_cpu_ns();
+	*look_ns = now_ns + left_ns;
+	return left_ns > 0;
+}
+
 /* Uses that much CPU time of the calling thread, however busy the machine is. */
 __attribute__((noinline, unused)) static void host_burn_ms(int ms)
 {
-	int64_t end = host_cpu_ns() + (int64_t)ms * 1000000;
+	int64_t end_ns = host_cpu_ns() + (int64_t)ms * 1000000;
+	int64_t look_ns = 0;
 	volatile unsigned sum = 0;
 
-	while (host_cpu_ns() < end)
+	while (host_is_before(end_ns, &look_ns))
 		for (unsigned i = 0; i < 20000; i++)
 			sum += i;
 }

@@ -41,9 +41,10 @@ __attribute__((noinline)) void work_outside(void);
 void work_checkout(void)
 {
 	int64_t end = until(CHECKOUT_MS);
+	int64_t look = 0;
 	volatile unsigned sum = 0;
 
-	while (host_cpu_ns() < end)
+	while (host_is_before(end, &look))
 		for (unsigned i = 0; i < 20000; i++)
 			sum += i;
 }
@@ -51,9 +52,10 @@ void work_checkout(void)
 void work_charge(void)
 {
 	int64_t end = until(CHARGE_MS);
+	int64_t look = 0;
 	volatile unsigned sum = 0;
 
-	while (host_cpu_ns() < end)
+	while (host_is_before(end, &look))
 		sum += burn_tree(300);
 }
 
@@ -65,9 +67,10 @@ static int ascending(const void *a, const void *b)
 void work_search(void)
 {
 	int64_t end = until(SEARCH_MS);
+	int64_t look = 0;
 	int value[256];
 
-	while (host_cpu_ns() < end) {
+	while (host_is_before(end, &look)) {
 		for (int i = 0; i < 256; i++)
 			value[i] = i * 2654435 % 9973;
 		qsort(value, 256, sizeof(value[0]), ascending);

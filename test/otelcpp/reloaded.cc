@@ -6,7 +6,6 @@
  */
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 
 #include <dlfcn.h>
 #include <link.h>
@@ -15,6 +14,8 @@
 #include <opentelemetry/trace/noop.h>
 #include <opentelemetry/trace/provider.h>
 #include <opentelemetry/trace/scope.h>
+
+#include "test/hosts/host.h"
 
 namespace context = opentelemetry::context;
 namespace nostd = opentelemetry::nostd;
@@ -31,27 +32,12 @@ namespace trace = opentelemetry::trace;
 		}                                                                                  \
 	} while (0)
 
-static void work(int ms)
-{
-	struct timespec now;
-	long long until = 0;
-
-	do {
-		CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
-		long long ns = now.tv_sec * 1000000000LL + now.tv_nsec;
-
-		until = until == 0 ? ns + ms * 1000000LL : until;
-		if (ns >= until)
-			return;
-	} while (true);
-}
-
 static void tell(const char *name, int ms)
 {
 	auto span = trace::Provider::GetTracerProvider()->GetTracer("reloaded")->StartSpan(name);
 	trace::Scope scope(span);
 
-	work(ms);
+	host_burn_ms(ms);
 	span->End();
 }
 

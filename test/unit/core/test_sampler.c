@@ -15,6 +15,7 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/process.h"
 #include "sampler/thread/thread.h"
+#include "test/hosts/host.h"
 #include "test/unit/emulated.h"
 
 static void *find_nothing(const char *name)
@@ -110,18 +111,6 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-static __attribute__((noinline)) uint64_t burn(uint64_t ns)
-{
-	uint64_t end = cpu_ns() + ns;
-	volatile uint64_t sum = 0;
-
-	while (cpu_ns() < end) {
-		for (unsigned i = 0; i < 20000; i++)
-			sum += i * i;
-	}
-	return sum;
-}
-
 /* A sanity bound, not a timed test: what is compared is CPU time with CPU time. */
 Test(sampler, weighs_what_the_thread_has_used, .timeout = 60)
 {
@@ -133,7 +122,7 @@ Test(sampler, weighs_what_the_thread_has_used, .timeout = 60)
 	used = cpu_ns();
 	cr_assert_not_null(sp_thread_self());
 	start_span(1);
-	(void)burn(SP_NS_PER_S);
+	host_burn_ms(1000);
 	used = cpu_ns() - used;
 	sp_thread_disarm_all();
 	unsigned n = drain();
