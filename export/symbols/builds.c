@@ -719,6 +719,7 @@ struct asking {
 static void find_lines(struct asking *a, struct build *b)
 {
 	struct sp_answer *out = a->out;
+	int n;
 
 	b->idle = 0;
 	if (b->lines == NULL && !open_lines(a->all, b)) {
@@ -727,7 +728,14 @@ static void find_lines(struct asking *a, struct build *b)
 	}
 	if (b->lines == NULL)
 		return;
-	out->lines = sp_lines_find(b->lines, a->vaddr, out->line);
+	n = sp_lines_find(b->lines, a->vaddr, out->line);
+	if (n < 0) {
+		give_back(b);
+		b->missed_lines = a->all->rests;
+		out->is_final = false;
+		return;
+	}
+	out->lines = (unsigned)n;
 	for (unsigned i = 0; i < out->lines; i++) {
 		struct sp_source_line *line = &out->line[i];
 

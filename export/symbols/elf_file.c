@@ -43,13 +43,6 @@ static void on_bus_error(int signo)
 	(void)signal(signo, SIG_DFL);
 }
 
-void sp_elf_give_up(void)
-{
-	if (guard != NULL)
-		siglongjmp(*guard, 1); // NOLINT(cert-err52-cpp)
-	_exit(EXIT_FAILURE);
-}
-
 bool sp_elf_guard(void (*fn)(void *arg), void *arg)
 {
 	static _Atomic bool is_set;

@@ -28,14 +28,11 @@ struct sp_elf_file {
 };
 
 /*
- * Calls fn. False if a file that fn was reading has changed, or libdw ran out of memory: then fn was
- * left in the middle, and the objects of libelf and libdw that it worked on are not to be touched
- * again, not even to be freed. Inside of another guard it is that one which is left.
+ * Calls fn. False if a file that fn was reading has changed: then fn was left in the middle, and the
+ * objects of libelf and libdw that it worked on are not to be touched again, not even to be freed. Inside
+ * of another guard it is that one which is left.
  */
 bool sp_elf_guard(void (*fn)(void *arg), void *arg);
-
-/* Leaves the guard, as if the file had changed. */
-void sp_elf_give_up(void) __attribute__((noreturn));
 
 /*
  * Opens a regular file whose build id is the given one (id_len 0: that has none). 0, -ENOENT no such

@@ -18,12 +18,15 @@
 #include <errno.h>
 #include <gelf.h>
 #include <limits.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export/symbols/elf_file.h"
 #include "export/util/containers.h"
+#include "sampler/base/compiler.h"
 
 #define SP_BLOCKS_MAX 32U /* nested */
 /* Entries of one function, and ranges of these, that are looked at for one address. */
@@ -256,21 +259,59 @@ uint64_t sp_lines_need(Elf *elf)
 	return sum;
 }
 
+/* What is asked of libdw. */
+struct question {
+	struct sp_lines *lines;
+	uint64_t vaddr;
+	struct sp_source_line *out;
+	int found;
+};
+
+static SP_TLS jmp_buf *way_out;
+
+/* libdw's own way out of too little memory is the end of the process. */
+static _Noreturn void leave(void)
+{
+	if (way_out != NULL)
+		longjmp(*way_out, 1); // NOLINT(cert-err52-cpp)
+	_exit(EXIT_FAILURE);
+}
+
+/* False if there was too little memory: what fn worked on is in order, but incomplete. */
+static bool ask(void (*fn)(struct question *q), struct question *q)
+{
+	jmp_buf here;
+
+	if (setjmp(here) != 0) { // NOLINT(cert-err52-cpp)
+		way_out = NULL;
+		return false;
+	}
+	way_out = &here;
+	fn(q);
+	way_out = NULL;
+	return true;
+}
+
 Dwarf *sp_lines_begin(Elf *elf)
 {
 	Dwarf *dwarf;
 
 	leave_out_needless(elf);
 	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	/* Its own way out of too little memory is the end of the process. */
 	if (dwarf != NULL)
-		(void)dwarf_new_oom_handler(dwarf, sp_elf_give_up);
+		(void)dwarf_new_oom_handler(dwarf, leave);
 	return dwarf;
+}
+
+static void look_at_units(struct question *q)
+{
+	q->found = add_units(q->lines) ? 1 : 0;
 }
 
 struct sp_lines *sp_lines_new(Elf *elf, int fd)
 {
 	struct sp_lines *l = calloc(1, sizeof(*l));
+	struct question q = {.lines = l};
 	char link[32];
 	int err;
 
@@ -281,10 +322,10 @@ struct sp_lines *sp_lines_new(Elf *elf, int fd)
 		l->path[0] = '\0';
 	errno = 0;
 	l->dwarf = sp_lines_begin(elf);
-	if (l->dwarf != NULL && add_units(l))
-		return l;
 	/* Of elfutils' errors only their texts are public, but malloc() says it as well. */
-	err = errno;
+	err = l->dwarf == NULL || ask(look_at_units, &q) ? errno : ENOMEM;
+	if (q.found != 0)
+		return l;
 	sp_lines_free(l);
 	errno = err;
 	return NULL;
@@ -465,18 +506,26 @@ static int list_functions(struct sp_lines *l, struct unit *u)
 	return err;
 }
 
-/* An address was found in the unit for the first time. */
-static void open_unit(struct sp_lines *l, struct unit *u)
+/* An address was found in the unit for the first time. 0, or -ENOMEM: it is as if it had not been. */
+static int open_unit(struct sp_lines *l, struct unit *u)
 {
 	Dwarf_Lines *rows;
 	size_t n = 0;
+	int err;
 
-	u->is_open = true;
+	errno = 0;
 	if (dwarf_getsrclines(&u->die, &rows, &n) == 0)
 		l->bytes += n * SP_ROW_BYTES;
-	u->is_complete = list_functions(l, u) == 0;
+	else if (errno == ENOMEM)
+		return -ENOMEM;
+	err = list_functions(l, u);
+	if (err == -ENOMEM)
+		return err;
+	u->is_open = true;
+	u->is_complete = err == 0;
 	l->bytes += u->functions.cap * sizeof(*u->functions.range) +
 		    u->function_cap * sizeof(*u->function);
+	return 0;
 }
 
 /* Linkage name, or plain name, of a function or of what it is an instance of. */
@@ -601,9 +650,10 @@ static void line_of(Dwarf_Die *unit, uint64_t vaddr, struct sp_source_line *out)
 		out->line = (uint32_t)number;
 }
 
-unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
-		       struct sp_source_line out[SP_LINES_DEPTH])
+static void find_lines(struct question *q)
 {
+	struct sp_lines *l = q->lines;
+	uint64_t vaddr = q->vaddr;
 	const struct range *r = find(&l->ranges, vaddr);
 	struct unit *unit = r != NULL ? &l->unit[r->item] : NULL;
 	struct sp_source_line reversed[SP_LINES_DEPTH] = {{NULL, NULL, NULL, 0}};
@@ -612,11 +662,11 @@ unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
 	Dwarf_Die die;
 
 	if (unit == NULL)
-		return 0;
+		return;
 	if (!unit->is_open)
-		open_unit(l, unit);
+		q->found = open_unit(l, unit);
 	if (!unit->is_complete)
-		return 0;
+		return;
 	r = find(&unit->functions, vaddr);
 	if (r != NULL) {
 		die = unit->function[r->item];
@@ -626,10 +676,18 @@ unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
 			reversed[n++].name = name_of(&die);
 		}
 		if (budget == 0)
-			return 0;
+			return;
 	}
 	line_of(&unit->die, vaddr, &reversed[n - 1]);
 	for (unsigned i = 0; i < n; i++)
-		out[i] = reversed[n - 1 - i];
-	return n != 1 || out[0].name != NULL || out[0].file != NULL ? n : 0;
+		q->out[i] = reversed[n - 1 - i];
+	if (n != 1 || q->out[0].name != NULL || q->out[0].file != NULL)
+		q->found = (int)n;
+}
+
+int sp_lines_find(struct sp_lines *l, uint64_t vaddr, struct sp_source_line out[SP_LINES_DEPTH])
+{
+	struct question q = {l, vaddr, out, 0};
+
+	return ask(find_lines, &q) ? q.found : -ENOMEM;
 }

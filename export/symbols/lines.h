@@ -47,8 +47,10 @@ bool sp_lines_are_split(const struct sp_lines *l);
 /* Memory that it takes by now, roughly, without what is mapped or was packed: it grows with the units that were looked into. */
 size_t sp_lines_bytes(const struct sp_lines *l);
 
-/* Innermost first; the last one is the function that was not inlined. Returns how many. */
-unsigned sp_lines_find(struct sp_lines *l, uint64_t vaddr,
-		       struct sp_source_line out[SP_LINES_DEPTH]);
+/*
+ * Innermost first; the last one is the function that was not inlined. Returns how many, or -ENOMEM, after which the
+ * sp_lines is only to be freed.
+ */
+int sp_lines_find(struct sp_lines *l, uint64_t vaddr, struct sp_source_line out[SP_LINES_DEPTH]);
 
 #endif
