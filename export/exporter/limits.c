@@ -152,6 +152,15 @@ static int kills_group(const char *folder)
 	return value == '0' ? 0 : value == '1' ? 1 : -1;
 }
 
+/* systemd's OOMPolicy=stop, the default: it stops a service when the kernel has killed one process of it. */
+static bool is_service(const char *folder)
+{
+	static const char kind[] = ".service";
+	size_t len = strlen(folder);
+
+	return len >= sizeof(kind) && strcmp(folder + len - (sizeof(kind) - 1), kind) == 0;
+}
+
 /*
  * Looks at the cgroup and at all above it: each may have a limit of memory, and the setting of the one
  * whose limit is exceeded decides whether a process dies alone.
@@ -174,7 +183,7 @@ bool sp_limits_dies_alone(const char *cgroup, const char *root)
 	if (access(folder, F_OK) != 0)
 		return false;
 	for (;;) {
-		if (kills_group(folder) != 0)
+		if (kills_group(folder) != 0 || is_service(folder))
 			return false;
 		slash = strrchr(folder + least, '/');
 		if (slash == NULL)

@@ -17,16 +17,20 @@
 
 static char root[64];
 
-static void set_up(void)
+static void make_group(const char *folder)
 {
 	char path[128];
 
+	(void)snprintf(path, sizeof(path), "%s%s", root, folder);
+	cr_assert_eq(mkdir(path, 0700), 0);
+}
+
+static void set_up(void)
+{
 	strcpy(root, "/tmp/spanprof-test-XXXXXX");
 	cr_assert_not_null(mkdtemp(root));
-	(void)snprintf(path, sizeof(path), "%s/pod", root);
-	cr_assert_eq(mkdir(path, 0700), 0);
-	(void)snprintf(path, sizeof(path), "%s/pod/box", root);
-	cr_assert_eq(mkdir(path, 0700), 0);
+	make_group("/pod");
+	make_group("/pod/box");
 }
 
 static void tear_down(void)
@@ -68,6 +72,19 @@ Test(limits, in_a_group_that_dies_together_or_below_one_nobody_dies_alone)
 	set_group("/pod", "0\n");
 	set_group("", "1\n");
 	cr_expect_not(sp_limits_dies_alone("0::/pod/box\n", root));
+}
+
+/* systemd stops what is left of a service, unless its OOMPolicy is another one. */
+Test(limits, in_a_service_of_systemd_nobody_dies_alone)
+{
+	make_group("/x.service");
+	make_group("/x.service/box");
+	make_group("/x-1.scope");
+	make_group("/xservice");
+	cr_expect_not(sp_limits_dies_alone("0::/x.service\n", root));
+	cr_expect_not(sp_limits_dies_alone("0::/x.service/box\n", root));
+	cr_expect(sp_limits_dies_alone("0::/x-1.scope\n", root));
+	cr_expect(sp_limits_dies_alone("0::/xservice\n", root));
 }
 
 Test(limits, where_it_cannot_be_told_nobody_counts_as_alone)
