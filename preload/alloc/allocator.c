@@ -25,13 +25,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
 
 #include "preload/alloc/blocks.h"
 #include "preload/alloc/interval.h"
 #include "preload/elf/elf_walk.h"
 #include "preload/lifecycle/allocations.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/monotonic.h"
 #include "sampler/base/random.h"
 
 /* While nothing is sampled, so often it is asked whether something is. */
@@ -113,6 +113,11 @@ static bool is_plain;
 static __typeof__(malloc) uncounted_malloc;
 static __typeof__(malloc) *_Atomic malloc_jump = uncounted_malloc;
 
+/* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+	__attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
 /* In programs with a sanitizer. */
 void __asan_init(void) __attribute__((weak));
 void __hwasan_init(void) __attribute__((weak));
@@ -182,6 +187,20 @@ static uint64_t allocated(void)
 	return own.upto - own.left;
 }
 
+/*
+ * What a forked child has left until its next sample is the parent's. So all children of a server would be sampled at the
+ * same few of their allocations, or at none. They draw anew, which is right anywhere: the distances have no memory.
+ */
+static void after_fork_in_child(void)
+{
+	own.random = 0;
+	if (own.mean == 0)
+		return;
+	own.mean = 0;
+	own.upto = allocated();
+	own.left = own.parts = 0;
+}
+
 static __attribute__((constructor)) void load(void)
 {
 	uintptr_t from = (uintptr_t)&sampled & ~(PAGE_MOST - 1);
@@ -189,22 +208,25 @@ static __attribute__((constructor)) void load(void)
 
 	if (next.malloc == first_malloc)
 		look_up();
-	if (spanprof_v1_allocations != NULL)
-		spanprof_v1_allocations(kind, allocated, &sampled.in, (void *)from, to - from);
+	if (spanprof_v1_allocations == NULL)
+		return;
+	spanprof_v1_allocations(kind, allocated, &sampled.in, (void *)from, to - from);
+	if (kind == SP_ALLOCATIONS_LOADED && __register_atfork != NULL)
+		(void)__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle);
 }
 
 static uint64_t draw(uint32_t mean)
 {
 	static _Atomic uint64_t threads;
 
-	/* The storage of a thread that has ended may be another one's, so its address makes no seed. */
-	if (own.random == 0) {
-		const uint64_t *of_program = (const uint64_t *)getauxval(AT_RANDOM);
-
+	/*
+	 * The storage of a thread that has ended may be another one's, so its address makes no seed; and what a program
+	 * has once, its children have as well.
+	 */
+	if (own.random == 0)
 		own.random = sp_random_scramble(
-			(atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1) ^
-			(of_program != NULL ? *of_program : 0));
-	}
+			sp_monotonic_ns() +
+			(atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) << 48));
 	return sp_interval_bytes(mean, sp_random_next(&own.random));
 }
 

@@ -39,13 +39,17 @@ as_counted()
 	python3 test/e2e/allocs.py "$WORK/$1.out" "$WORK/$1.json" "$MEAN" "$2" || fail "$1: not what was allocated"
 }
 
-# Five standard deviations: of a million runs one fails, in one of its 26 sums.
+# Five standard deviations: of a million runs one fails, in one of its 27 sums.
 for threads in 1 64; do
 	under "truth.$threads" "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/allocs" truth "$threads"
 	expect_rc "truth.$threads" 0
 	expect_silent "truth.$threads"
 	as_counted "truth.$threads" 5
 done
+# Each child of a server has samples of its own, and not the same as all others.
+under children "$BOTH" SPANPROF_ALLOC_INTERVAL=$MEAN "$HOSTS/allocs" children 128
+expect_rc children 0
+as_counted children 5
 # Who has called the allocator is on top, and below it who has called that.
 build/spanprof-report --folded --type alloc_space "$WORK/truth.1" >"$WORK/folded"
 grep -q ';work;by_malloc [0-9]*$' "$WORK/folded" || fail "stacks: $(head -3 "$WORK/folded")"

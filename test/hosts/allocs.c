@@ -4,6 +4,7 @@
  *
  *	allocs truth THREADS	classes of sizes through every function that allocates, each under a label, on so
  *				many threads; prints "<bytes of a block> <how many of these> <label>"
+ *	allocs children COUNT	little in each of so many children, one after the other; prints the same
  *	allocs odd		in every place where a program may allocate
  *	allocs handler		in a handler that interrupts allocations; for an allocator that can bear that
  *	allocs sized		by malloc(), calloc() and realloc(), and frees it by C23's functions, where they are
@@ -120,6 +121,32 @@ static void truth(void)
 	for (size_t i = 0; i < CLASSES; i++)
 		printf("%zu %u %s\n", classes[i].bytes, classes[i].blocks / threads * threads,
 		       classes[i].name);
+}
+
+/* Half the test's interval in each of them. */
+static const struct class in_child = {"000000000000000f", "child", by_malloc, 1024, 64};
+
+static void children(unsigned count)
+{
+	/* Sampling begins here, so that a child has a part of the parent's way to the next sample. */
+	HOST_CHECK(spanprof_label_push("00000000000000ff", "begin") == 0);
+	free(by_malloc(MIB));
+	spanprof_label_pop();
+	for (unsigned i = 0; i < count; i++) {
+		int status;
+		pid_t child = fork();
+
+		HOST_CHECK(child >= 0);
+		if (child == 0) {
+			HOST_CHECK(spanprof_label_push(in_child.id, in_child.name) == 0);
+			for (unsigned n = in_child.blocks; n != 0; n--)
+				free(in_child.make(in_child.bytes));
+			spanprof_label_pop();
+			_exit(0);
+		}
+		HOST_CHECK(waitpid(child, &status, 0) == child && status == 0);
+	}
+	printf("%zu %u %s\n", in_child.bytes, in_child.blocks * count, in_child.name);
 }
 
 /* Before libspanprof.so knows that there is a program, and after it has ended. */
@@ -360,6 +387,8 @@ int main(int argc, char **argv)
 	threads = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
 	if (argc == 3 && strcmp(argv[1], "truth") == 0) {
 		truth();
+	} else if (argc == 3 && strcmp(argv[1], "children") == 0) {
+		children(threads);
 	} else if (strcmp(argv[1], "full") == 0) {
 		full();
 	} else if (strcmp(argv[1], "odd") == 0) {
