@@ -270,7 +270,7 @@ struct question {
 static SP_TLS jmp_buf *way_out;
 
 /* libdw's own way out of too little memory is the end of the process. */
-static _Noreturn void leave(void)
+static __attribute__((noreturn)) void leave(void)
 {
 	if (way_out != NULL)
 		longjmp(*way_out, 1); // NOLINT(cert-err52-cpp)

@@ -68,6 +68,7 @@ __attribute__((noinline, unused)) static void host_burn_ms(int ms)
 	while (host_is_before(end_ns, &look_ns))
 		for (unsigned i = 0; i < 20000; i++)
 			sum += i;
+	(void)sum;
 }
 
 /* Waits in small steps for at most that long: 1 as soon as *flag is not 0. */
