@@ -118,13 +118,16 @@ static bool take_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
 	return true;
 }
 
-/* Reading the mappings takes the host's mmap lock: only where something new is on a stack. */
+/*
+ * Reading the mappings takes the host's mmap lock: only where something new is on a stack. Code of no object that we know,
+ * because its file is gone or there never was one, stays that way.
+ */
 static uint32_t prepare(void *arg, uint64_t pc)
 {
 	struct sp_waits *w = arg;
 	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
 
-	if (sp_host_objects_find(host, pc) == NULL && sp_host_objects_due(host) &&
+	if (sp_host_objects_map(host, pc) == NULL && sp_host_objects_due(host) &&
 	    w->env.ops->may_open(w->env.ops->arg))
 		(void)sp_modules_refresh(w->env.modules);
 	return sp_modules_epoch(w->env.modules);

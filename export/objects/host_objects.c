@@ -58,6 +58,7 @@ struct sp_host_objects {
 	struct list now;
 	struct list next;
 	struct pages *memory; /* NULL until one is read */
+	struct sp_host_memory own_memory;
 	uint64_t end_ns;
 	uint64_t took_ns;
 };
@@ -350,8 +351,21 @@ const char *sp_host_objects_proc(const struct sp_host_objects *h)
 
 /*
  * Memory is read out of files. Segments that are writable are left out: the loader has relocated them, so the file
- * does not say what they contain.
+ * does not say what they contain. A library that was upgraded on disk has another file at its path; what is mapped is the
+ * old one.
  */
+
+void sp_host_objects_set_memory(struct sp_host_objects *h, const struct sp_host_memory *memory)
+{
+	h->own_memory = *memory;
+}
+
+bool sp_host_objects_read_own(const struct sp_host_objects *h, uint64_t addr, void *out,
+			      size_t bytes)
+{
+	return h->own_memory.read != NULL &&
+	       h->own_memory.read(h->own_memory.arg, addr, out, bytes);
+}
 
 /*
  * Whole pages, because the loader maps segments in pages, and fills the last page of a file with
@@ -385,14 +399,20 @@ static bool read_page(struct sp_host_objects *h, uint64_t at, size_t i)
 		o = sp_host_objects_find(h, at);
 		l = load_of_page(o, at);
 	}
-	if (l == NULL)
+	if (l == NULL) {
+		h->memory->absent[i] = at;
 		return false;
+	}
 	h->memory->at[i] = 0;
 	if (h->memory->byte[i] == NULL)
 		h->memory->byte[i] = malloc(SP_PAGE);
-	return h->memory->byte[i] != NULL &&
-	       sp_object_file_read(o->file, at - o->bias - l->vaddr + l->offset, h->memory->byte[i],
-				   SP_PAGE);
+	if (h->memory->byte[i] == NULL ||
+	    (!sp_object_file_read(o->file, at - o->bias - l->vaddr + l->offset, h->memory->byte[i],
+				  SP_PAGE) &&
+	     !sp_host_objects_read_own(h, at, h->memory->byte[i], SP_PAGE)))
+		return false;
+	h->memory->at[i] = at;
+	return true;
 }
 
 static const uint8_t *page_of(struct sp_host_objects *h, uint64_t at)
@@ -407,12 +427,7 @@ static const uint8_t *page_of(struct sp_host_objects *h, uint64_t at)
 		return h->memory->byte[i];
 	if (h->memory->absent[i] == at)
 		return NULL;
-	if (!read_page(h, at, i)) {
-		h->memory->absent[i] = at;
-		return NULL;
-	}
-	h->memory->at[i] = at;
-	return h->memory->byte[i];
+	return read_page(h, at, i) ? h->memory->byte[i] : NULL;
 }
 
 bool sp_host_objects_read(struct sp_host_objects *h, uint64_t addr, void *out, unsigned bytes)

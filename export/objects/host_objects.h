@@ -30,6 +30,12 @@ struct sp_host_object {
 
 struct sp_host_objects;
 
+/* Reads memory of the host itself. False if not all of it is there. */
+struct sp_host_memory {
+	bool (*read)(void *arg, uint64_t at, void *out, size_t bytes); /* NULL = none may be read */
+	void *arg;
+};
+
 /*
  * proc is the process's folder, "/proc/PID"; maps as the last argument of sp_maps_read(). NULL when
  * out of memory. Nothing is known before the first refresh.
@@ -66,6 +72,14 @@ const char *sp_host_objects_path(const struct sp_host_objects *h, const struct s
 
 /* "/proc/PID" */
 const char *sp_host_objects_proc(const struct sp_host_objects *h);
+
+/*
+ * From now on, what a file does not show any more, because another one has its name, is read from this memory, and so
+ * is what no file says. At first there is none.
+ */
+void sp_host_objects_set_memory(struct sp_host_objects *h, const struct sp_host_memory *memory);
+bool sp_host_objects_read_own(const struct sp_host_objects *h, uint64_t addr, void *out,
+			      size_t bytes);
 
 /*
  * Reads memory of the objects as far as their files show it: everything that is mapped and not writable, that is, code,

@@ -34,7 +34,6 @@ struct space {
 struct sp_unwinder {
 	struct space from;
 	bool is_blocked; /* the frame pointer is not known */
-	struct sp_unwinder_memory memory;
 };
 
 /*
@@ -237,6 +236,12 @@ void sp_unwinder_free(struct sp_unwinder *u)
 	free(u);
 }
 
+void sp_unwinder_set_memory(struct sp_unwinder *u, const struct sp_host_memory *memory)
+{
+	if (u != NULL)
+		sp_host_objects_set_memory(u->from.host, memory);
+}
+
 /* The kernel entered this code without a call, and the frame above was interrupted. */
 static bool at_sigreturn(struct sp_unwinder *u, uint64_t ip)
 {
@@ -391,7 +396,7 @@ static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
 	} else if (code[0] == 0xff && code[1] == 0x15) {
 		slot = at + (uint64_t)(int64_t)relative;
 	}
-	if (slot != 0 && (u->memory.read == NULL || !u->memory.read(u->memory.arg, slot, &target)))
+	if (slot != 0 && !sp_host_objects_read_own(u->from.host, slot, &target, sizeof(target)))
 		return false;
 	return target != 0 && target == function;
 }
@@ -506,7 +511,6 @@ bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_bl
 			      unsigned max, struct sp_sample *s)
 {
 	u->is_blocked = true;
-	u->memory = blocked->memory;
 	memset(u->from.reg, 0, sizeof(u->from.reg));
 	u->from.reg[SP_ARCH_REG_SP] = blocked->sp;
 	u->from.reg[SP_ARCH_REG_PC] = blocked->pc;

@@ -19,6 +19,9 @@ struct sp_unwinder;
 struct sp_unwinder *sp_unwinder_new(struct sp_host_objects *host);
 void sp_unwinder_free(struct sp_unwinder *u);
 
+/* As sp_host_objects_set_memory(), and nothing for NULL. */
+void sp_unwinder_set_memory(struct sp_unwinder *u, const struct sp_host_memory *memory);
+
 /*
  * Makes *s the sample of the snapshot, with at most max frames, at least one. Whatever the snapshot
  * holds, the work is bounded. False if the walk ended too early.
@@ -34,12 +37,6 @@ struct sp_unwinder_stack {
 	bool has_more; /* perhaps: a walk that leaves the copy was cut */
 };
 
-/* Reads memory of the host, which may have changed since the snapshot. False if there is none. */
-struct sp_unwinder_memory {
-	bool (*read)(void *arg, uint64_t at, uint64_t *word);
-	void *arg;
-};
-
 /*
  * The same for a thread that is blocked in the kernel, of which sp and pc are all that is known. Most frames
  * need no more. Where a frame's place hangs on the frame pointer, that is found by the frame's return address:
@@ -50,7 +47,6 @@ struct sp_unwinder_blocked {
 	uint64_t sp;
 	uint64_t pc;
 	struct sp_unwinder_stack stack;
-	struct sp_unwinder_memory memory;
 };
 bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_blocked *blocked,
 			      unsigned max, struct sp_sample *s);

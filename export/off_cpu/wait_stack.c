@@ -29,6 +29,7 @@ struct sp_wait_stacks {
 	const struct sp_core_ops *ops;
 	struct sp_unwinder *unwinder;
 	const char *refusal;
+	bool may_read;     /* the host's memory */
 	uint64_t retry_ns; /* nothing is tried before */
 	bool awaits_leave; /* but as soon as the host has given it: it was asked, and nothing was tried since */
 };
@@ -40,6 +41,28 @@ struct sp_wait_stacks {
 static struct iovec piece[PIECES];
 static uint8_t stack[MOST_BYTES];
 
+// NOLINTBEGIN(readability-non-const-parameter): written through struct iovec
+bool sp_wait_stacks_read(uint32_t tid, uint64_t at, void *out, size_t bytes)
+{
+	struct iovec local = {.iov_base = out, .iov_len = bytes};
+	struct iovec remote = {.iov_len = bytes};
+
+	memcpy(&remote.iov_base, &at, sizeof(remote.iov_base));
+	return process_vm_readv((pid_t)tid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+// NOLINTEND(readability-non-const-parameter)
+
+/*
+ * Slots of the host's objects for functions of others, which change once, if at all; and what no file shows any more, code and
+ * call frame information, which never do.
+ */
+static bool read_memory(void *arg, uint64_t at, void *out, size_t bytes)
+{
+	const struct sp_wait_stacks *w = arg;
+
+	return w->may_read && sp_wait_stacks_read(w->ops->pid, at, out, bytes);
+}
+
 struct sp_wait_stacks *sp_wait_stacks_new(const struct sp_core_ops *ops,
 					  struct sp_unwinder *unwinder)
 {
@@ -48,12 +71,15 @@ struct sp_wait_stacks *sp_wait_stacks_new(const struct sp_core_ops *ops,
 	if (w != NULL) {
 		w->ops = ops;
 		w->unwinder = unwinder;
+		sp_unwinder_set_memory(unwinder, &(struct sp_host_memory){read_memory, w});
 	}
 	return w;
 }
 
 void sp_wait_stacks_free(struct sp_wait_stacks *w)
 {
+	if (w != NULL)
+		sp_unwinder_set_memory(w->unwinder, &(struct sp_host_memory){NULL, NULL});
 	free(w);
 }
 
@@ -118,6 +144,7 @@ static int refused(struct sp_wait_stacks *w, int err, bool is_memory)
 {
 	bool can_give = (err == -EPERM || err == -EACCES) && yama_scope() == '1';
 
+	w->may_read = false;
 	w->awaits_leave = can_give && (w->refusal == NULL || still_awaits_leave(w));
 	w->refusal = reason_of(err, is_memory);
 	w->retry_ns = sp_clock_mono_ns() + RETRY_NS;
@@ -172,23 +199,6 @@ static ssize_t copy_stack(uint32_t tid, uint64_t at, uint64_t left)
 	return got >= 0 ? got : -errno;
 }
 
-bool sp_wait_stacks_read(uint32_t tid, uint64_t at, void *out, size_t bytes)
-{
-	struct iovec local = {.iov_base = out, .iov_len = bytes};
-	struct iovec remote = {.iov_len = bytes};
-
-	memcpy(&remote.iov_base, &at, sizeof(remote.iov_base));
-	return process_vm_readv((pid_t)tid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
-}
-
-/* Slots of the host's objects for functions of others, which change once, if at all. */
-static bool read_word(void *arg, uint64_t at, uint64_t *word)
-{
-	const uint32_t *tid = arg;
-
-	return sp_wait_stacks_read(*tid, at, word, sizeof(*word));
-}
-
 // NOLINTEND(readability-non-const-parameter)
 
 static bool is_stack(const struct sp_task_place *p)
@@ -216,7 +226,6 @@ static int walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_pla
 		.sp = place->sp,
 		.pc = place->pc,
 		.stack = {.at = place->sp, .copy = stack},
-		.memory = {.read = read_word, .arg = &tid},
 	};
 	ssize_t got = copy_stack(tid, place->sp, bytes);
 
@@ -229,6 +238,7 @@ static int walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_pla
 	if (!is_still_there(w, tid, place))
 		return -EAGAIN;
 	w->refusal = NULL;
+	w->may_read = true;
 	blocked.stack.bytes = (uint64_t)got & ~UINT64_C(7);
 	blocked.stack.has_more = (uint64_t)got == bytes;
 	(void)sp_unwinder_walk_blocked(w->unwinder, &blocked, w->ops->config->stack_depth, s);

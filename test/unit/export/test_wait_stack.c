@@ -4,6 +4,7 @@
 #include "export/off_cpu/wait_stack.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -22,6 +23,7 @@
 #include "core_double.h"
 #include "test/unit/emulated.h"
 #include "test/unit/scratch.h"
+#include "tiny_library.h"
 
 #define NOINLINE __attribute__((noinline))
 
@@ -47,6 +49,7 @@ static void set_up(void)
 {
 	core_reset();
 	core.ops.proc = "/proc/self";
+	core.ops.pid = (uint32_t)getpid();
 	core.config.stack_depth = 64;
 	host = sp_host_objects_new("/proc/self", -1);
 	cr_assert_eq(sp_host_objects_refresh(host), 0);
@@ -203,6 +206,32 @@ static unsigned expect_return(unsigned i, const void *address)
 		i++;
 	cr_assert_lt(i, got.depth, "the return to %p is missing", address);
 	return i;
+}
+
+/* An upgrade replaces files of programs that run. What is mapped stays what it was, and stacks lead through it. */
+Test(wait_stack, leads_through_an_object_whose_file_was_replaced)
+{
+	char path[TINY_PATH_MAX], other[TINY_PATH_MAX];
+	const uint8_t *code;
+	uint8_t byte[16];
+	void *library;
+
+	if (emulated())
+		cr_skip_test("the emulator shows its own memory");
+	tiny_library("-g", path);
+	tiny_library("-g -O0", other);
+	library = dlopen(path, RTLD_NOW);
+	cr_assert_not_null(library, "%s", dlerror());
+	code = dlsym(library, "outer");
+	cr_assert_eq(sp_host_objects_refresh(host), 0);
+	cr_assert_eq(rename(other, path), 0);
+	cr_expect_not(sp_host_objects_read(host, (uintptr_t)code, byte, sizeof(byte)),
+		      "nobody has let us read its memory");
+	walk(call_alloca);
+	cr_assert(sp_host_objects_read(host, (uintptr_t)code, byte, sizeof(byte)));
+	cr_expect_eq(memcmp(byte, code, sizeof(byte)), 0);
+	dlclose(library);
+	(void)unlink(path);
 }
 
 Test(wait_stack, goes_on_through_alloca)
