@@ -2,11 +2,16 @@
 /* Interns names up to a limit (bounded_names.h). Context: the exporter. */
 #include "export/profile/bounded_names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/util/containers.h"
 #include "sampler/base/text.h"
+
+/* Of what is waited for the system call alone has a place of its own. There are some 400. */
+#define SP_CALL_NAMES_MAX 512U
+#define SP_CALL_NAME_BYTES 48U
 
 /* The first texts of the table; an empty name is stored as an empty text. */
 enum { EMPTY, OTHER, FIRST };
@@ -66,18 +71,27 @@ void sp_bounded_names_free(struct sp_bounded_names *n)
 	free(n);
 }
 
-static uint32_t put(struct sp_bounded_names *n, const char *raw, size_t max)
+/* OTHER where there are as many already. */
+static uint32_t intern(struct sp_bounded_names *n, const char *raw, size_t bytes, uint32_t max)
 {
 	char text[SP_WAIT_NAME_BYTES]; /* the others are shorter */
-	size_t len = sp_text_clean(text, sizeof(text), raw, strnlen(raw, max));
+	size_t len = sp_text_clean(text, sizeof(text), raw, bytes);
 	uint32_t id;
 
 	if (sp_strtab_find(&n->names, text, len, &id))
 		return id;
-	if (n->names.n < FIRST + n->max && sp_strtab_put(&n->names, text, len, &id) == 0)
+	if (n->names.n < FIRST + max && sp_strtab_put(&n->names, text, len, &id) == 0)
 		return id;
-	n->ops->counter_add(n->ops->arg, n->others, 1);
 	return OTHER;
+}
+
+static uint32_t put(struct sp_bounded_names *n, const char *raw, size_t bytes)
+{
+	uint32_t id = intern(n, raw, strnlen(raw, bytes), n->max);
+
+	if (id == OTHER)
+		n->ops->counter_add(n->ops->arg, n->others, 1);
+	return id;
 }
 
 uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREAD_NAME_BYTES])
@@ -85,10 +99,24 @@ uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREA
 	return n != NULL ? put(n, raw, SP_THREAD_NAME_BYTES - 1) : EMPTY;
 }
 
+/* Without what it waits for, as "CALL (other)"; what is in brackets is no call and stays. */
+static uint32_t put_call(struct sp_bounded_names *n, const char *raw)
+{
+	char text[SP_CALL_NAME_BYTES];
+	bool is_call = raw[0] != '[';
+	int len = snprintf(text, sizeof(text), "%.*s%s", (int)strcspn(raw, is_call ? " " : ""), raw,
+			   is_call ? " (other)" : "");
+
+	return len < (int)sizeof(text) ? intern(n, text, (size_t)len, n->max + SP_CALL_NAMES_MAX)
+				       : OTHER;
+}
+
 uint32_t sp_wait_names_put(struct sp_bounded_names *n, const char *raw)
 {
 	uint32_t id = put(n, raw, SP_WAIT_NAME_BYTES);
 
+	if (id == OTHER)
+		id = put_call(n, raw);
 	return id != EMPTY ? id : OTHER;
 }
 

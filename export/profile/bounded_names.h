@@ -15,7 +15,7 @@
 #include "export/export.h"
 #include "sampler/region/record.h"
 
-/* Different names; more of them are "(other)", and counted. */
+/* Different names; more of them are "(other)", or "CALL (other)" of what is waited for, and counted. */
 #define SP_THREAD_NAMES_MAX 256U
 #define SP_WAIT_NAMES_MAX 1024U
 /* Longer ones are cut. */

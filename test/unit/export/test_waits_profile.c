@@ -289,8 +289,21 @@ Test(waits_profile, has_a_bound_on_names)
 	char name[300];
 	uint32_t last = put_names(SP_WAIT_NAMES_MAX + 5, name);
 
-	cr_expect_str_eq(sp_wait_names_text(names, last), "(other)");
+	cr_expect_str_eq(sp_wait_names_text(names, last), "read (other)");
 	cr_expect_eq(core.counter[SP_COUNT_WAIT_NAMES_OTHER], 5);
+	cr_expect_str_eq(
+		sp_wait_names_text(names, sp_wait_names_put(names, "connect tcp 10.0.0.1:80")),
+		"connect (other)");
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "fsync")),
+			 "fsync (other)");
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "[waiting for a CPU]")),
+			 "[waiting for a CPU]");
+	/* Calls are few; so that whatever comes is bounded, so are they. */
+	for (unsigned i = 0; i < 1000; i++) {
+		(void)snprintf(name, sizeof(name), "call%u file", i);
+		last = sp_wait_names_put(names, name);
+	}
+	cr_expect_str_eq(sp_wait_names_text(names, last), "(other)");
 	cr_expect_eq(sp_wait_names_put(names, "read /file/0"),
 		     sp_wait_names_put(names, "read /file/0"));
 	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "read /file/0")),
