@@ -681,8 +681,7 @@ static void find_lines(struct question *q)
 	line_of(&unit->die, vaddr, &reversed[n - 1]);
 	for (unsigned i = 0; i < n; i++)
 		q->out[i] = reversed[n - 1 - i];
-	if (n != 1 || q->out[0].name != NULL || q->out[0].file != NULL)
-		q->found = (int)n;
+	q->found = (int)n;
 }
 
 int sp_lines_find(struct sp_lines *l, uint64_t vaddr, struct sp_source_line out[SP_LINES_DEPTH])

@@ -187,6 +187,22 @@ static NOINLINE void *call_by_pointer(void *arg)
 	return arg;
 }
 
+#ifdef __x86_64__
+static void (*volatile slot)(void) = block_in_alloca;
+
+/* As code that is compiled with -fno-plt calls another object. */
+static NOINLINE void *call_by_slot(void *arg)
+{
+	want[1] = __builtin_return_address(0);
+	__asm__ volatile("sub $128, %%rsp\n\tcall *%0\n\tadd $128, %%rsp"
+			 :
+			 : "m"(slot)
+			 : "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10",
+			   "r11");
+	return arg;
+}
+#endif
+
 /* The thread goes on afterwards, and was never interrupted: its read() gave one byte. */
 static void walk(void *(*entry)(void *arg))
 {
@@ -230,6 +246,9 @@ Test(wait_stack, leads_through_an_object_whose_file_was_replaced)
 	walk(call_alloca);
 	cr_assert(sp_host_objects_read(host, (uintptr_t)code, byte, sizeof(byte)));
 	cr_expect_eq(memcmp(byte, code, sizeof(byte)), 0);
+	sp_wait_stacks_free(stacks);
+	stacks = NULL;
+	cr_expect_not(sp_host_objects_read_own(host, (uintptr_t)code, byte, sizeof(byte)));
 	dlclose(library);
 	(void)unlink(path);
 }
@@ -306,6 +325,18 @@ Test(wait_stack, is_not_searched_for_far_behind_the_stack)
 }
 
 /* But on aarch64, whose frames are found without the frame pointer here. */
+#ifdef __x86_64__
+/* Whom such a call calls stands in the memory of the host. */
+Test(wait_stack, goes_on_through_a_call_by_a_slot)
+{
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+	walk(call_by_slot);
+	cr_expect_eq(expect_return(0, want[0]), 2);
+	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+#endif
+
 Test(wait_stack, ends_where_no_call_says_whom_it_calls)
 {
 	if (emulated())
@@ -410,6 +441,25 @@ static void expect_refusal(const char *why, unsigned asks)
 	cr_expect_eq(asked, asks, "asked %u times", asked);
 	asked = 0;
 }
+
+#ifndef __SANITIZE_ADDRESS__
+Test(wait_stack, leads_through_no_memory_that_may_not_be_read_any_more)
+{
+	struct sp_task_place found;
+	uint8_t byte;
+	pid_t pid;
+
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+	walk(call_alloca);
+	cr_expect(sp_host_objects_read_own(host, (uintptr_t)want, &byte, 1));
+	pid = start_untraceable();
+	sp_wait_stacks_yama = in_scratch("none");
+	cr_expect_lt(sp_wait_stacks_place(stacks, (uint32_t)pid, &found), 0);
+	cr_expect_not(sp_host_objects_read_own(host, (uintptr_t)want, &byte, 1));
+	end_untraceable(pid);
+}
+#endif
 
 Test(wait_stack, of_a_process_that_may_not_be_traced_is_refused_and_yama_asked)
 {

@@ -298,6 +298,10 @@ Test(waits_profile, has_a_bound_on_names)
 			 "fsync (other)");
 	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, "[waiting for a CPU]")),
 			 "[waiting for a CPU]");
+	memset(name, 'x', 40);
+	strcpy(name + 40, " file");
+	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, name)), "(other)");
+	cr_expect_eq(sp_wait_names_text(names, sp_wait_names_put(names, name + 1))[0], 'x');
 	/* Calls are few; so that whatever comes is bounded, so are they. */
 	for (unsigned i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "call%u file", i);
