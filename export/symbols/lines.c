@@ -506,8 +506,8 @@ static int list_functions(struct sp_lines *l, struct unit *u)
 	return err;
 }
 
-/* An address was found in the unit for the first time. 0, or -ENOMEM: it is as if it had not been. */
-static int open_unit(struct sp_lines *l, struct unit *u)
+/* An address was found in the unit for the first time. False without memory: it is as if it had not been. */
+static bool open_unit(struct sp_lines *l, struct unit *u)
 {
 	Dwarf_Lines *rows;
 	size_t n = 0;
@@ -517,15 +517,15 @@ static int open_unit(struct sp_lines *l, struct unit *u)
 	if (dwarf_getsrclines(&u->die, &rows, &n) == 0)
 		l->bytes += n * SP_ROW_BYTES;
 	else if (errno == ENOMEM)
-		return -ENOMEM;
+		return false;
 	err = list_functions(l, u);
 	if (err == -ENOMEM)
-		return err;
+		return false;
 	u->is_open = true;
 	u->is_complete = err == 0;
 	l->bytes += u->functions.cap * sizeof(*u->functions.range) +
 		    u->function_cap * sizeof(*u->function);
-	return 0;
+	return true;
 }
 
 /* Linkage name, or plain name, of a function or of what it is an instance of. */
@@ -663,8 +663,8 @@ static void find_lines(struct question *q)
 
 	if (unit == NULL)
 		return;
-	if (!unit->is_open)
-		q->found = open_unit(l, unit);
+	if (!unit->is_open && !open_unit(l, unit))
+		q->found = -ENOMEM;
 	if (!unit->is_complete)
 		return;
 	r = find(&unit->functions, vaddr);

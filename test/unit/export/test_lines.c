@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -86,13 +87,18 @@ static void start(const struct sp_symbolizer_options *options)
 	cr_assert_not_null(symbolizer);
 }
 
-static void load(const char *flags)
+static void load_made(void)
 {
-	tiny_library(flags, path);
 	library = dlopen(path, RTLD_NOW);
 	cr_assert_not_null(library, "%s", dlerror());
 	outer = (uintptr_t)dlsym(library, "outer");
 	cr_assert_eq(sp_modules_refresh(modules), 0);
+}
+
+static void load(const char *flags)
+{
+	tiny_library(flags, path);
+	load_made();
 }
 
 static void prepare(uint64_t from, uint64_t to)
@@ -677,6 +683,36 @@ Test(lines, that_could_not_be_read_for_want_of_memory_come_later, .timeout = 20)
 	prepare(outer, outer + OUTER);
 	cr_expect_str_eq(frame(outer).name, "outer");
 	cr_expect_geq(deepest(), 2);
+}
+
+/* That is no shortage, which would pass. */
+Test(lines, of_a_file_without_line_tables_are_functions_that_were_inlined, .timeout = 20)
+{
+	char command[TINY_PATH_MAX + 64];
+
+	start(&sp_symbolizer_options_default);
+	tiny_library("-g", path);
+	(void)snprintf(command, sizeof(command), "objcopy --remove-section=.debug_line '%s'", path);
+	cr_assert_eq(system(command), 0);
+	load_made();
+	prepare(outer, outer + OUTER);
+	cr_expect_geq(deepest(), 2);
+	cr_expect_eq(losses().late, 0);
+}
+
+/* The start of an object is of no unit. */
+Test(lines, that_are_not_there_come_no_later, .timeout = 20)
+{
+	uint64_t begin = 0;
+
+	start(&sp_symbolizer_options_default);
+	load("-g");
+	for (const ElfW(Dyn) *d = ((struct link_map *)library)->l_ld; d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_INIT)
+			begin = ((struct link_map *)library)->l_addr + d->d_un.d_ptr;
+	prepare(begin, begin + 1);
+	cr_expect_eq(frame(begin).line[0].line, 0);
+	cr_expect_eq(losses().late, 0);
 }
 
 #ifndef __SANITIZE_ADDRESS__
