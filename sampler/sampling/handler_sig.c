@@ -185,6 +185,15 @@ void sp_sample_label(const struct sp_thread *t, struct sp_sample *s, struct sp_s
 		sp_thread_name_own(s->thread_name);
 }
 
+/* In periods, of which the signal tells how many are over. */
+static uint32_t weight_of(struct sp_thread *t, const siginfo_t *si)
+{
+	uint64_t over = si->si_overrun > 0 ? (uint64_t)si->si_overrun : 0;
+	uint64_t told = sp_thread_account_told(&t->account, sp_handler_setup.period_ns);
+
+	return 1U + (uint32_t)(over > told ? over - told : 0);
+}
+
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	/*
@@ -196,9 +205,10 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	struct sp_span_label label;
 
 	sp_sample_label(t, s, &label);
-	s->weight = 1U + (si->si_overrun > 0 ? (uint32_t)si->si_overrun : 0U);
+	s->weight = weight_of(t, si);
 	look_after_exporter(o);
 	if (!put(o, t, ucontext, room_left)) {
+		sp_thread_account_lost(&t->account);
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
 	}
@@ -243,10 +253,12 @@ static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucont
 	if (atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) != alternate)
 		atomic_store_explicit(&t->alternate_bytes, alternate, memory_order_relaxed);
 	if (t->in_handler) {
+		sp_thread_account_lost(&t->account);
 		sp_count(SP_COUNT_DROP_REENTERED);
 		return;
 	}
 	if (room_left < SP_HANDLER_ROOM_LEAST) {
+		sp_thread_account_lost(&t->account);
 		sp_count(SP_COUNT_DROP_STACK);
 		return;
 	}

@@ -38,7 +38,8 @@
 /*
  * A timer that missed expirations reports them with its next signal, which may come at any time
  * while the thread lives. So a live thread's missing time is written only when it is more than this
- * and two periods.
+ * and two periods. A system call may take longer; the sample behind it then stands for less
+ * (sp_thread_account_told()).
  */
 #define LOOK_NS (250 * SP_NS_PER_MS)
 
@@ -71,6 +72,7 @@ static void begin_at(struct sp_thread *t, uint64_t cpu_ns)
 {
 	atomic_store_explicit(&t->account.since_ns, cpu_ns, memory_order_relaxed);
 	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->account.told_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->account.outside, false, memory_order_relaxed);
 	sp_span_stack_count_roots(&t->spans);
 }
@@ -147,7 +149,8 @@ static uint64_t less_lead(uint64_t ns)
 /*
  * The label of the only local root that the thread was ever in, if there is just one and no sample
  * was taken outside of it. The time that the thread spent outside is then as a rule less than one
- * period. Which child spans were active is unknown, so this is no label for the scope "all".
+ * period, but only where there were samples and none was lost. Which child spans were active is unknown,
+ * so this is no label for the scope "all".
  */
 static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *record)
 {
@@ -162,6 +165,7 @@ static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *re
 	struct sp_span_record open;
 
 	if (root->n != 1 || atomic_load_explicit(&t->account.outside, memory_order_relaxed) ||
+	    atomic_load_explicit(&t->unarmed, memory_order_relaxed) != SP_UNARMED_NOT ||
 	    sp_active_span_label_scopes.id == SP_SCOPE_ALL ||
 	    sp_active_span_label_scopes.name == SP_SCOPE_ALL)
 		return;
@@ -209,10 +213,16 @@ static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 			return behind(used, settled);
 	} while (!atomic_compare_exchange_weak_explicit(
 		&a->settled_ns, &settled, used, memory_order_relaxed, memory_order_relaxed));
-	if (used > settled)
-		put(record, less_lead(used - settled));
-	else
-		atomic_fetch_add_explicit(&lead_ns, settled - used, memory_order_relaxed);
+	if (used <= settled) {
+		atomic_fetch_add_explicit(&lead_ns, (uint64_t)-behind(used, settled),
+					  memory_order_relaxed);
+		return 0;
+	}
+	if (at_least != 0) {
+		atomic_store_explicit(&a->outside, true, memory_order_relaxed);
+		atomic_fetch_add_explicit(&a->told_ns, used - settled, memory_order_relaxed);
+	}
+	put(record, less_lead(used - settled));
 	return 0;
 }
 

@@ -35,6 +35,24 @@ static inline SP_SIGSAFE void sp_thread_account_sample(struct sp_thread_account 
 	atomic_fetch_add_explicit(&a->settled_ns, ns, memory_order_relaxed);
 }
 
+/*
+ * The thread's handler: how many of the periods that a sample stands for were told meanwhile, because its signal came
+ * late.
+ */
+static inline SP_SIGSAFE uint64_t sp_thread_account_told(struct sp_thread_account *a,
+							 uint64_t period_ns)
+{
+	if (atomic_load_explicit(&a->told_ns, memory_order_relaxed) == 0)
+		return 0;
+	return atomic_exchange_explicit(&a->told_ns, 0, memory_order_relaxed) / period_ns;
+}
+
+/* The thread's handler: a sample was lost. */
+static inline SP_SIGSAFE void sp_thread_account_lost(struct sp_thread_account *a)
+{
+	atomic_store_explicit(&a->outside, true, memory_order_relaxed);
+}
+
 /* At activation: whether records carry the thread's name. */
 void sp_thread_account_init(bool thread_name);
 

@@ -31,6 +31,8 @@ struct account {
 	_Atomic uint64_t open;   /* parts that have not ended */
 	_Atomic uint32_t latest; /* the number of the thread's block that has begun one last */
 	_Atomic bool is_whole;   /* it begins with the root */
+	_Atomic bool
+		is_shared; /* a thread was in this root or in another one, and nobody knows in which */
 };
 
 /* By the number of the root's entry in the table; NULL = off. */
@@ -97,6 +99,7 @@ void sp_span_times_begin(const struct sp_span_record *r)
 	put(&a->parts, 0);
 	put(&a->open, 0);
 	atomic_store_explicit(&a->is_whole, true, memory_order_relaxed);
+	atomic_store_explicit(&a->is_shared, false, memory_order_relaxed);
 }
 
 /*
@@ -226,15 +229,33 @@ static bool add_open_parts(const struct account *a, const struct sp_span_record 
 	return open == 0;
 }
 
+/* All of the thread's roots; if it was in one of several before, only the topmost one may have come since. */
+static void share(struct sp_thread *t)
+{
+	uint64_t ids[SP_SPAN_DEPTH_MAX];
+	unsigned n = sp_span_stack_ids(&t->spans, ids);
+	struct sp_span_record r;
+
+	for (unsigned i = t->part.is_shared && n != 0 ? n - 1 : 0; i < n; i++) {
+		struct account *a = sp_span_table_by_id(ids[i], &r) ? account_of(r.root_ref) : NULL;
+
+		if (a != NULL)
+			atomic_store_explicit(&a->is_shared, true, memory_order_relaxed);
+	}
+	t->part.is_shared = true;
+}
+
 void sp_span_times_changed(struct sp_thread *t)
 {
 	struct sp_span_record r;
 	struct sp_thread_part_edge now;
+	enum sp_span_active active;
 	bool is_in_root;
 
 	if (t == NULL)
 		return;
-	switch (sp_span_stack_peek(&t->spans, &r)) {
+	active = sp_span_stack_peek(&t->spans, &r);
+	switch (active) {
 	case SP_SPAN_KNOWN:
 	case SP_SPAN_ROOT_ALONE:
 		is_in_root = r.root_ref != 0;
@@ -247,6 +268,11 @@ void sp_span_times_changed(struct sp_thread *t)
 		is_in_root = false;
 		break;
 	}
+	if (active == SP_SPAN_INTERLEAVED ||
+	    (active == SP_SPAN_NONE && sp_span_stack_is_beyond(&t->spans)))
+		share(t);
+	else
+		t->part.is_shared = false;
 	if (get(&t->part.root_id) == 0 && !is_in_root)
 		return;
 	if (is_in_root && is_in(t, r.root_id, r.root_ref))
@@ -273,7 +299,8 @@ void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 	if (t != NULL && is_in(t, r->span_id, r->ref) && read_edge(&now))
 		end_part(t, &now);
 	out->cpu_ns = get(&a->cpu_ns);
-	out->has_cpu = add_open_parts(a, r, &out->cpu_ns);
+	out->has_cpu = !atomic_load_explicit(&a->is_shared, memory_order_relaxed) &&
+		       add_open_parts(a, r, &out->cpu_ns);
 	/* pairs with the release in end_part() */
 	if (!wants_all || !out->has_cpu ||
 	    atomic_load_explicit(&a->open, memory_order_acquire) != 0 ||

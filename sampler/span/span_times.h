@@ -14,6 +14,8 @@
  *   part, it was runnable. What others of that time were runnable, only the kernel knows, and to ask it takes three
  *   system calls at each edge.
  *
+ * Nothing is known of a root on whose thread another one was open, where no scope tells which of them it works for.
+ *
  * Nothing but the CPU time is known of a root that ends while it is active on another thread: of that one by the
  * thread's clock of the moment, and not even that where the thread is not found. Nor is more known of one that a
  * forked child has from its parent, or that was never active.
@@ -55,7 +57,7 @@ void sp_span_times_begin(const struct sp_span_record *r);
 
 /* Nanoseconds, but for counts. */
 struct sp_span_times {
-	bool has_cpu; /* each part that has not ended was found: cpu_ns lacks none */
+	bool has_cpu; /* it shared no thread, and each part that has not ended was found: cpu_ns lacks none */
 	uint64_t cpu_ns;
 	bool is_known; /* all of the threads' parts have ended: cpu_ns is exact, and so is what follows */
 	uint64_t off_cpu_ns;

@@ -47,7 +47,9 @@
 struct sp_thread_account {
 	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
 	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
-	_Atomic bool outside;        /* a sample was taken in no span; also the handler */
+	_Atomic uint64_t
+		told_ns; /* of that, what looks have told since its last sample; also the handler */
+	_Atomic bool outside; /* a sample was taken in no span, or lost; also the handler */
 };
 
 /* The clocks of a thread at a moment (span_times.h); counts may wrap. */
@@ -68,6 +70,7 @@ struct sp_thread_part {
 	_Atomic uint64_t root_id; /* 0 = it is in none */
 	_Atomic uint32_t root_ref;
 	_Atomic uint64_t cpu_ns; /* when it began */
+	bool is_shared; /* owner only: the thread is in one of several roots, and nobody knows in which */
 	struct sp_thread_part_edge begun;
 };
 

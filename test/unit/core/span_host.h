@@ -48,6 +48,16 @@ static inline bool begin_under(uint64_t id, uint64_t parent)
 	return sp_span_started(&s);
 }
 
+/* As SDKs do whose spans say by their arguments that they have no parent. */
+static inline void begin_root(uint64_t id)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = SP_ACTIVATION_NONE;
+	s.has_parent = true;
+	cr_assert(sp_span_started(&s));
+}
+
 static inline bool begin_scoped(uint64_t id)
 {
 	struct sp_span_start s = start_of(id);

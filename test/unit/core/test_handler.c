@@ -51,6 +51,22 @@ Test(handler, counts_the_expiries_that_were_merged)
 	cr_assert_eq(last.weight, 5);
 }
 
+/* A look has put a record for the time that a signal stands for which came late. */
+Test(handler, counts_no_expiry_that_was_told_meanwhile)
+{
+	struct sp_thread *t = enrol_without_timer();
+
+	atomic_store(&t->account.told_ns, 3 * sp_handler_setup.period_ns);
+	send(SI_TIMER, our_value(t->index), 4);
+	send(SI_TIMER, our_value(t->index), 4);
+	atomic_store(&t->account.told_ns, 9 * sp_handler_setup.period_ns);
+	send(SI_TIMER, our_value(t->index), 4);
+
+	cr_assert_eq(drain(), 3);
+	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 3);
+	cr_expect_eq(seen.weight, 2 + 5 + 1);
+}
+
 Test(handler, adopts_the_block_that_the_scan_gave_the_thread)
 {
 	sp_thread_timer_set(SIGNO, 0, sp_handler_setup.cookie);
@@ -165,6 +181,7 @@ Test(handler, drops_and_counts_when_it_is_entered_again)
 
 	cr_assert_eq(drain(), 0);
 	cr_assert_eq(sp_count_read(SP_COUNT_DROP_REENTERED), 1);
+	cr_assert(t->account.outside);
 	cr_assert(t->in_handler);
 }
 

@@ -309,16 +309,6 @@ Test(span, that_makes_room_below_an_open_one_keeps_scopes_and_labels)
 	cr_assert_eq(active(), 1);
 }
 
-/* As SDKs do whose spans say by their arguments that they have no parent. */
-static void begin_root(uint64_t id)
-{
-	struct sp_span_start s = start_of(id);
-
-	s.how = SP_ACTIVATION_NONE;
-	s.has_parent = true;
-	cr_assert(sp_span_started(&s));
-}
-
 Test(span, of_a_thread_where_starts_interleave_are_told_once)
 {
 	stderr_begin();

@@ -433,6 +433,34 @@ Test(span_times, of_a_root_that_was_never_active_are_unknown)
 	cr_expect_not(got.is_known);
 }
 
+/* Both are open on a thread of an SDK without scopes, and nobody knows for which one it works. */
+Test(span_times, of_roots_that_share_a_thread_are_unknown)
+{
+	begin_root(1);
+	begin_root(2);
+	begin_root(3);
+	for (uint64_t id = 1; id <= 3; id++) {
+		ask(id);
+		cr_expect_not(got.has_cpu, "%u", (unsigned)id);
+		cr_expect_not(got.is_known, "%u", (unsigned)id);
+	}
+	end(2);
+	end(3);
+	ask(1);
+	cr_expect_not(got.has_cpu, "it was shared");
+	end(1);
+	begin_root(4);
+	cr_assert(begin_under(5, 4));
+	end(5);
+	ask(4);
+	cr_expect(got.is_known, "that is over");
+	begin_root(5);
+	ask(5);
+	cr_expect_not(got.has_cpu);
+	ask(4);
+	cr_expect_not(got.has_cpu);
+}
+
 Test(span_times, begin_anew_in_a_forked_child)
 {
 	pid_t pid;

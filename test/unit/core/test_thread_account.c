@@ -154,6 +154,37 @@ Test(thread_account, leaves_a_live_thread_time_to_be_sampled)
 	cr_expect_eq(drained(), 400 * MS);
 }
 
+/* A signal that a long system call has held back stands for what a look has told. */
+Test(thread_account, tells_the_handler_what_was_told_of_a_live_thread)
+{
+	work(400 * MS);
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 400 * MS);
+	work(300 * MS);
+	sp_thread_account_look();
+	cr_expect_eq(drained(), 300 * MS);
+
+	cr_expect_eq(sp_thread_account_told(&thread->account, PERIOD), 700 * MS / PERIOD);
+	cr_expect_eq(sp_thread_account_told(&thread->account, PERIOD), 0);
+	work(400 * MS);
+	sp_thread_account_look();
+	next_thread();
+	cr_expect_eq(sp_thread_account_told(&thread->account, PERIOD), 0);
+}
+
+/* Of one that is further ahead something is wrong, and no other thread is to pay for it. */
+Test(thread_account, has_a_lead_of_one_period_at_most)
+{
+	for (int i = 0; i < 5; i++)
+		sample();
+	cr_expect_eq(end_thread(), 0);
+	for (int i = 0; i < 2; i++) {
+		next_thread();
+		work(3 * PERIOD);
+		cr_expect_eq(end_thread(), (uint64_t)(i == 0 ? 2 : 3) * PERIOD);
+	}
+}
+
 Test(thread_account, leaves_a_live_thread_its_lead)
 {
 	work(2 * MS);
@@ -451,6 +482,42 @@ Test(thread_account, has_no_label_when_a_sample_met_the_thread_outside_of_its_ro
 	(void)end_thread();
 
 	cr_expect_eq(labelled[0], 2 * MS);
+}
+
+/* Where no sample could meet it outside, nobody knows. */
+Test(thread_account, has_no_label_of_a_thread_that_is_not_sampled)
+{
+	begin(1);
+	work(MS);
+	end(1);
+	atomic_store(&thread->unarmed, SP_UNARMED_STACK);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[0], MS);
+}
+
+Test(thread_account, has_no_label_when_a_sample_was_lost)
+{
+	begin(1);
+	work(MS);
+	sp_thread_account_lost(&thread->account);
+	end(1);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[0], MS);
+}
+
+Test(thread_account, has_no_label_when_some_was_told_before)
+{
+	work(400 * MS);
+	sp_thread_account_look();
+	(void)drained();
+	begin(1);
+	work(MS);
+	end(1);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[0], MS);
 }
 
 Test(thread_account, of_a_thread_with_one_manual_label_has_that)
