@@ -17,7 +17,8 @@
  * tries again. And it has a stack of its own, because that of a coroutine may be small.
  *
  * A child that ends without a sample contacts nobody, unless it has used more CPU time than a sample stands
- * for. In the mean that is right: the samples of others like it stand for more time than those have used.
+ * for. The samples of others like it stand for more time than those have used, but not for all of it where
+ * children use a few milliseconds (thread_account.c).
  *
  * Contexts: INIT (load, fork handler), APP (start, flush), SIG (begin_in_handler()).
  */
