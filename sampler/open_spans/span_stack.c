@@ -265,10 +265,19 @@ void sp_span_stack_met_root(struct sp_span_stack *s)
 	}
 }
 
+/* A root below the active one comes to light by a pop, which counts none. */
 void sp_span_stack_count_roots(struct sp_span_stack *s)
 {
+	uint64_t ids[SP_SPAN_DEPTH_MAX];
+	unsigned n = sp_span_stack_ids(s, ids);
+	struct sp_span_record r;
+
 	s->root = (struct sp_span_last_root){.n = 0};
 	sp_span_stack_met_root(s);
+	for (unsigned i = 0; i < n; i++)
+		if (ids[i] != s->root.id &&
+		    !(sp_span_table_by_id(ids[i], &r) && r.root_id == s->root.id))
+			s->root.n = 2;
 }
 
 uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage)

@@ -321,7 +321,7 @@ SP_SIGSAFE uint32_t sp_span_stack_label_level(const struct sp_span_stack *s);
 /* Owner, no handler running. The ids on it; returns how many. */
 unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
 
-/* Owner only. Local roots are counted from now on; the one that is active is the first. */
+/* Owner only. Local roots are counted from now on, those that are on it included. */
 void sp_span_stack_count_roots(struct sp_span_stack *s);
 
 /* For sp_span_stack_meet_root(). */

@@ -13,7 +13,8 @@
  * A sample stands for a whole period. A thread that ends shortly after a sample has used less than
  * that, so its samples are ahead of its clock by up to one period. Many short threads would add up
  * to more CPU time than the process has used. The surplus of ended threads is therefore summed up
- * for the process and subtracted from later records.
+ * and subtracted from later records: of each label apart, or spans of many tiny threads would pay for
+ * those of others.
  *
  * Several threads may settle the same account at once, and samples come meanwhile; a compare-and-swap
  * decides, and nobody waits. Context: APP.
@@ -44,8 +45,9 @@
 #define LOOK_NS (250 * SP_NS_PER_MS)
 
 static bool with_thread_name;
-/* By how much the samples of ended threads were ahead of their clocks, in all. */
-static _Atomic uint64_t lead_ns;
+/* By how much the samples of ended threads were ahead of their clocks, in all, by the names of their labels. */
+#define LEADS 64U
+static _Atomic uint64_t lead_ns[LEADS];
 static uint64_t process_since_ns;
 static _Atomic bool stopped;
 /* Other threads' accounts are settled by one thread at a time. */
@@ -73,7 +75,10 @@ static void begin_at(struct sp_thread *t, uint64_t cpu_ns)
 	atomic_store_explicit(&t->account.since_ns, cpu_ns, memory_order_relaxed);
 	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->account.told_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&t->account.outside, false, memory_order_relaxed);
+	atomic_store_explicit(&t->account.outside,
+			      atomic_load_explicit(&t->unarmed, memory_order_relaxed) !=
+				      SP_UNARMED_NOT,
+			      memory_order_relaxed);
 	sp_span_stack_count_roots(&t->spans);
 }
 
@@ -88,7 +93,8 @@ void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
 static void forget_all(void)
 {
 	atomic_store_explicit(&sp_thread_accounted_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&lead_ns, 0, memory_order_relaxed);
+	for (unsigned i = 0; i < LEADS; i++)
+		atomic_store_explicit(&lead_ns[i], 0, memory_order_relaxed);
 	pass.next = 0;
 }
 
@@ -132,15 +138,15 @@ static void put(struct sp_cpu_time *record, uint64_t ns)
  * What is left of ns after the surplus of ended threads is subtracted: at most one period per
  * thread, so that no thread pays for all others.
  */
-static uint64_t less_lead(uint64_t ns)
+static uint64_t less_lead(_Atomic uint64_t *of_label, uint64_t ns)
 {
-	uint64_t lead = atomic_load_explicit(&lead_ns, memory_order_relaxed);
+	uint64_t lead = atomic_load_explicit(of_label, memory_order_relaxed);
 	uint64_t most = ns < sp_thread_timer_period_ns() ? ns : sp_thread_timer_period_ns();
 	uint64_t off;
 
 	do {
 		off = lead < most ? lead : most;
-	} while (off != 0 && !atomic_compare_exchange_weak_explicit(&lead_ns, &lead, lead - off,
+	} while (off != 0 && !atomic_compare_exchange_weak_explicit(of_label, &lead, lead - off,
 								    memory_order_relaxed,
 								    memory_order_relaxed));
 	return ns - off;
@@ -165,7 +171,6 @@ static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *re
 	struct sp_span_record open;
 
 	if (root->n != 1 || atomic_load_explicit(&t->account.outside, memory_order_relaxed) ||
-	    atomic_load_explicit(&t->unarmed, memory_order_relaxed) != SP_UNARMED_NOT ||
 	    sp_active_span_label_scopes.id == SP_SCOPE_ALL ||
 	    sp_active_span_label_scopes.name == SP_SCOPE_ALL)
 		return;
@@ -203,6 +208,7 @@ static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 		      struct sp_cpu_time *record)
 {
 	struct sp_thread_account *a = &t->account;
+	_Atomic uint64_t *lead = &lead_ns[record->name_id % LEADS];
 	uint64_t since = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
 	uint64_t settled = atomic_load_explicit(&a->settled_ns, memory_order_relaxed);
 	uint64_t used = now > since ? now - since : 0;
@@ -214,15 +220,16 @@ static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 	} while (!atomic_compare_exchange_weak_explicit(
 		&a->settled_ns, &settled, used, memory_order_relaxed, memory_order_relaxed));
 	if (used <= settled) {
-		atomic_fetch_add_explicit(&lead_ns, (uint64_t)-behind(used, settled),
+		atomic_fetch_add_explicit(lead, (uint64_t)-behind(used, settled),
 					  memory_order_relaxed);
 		return 0;
 	}
+	/* A sample that comes just before this stands for all that it knows of, and the next one for less. */
 	if (at_least != 0) {
 		atomic_store_explicit(&a->outside, true, memory_order_relaxed);
 		atomic_fetch_add_explicit(&a->told_ns, used - settled, memory_order_relaxed);
 	}
-	put(record, less_lead(used - settled));
+	put(record, less_lead(lead, used - settled));
 	return 0;
 }
 

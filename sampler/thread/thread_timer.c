@@ -240,6 +240,8 @@ static void note(struct sp_thread *t, enum sp_unarmed why)
 
 	if (why == SP_UNARMED_NOT)
 		return;
+	/* What it does until it has one, no sample meets. */
+	atomic_store_explicit(&t->account.outside, true, memory_order_relaxed);
 	if (before != why && counter[why] != 0)
 		sp_count(counter[why]);
 }

@@ -487,10 +487,11 @@ Test(thread_account, has_no_label_when_a_sample_met_the_thread_outside_of_its_ro
 /* Where no sample could meet it outside, nobody knows. */
 Test(thread_account, has_no_label_of_a_thread_that_is_not_sampled)
 {
+	atomic_store(&thread->unarmed, SP_UNARMED_STACK);
+	next_thread();
 	begin(1);
 	work(MS);
 	end(1);
-	atomic_store(&thread->unarmed, SP_UNARMED_STACK);
 	(void)end_thread();
 
 	cr_expect_eq(labelled[0], MS);
@@ -513,6 +514,45 @@ Test(thread_account, has_no_label_when_some_was_told_before)
 	sp_thread_account_look();
 	(void)drained();
 	begin(1);
+	work(MS);
+	end(1);
+	(void)end_thread();
+
+	cr_expect_eq(labelled[0], MS);
+}
+
+/* A label that has many tiny threads does not pay for one whose threads are sampled. */
+Test(thread_account, of_a_label_pays_for_that_labels_lead)
+{
+	uint64_t told[3];
+
+	begin(1);
+	rename_to(1, "sampled");
+	work(2 * MS);
+	sample();
+	end(1);
+	(void)end_thread();
+	for (uint64_t i = 0; i < 3; i++) {
+		next_thread();
+		begin(2 + i);
+		rename_to(2 + i, i == 1 ? "sampled" : "tiny");
+		work(9 * MS);
+		end(2 + i);
+		told[i] = end_thread();
+	}
+	cr_expect_eq(told[0], 9 * MS);
+	cr_expect_eq(told[1], MS, "8 ms of it were told before");
+	cr_expect_eq(told[2], 9 * MS);
+}
+
+/* The child leaves the inner one, and works for the outer one. */
+Test(thread_account, has_no_label_when_several_roots_were_there_at_a_fork)
+{
+	begin(1);
+	sp_manual_label_enter();
+	sp_manual_label_show(2, sp_names_intern("mark", 4));
+	sp_thread_account_start();
+	(void)sp_manual_label_leave();
 	work(MS);
 	end(1);
 	(void)end_thread();
