@@ -21,7 +21,7 @@ struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops);
 void sp_file_sink_free(struct sp_file_sink *f);
 
 /*
- * One file, complete or not there at all: 
+ * One file, complete or not there at all, but after a loss of power it may be empty:
  * spanprof-<service>-<pid>-<UTC time>-<random>-<n>.pb.gz, which no other file has; <random> is the same
  * in all files of a process. time_ns is the begin of the profile since the epoch. Failures are counted and logged. 0 or a negative errno.
  */

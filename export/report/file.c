@@ -30,18 +30,21 @@ static int refuse(char why[SP_REPORT_ERROR], const char *text)
 
 int sp_report_open(int folder, const char *path, struct stat *st, char why[SP_REPORT_ERROR])
 {
-	int fd;
+	int fd, err;
 
 	/* A look before, because to open a device can do something, and a folder may be anybody's. */
-	if (fstatat(folder, path, st, 0) == 0 && !S_ISREG(st->st_mode))
-		return refuse(why, "not a regular file");
+	if (fstatat(folder, path, st, 0) == 0 && !S_ISREG(st->st_mode)) {
+		(void)refuse(why, "not a regular file");
+		return -EINVAL;
+	}
 	fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode))
 		return fd;
-	(void)refuse(why, fd >= 0 ? "not a regular file" : strerror(errno));
+	err = fd >= 0 ? EINVAL : errno;
+	(void)refuse(why, fd >= 0 ? "not a regular file" : strerror(err));
 	if (fd >= 0)
 		(void)close(fd);
-	return -1;
+	return -err;
 }
 
 /*
@@ -63,7 +66,7 @@ static int read_all(const char *path, struct sp_bytes *out, char *why)
 	int fd = sp_report_open(AT_FDCWD, path, &st, why);
 	size_t cap = 0;
 	ssize_t n = 1;
-	int err = fd >= 0 ? 0 : -1;
+	int err = fd >= 0 ? 0 : fd == -ENOENT ? 1 : -1;
 
 	*out = (struct sp_bytes){0};
 	while (err == 0 && n != 0) {
@@ -79,7 +82,10 @@ static int read_all(const char *path, struct sp_bytes *out, char *why)
 	}
 	if (fd >= 0)
 		(void)close(fd);
-	return err;
+	if (err != 0 || out->len != 0)
+		return err;
+	(void)refuse(why, "it is empty");
+	return 1;
 }
 
 int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR])

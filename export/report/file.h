@@ -13,11 +13,14 @@
 
 /*
  * Opens a regular file and nothing else: a FIFO or a device would keep us waiting. The path begins in that folder, as
- * for openat(). A descriptor, or -1 with a reason in why.
+ * for openat(). A descriptor, or a negative errno with a reason in why.
  */
 int sp_report_open(int folder, const char *path, struct stat *st, char why[SP_REPORT_ERROR]);
 
-/* The whole file, unpacked if it is gzip. 0, or -1 with a reason in why; free out->data. */
+/*
+ * The whole file, unpacked if it is gzip. 0; or with a reason in why: 1 where nothing is there, not even a byte of a
+ * file, else -1. Free out->data.
+ */
 int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR]);
 
 /*

@@ -228,7 +228,18 @@ static int check_sums(struct sp_reading *r, const char *path)
 	return 0;
 }
 
-/* For sp_report_each(). */
+static bool is_named(const struct sp_reading *r, const char *path)
+{
+	for (char *const *named = r->named; *named != NULL; named++)
+		if (strcmp(*named, path) == 0)
+			return true;
+	return r->o->baseline != NULL && strcmp(r->o->baseline, path) == 0;
+}
+
+/*
+ * For sp_report_each(). Old files of a folder may be removed while the many that are there are read, and the last ones
+ * before a loss of power may be without content.
+ */
 static int add_file(void *arg, const char *path)
 {
 	struct sp_reading *r = arg;
@@ -241,6 +252,8 @@ static int add_file(void *arg, const char *path)
 	if (err == 0)
 		err = sp_report_load(&bytes, SP_REPORT_MEMORY_MAX, &r->sink, why);
 	free(bytes.data);
+	if (err > 0 && !is_named(r, path))
+		return 0;
 	if (err != 0)
 		return refuse(r, SP_EXIT_DAMAGED, path, why);
 	err = check_sums(r, path);
@@ -506,8 +519,11 @@ static int read_all(struct sp_reading *r, char *const *path)
 
 int sp_reading_run(struct sp_reading *r, char *const *path)
 {
-	int err = read_all(r, path);
+	int err;
 
+	if (r->named == NULL)
+		r->named = path;
+	err = read_all(r, path);
 	if (err != 0)
 		return err;
 	sp_tally_sort(&r->tally);

@@ -37,6 +37,7 @@ struct sp_reading {
 
 	/* While it reads. */
 	struct sp_report_sink sink;
+	char *const *named; /* the paths of the user; NULL = those that are read */
 	enum sp_side side;
 	struct sp_time_window window;
 	bool is_shown;  /* the profile that is being read is of the type and time that are shown */

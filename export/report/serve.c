@@ -139,6 +139,7 @@ static int read_files(struct server *s, struct kept *k, const struct sp_report_o
 		drop(k);
 		k->o = *o;
 		err = sp_reading_init(&k->r, &k->o);
+		k->r.named = s->path;
 		k->r.wants_tree = k->r.tree.by_span = k == &s->graph;
 	}
 	path = calloc((size_t)s->files.n - k->files + 1, sizeof(*path));

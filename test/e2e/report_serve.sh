@@ -10,6 +10,8 @@ readonly REPORT=$TEST_BUILD/spanprof-report SERVE=$ROOT/test/e2e/report_serve.py
 
 mkdir "$WORK/profiles"
 python3 "$SERVE" profile "$WORK/profiles"
+# After a loss of power.
+: >"$WORK/profiles/empty.pb.gz"
 "$REPORT" --serve 0 "$WORK/profiles" >"$WORK/said" 2>&1 </dev/null &
 STARTED+=("$!")
 disown "$!"

@@ -73,6 +73,29 @@ Test(report, adds_files_of_a_folder_up_and_leaves_others_alone, .timeout = 20)
 	expect_printed("2 profiles, 40 samples");
 }
 
+/*
+ * Old files are removed while a report is made: a link to nothing is listed and not found, too. The last ones before
+ * a loss of power are empty.
+ */
+Test(report, passes_over_files_of_a_folder_that_went_or_are_empty, .timeout = 20)
+{
+	write_profile("a.pb.gz", true);
+	write_profile("b.pb", false);
+	scratch_write("empty.pb.gz", "", 0);
+	cr_assert_eq(symlink("nothing", in_scratch("gone.pb.gz")), 0);
+
+	cr_assert_eq(run(scratch, NULL, NULL), 0, "%s", output);
+	expect_printed("2 profiles, 40 samples");
+	cr_assert_eq(run("--baseline", scratch, scratch), 0, "%s", output);
+
+	cr_expect_eq(run(in_scratch("empty.pb.gz"), NULL, NULL), 2);
+	expect_printed("empty.pb.gz: it is empty\n");
+	cr_expect_eq(run(scratch, in_scratch("gone.pb.gz"), NULL), 2);
+	expect_printed("gone.pb.gz: No such file or directory\n");
+	cr_expect_eq(run("--baseline", in_scratch("empty.pb.gz"), scratch), 2);
+	expect_printed("empty.pb.gz: it is empty\n");
+}
+
 Test(report, json_has_the_promised_keys, .timeout = 20)
 {
 	json_t *j, *row;
