@@ -549,7 +549,8 @@ static bool halve(struct sp_push *p, struct queued *b)
 }
 
 /*
- * Where a single record is too large, it is no matter of how many there are, and the others may pass together.
+ * Where a single record is too large, it is no matter of how many there are, and the others may pass together. What
+ * passed on the way to it did so without it, and is no limit; if there is one as well, the next part shows it again.
  * A server that takes nothing of a profile at all is not asked for each record of it.
  */
 static void too_large(struct sp_push *p, struct queued *b, int status)
@@ -564,7 +565,8 @@ static void too_large(struct sp_push *p, struct queued *b, int status)
 		lose_profile(p, b, SP_LOSS_REFUSED, status);
 		return;
 	}
-	b->most = most_records(p);
+	b->most = p->most = SP_ENCODE_SAMPLES;
+	p->learnt_ns = 0;
 	b->was_too_large = false;
 	lose_message(p, b, SP_LOSS_REFUSED, status);
 }

@@ -129,6 +129,31 @@ Test(push_halve, loses_but_the_one_sample_that_is_too_large, .timeout = 20)
 		  core.log);
 }
 
+static void all_but_record_77(const struct sp_message *message, struct sp_reply *reply)
+{
+	push_answer(reply, message->first <= 77 && 77 < message->end ? 413 : 200, "");
+	if (reply->status == 200)
+		taken += message->body.len - 1;
+}
+
+/* What passed before it was small because of that one, and is no limit of the server. */
+Test(push_halve, one_sample_that_is_too_large_is_not_learnt_as_a_limit, .timeout = 20)
+{
+	start(1, 413, "");
+	u.server = all_but_record_77;
+	push_put_records('a', 128);
+	run_dry();
+	cr_expect_eq(taken, 127);
+	cr_expect_leq(u.posts, 20, "%u", u.posts);
+	u.server = server;
+	limit = 128;
+	u.posts = 0;
+	push_put_records('b', 128);
+	run_dry();
+
+	cr_expect_eq(u.posts, 1, "%u", u.posts);
+}
+
 static void all_but_record_one(const struct sp_message *message, struct sp_reply *reply)
 {
 	push_answer(reply, message->first <= 1 ? 413 : 200, "");
