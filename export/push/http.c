@@ -642,14 +642,16 @@ static void close_connections(struct sp_http *h)
 	h->multi = NULL;
 }
 
-void sp_http_rest(void *http, uint64_t now_ns)
+uint64_t sp_http_rest(void *http, uint64_t now_ns)
 {
 	struct sp_http *h = http;
+	uint64_t until_ns = h->idle_ns + IDLE_S * SP_NS_PER_S;
 	bool had = sp_turn_set(false);
 
-	if (h->used == 0 && now_ns > h->idle_ns + IDLE_S * SP_NS_PER_S)
+	if (h->used == 0 && now_ns >= until_ns)
 		close_connections(h);
 	(void)sp_turn_set(had);
+	return h->multi != NULL ? until_ns : UINT64_MAX;
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,

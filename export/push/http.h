@@ -66,7 +66,10 @@ void sp_http_wait(struct sp_http *h, int wake, uint32_t wait_ms);
 /* Ends that one. SP_REPLY_ABORTED, unless there is an answer already. */
 void sp_http_stop(void *http, unsigned slot, struct sp_reply *reply);
 
-/* Closes connections that have been idle for long by then (CLOCK_MONOTONIC), if nothing is under way. */
-void sp_http_rest(void *http, uint64_t now_ns);
+/*
+ * Closes connections that have been idle for long by then (CLOCK_MONOTONIC), if nothing is under way. When it has
+ * something to close next; UINT64_MAX = nothing is open.
+ */
+uint64_t sp_http_rest(void *http, uint64_t now_ns);
 
 #endif

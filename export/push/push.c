@@ -362,6 +362,7 @@ struct sp_push {
 	struct backoff backoff;
 	uint32_t width;    /* so many go side by side */
 	uint64_t taken_ns; /* when the server took the last one; 0 = it took none */
+	uint64_t rest_ns;  /* when the transport has something to close; UINT64_MAX = never */
 	bool flushing;     /* there is little time */
 	bool is_awaited;   /* by the process, in a flush */
 	bool is_over;      /* nothing more is begun in this flush */
@@ -464,6 +465,7 @@ struct sp_push *sp_push_new(const struct sp_core_ops *ops, const struct sp_push_
 	p->wanted = limits->capacity;
 	p->most = SP_ENCODE_SAMPLES;
 	p->width = 1;
+	p->rest_ns = UINT64_MAX;
 	if (backlog_limit(&p->backlog, limits->capacity) != 0) {
 		free(p);
 		return NULL;
@@ -714,6 +716,12 @@ static void drop_old(struct sp_push *p)
 		lose_profile(p, backlog_oldest(&p->backlog), SP_LOSS_TOO_OLD, 0);
 }
 
+static void rest(struct sp_push *p)
+{
+	if (p->env.rest != NULL && !sp_push_under_way(p))
+		p->rest_ns = p->env.rest(p->env.transport_arg, now(p));
+}
+
 void sp_push_run(struct sp_push *p)
 {
 	bool goes_on = true;
@@ -722,16 +730,16 @@ void sp_push_run(struct sp_push *p)
 	drop_old(p);
 	if (p->backlog.n == 0)
 		p->width = 1;
-	if (p->env.rest != NULL && !sp_push_under_way(p))
-		p->env.rest(p->env.transport_arg, now(p));
+	rest(p);
 	for (unsigned i = 0; i < SP_PUSH_ROUND; i++) {
 		if (goes_on)
 			begin(p);
 		if (!sp_push_under_way(p) || !p->env.poll(p->env.transport_arg, &slot, &p->reply))
-			return;
+			break;
 		goes_on = ended(p, slot) && goes_on;
 		drop_old(p);
 	}
+	rest(p);
 }
 
 void sp_push_abandon(struct sp_push *p)
@@ -792,6 +800,13 @@ bool sp_push_under_way(const struct sp_push *p)
 	return p->backlog.under_way != 0;
 }
 
+static uint32_t ms_until(uint64_t then_ns, uint64_t now_ns)
+{
+	uint64_t ms = then_ns > now_ns ? (then_ns - now_ns - 1) / SP_NS_PER_MS + 1 : 0;
+
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 uint32_t sp_push_due_ms(const struct sp_push *p)
 {
 	const struct backlog *q = &p->backlog;
@@ -799,7 +814,7 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 	uint64_t due = p->backoff.until_ns;
 
 	if (q->n == 0)
-		return UINT32_MAX;
+		return ms_until(p->rest_ns, t);
 	if (sp_push_under_way(p) || p->is_over)
 		due = t + SP_PUSH_LOOK_NS;
 	for (uint32_t i = 0; i < q->n; i++) {
@@ -813,7 +828,7 @@ uint32_t sp_push_due_ms(const struct sp_push *p)
 
 		due = end < due ? end : due;
 	}
-	return due > t ? (uint32_t)((due - t + SP_NS_PER_MS - 1) / SP_NS_PER_MS) : 0;
+	return ms_until(due, t);
 }
 
 uint32_t sp_push_queued(const struct sp_push *p)

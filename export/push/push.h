@@ -76,7 +76,7 @@ struct sp_push_env {
 	bool (*poll)(void *arg, unsigned *slot, struct sp_reply *reply);
 	void (*stop)(void *arg, unsigned slot, struct sp_reply *reply);
 	/* As sp_http_rest(). NULL = there is nothing to be closed. */
-	void (*rest)(void *arg, uint64_t now_ns);
+	uint64_t (*rest)(void *arg, uint64_t now_ns);
 	void *transport_arg;
 	/*
 	 * A message of a part of what that one was encoded from. 0, or a negative errno: that is gone, or there
@@ -162,7 +162,7 @@ bool sp_push_under_way(const struct sp_push *p);
 
 /*
  * Milliseconds until sp_push_run() has something to do, or earlier, when the transport has; UINT32_MAX = nothing is
- * queued.
+ * queued, and no connection open.
  */
 uint32_t sp_push_due_ms(const struct sp_push *p);
 

@@ -82,12 +82,15 @@ static void stop(void *arg, unsigned slot, struct sp_reply *reply)
 	end(&u.transfer[slot]);
 }
 
-static void rest(void *arg, uint64_t now_ns)
+static uint64_t rest(void *arg, uint64_t now_ns)
 {
 	(void)arg;
 	cr_expect_eq(now_ns, u.now);
 	cr_expect_eq(u.under_way, 0);
 	u.rests++;
+	if (now_ns >= u.open_until)
+		u.open_until = 0;
+	return u.open_until != 0 ? u.open_until : UINT64_MAX;
 }
 
 /* Records from first to end - 1 of a profile of that name. */

@@ -30,6 +30,7 @@ struct push_unit {
 	uint64_t post_takes_ns; /* one after the other */
 	uint64_t answer_ns;     /* after that each is answered, however many there are */
 	uint32_t rests;
+	uint64_t open_until; /* the transport's connections; 0 = none is */
 	struct transfer {
 		struct sp_message message;
 		const uint8_t *body; /* NULL = none is in this slot */

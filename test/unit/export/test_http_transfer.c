@@ -180,18 +180,22 @@ Test(http_transfer, requests_that_follow_each_other_have_one_connection, .timeou
 
 Test(http_transfer, a_connection_is_closed_that_is_idle_for_some_seconds, .timeout = 20)
 {
-	uint64_t now = sp_clock_mono_ns();
+	uint64_t now = sp_clock_mono_ns(), until;
 	unsigned before;
 
 	start_server();
+	cr_expect_eq(sp_http_rest(http, now), UINT64_MAX, "nothing is open");
 	send_small(); /* it loads libcurl */
-	sp_http_rest(http, UINT64_MAX);
+	cr_expect_eq(sp_http_rest(http, UINT64_MAX), UINT64_MAX);
 	before = open_descriptors();
 	send_small();
 	cr_expect_gt(open_descriptors(), before);
-	sp_http_rest(http, now);
+	until = sp_http_rest(http, now);
+	cr_expect_gt(until, now + 4 * SP_NS_PER_S);
+	cr_expect_leq(until, sp_clock_mono_ns() + 4 * SP_NS_PER_S);
+	cr_expect_eq(sp_http_rest(http, until - 1), until);
 	cr_expect_gt(open_descriptors(), before, "too soon");
-	sp_http_rest(http, sp_clock_mono_ns() + 5 * SP_NS_PER_S);
+	cr_expect_eq(sp_http_rest(http, until), UINT64_MAX);
 	/* The server, which is in this process, closes its end when it sees ours closed. */
 	while (open_descriptors() > before)
 		(void)sched_yield();

@@ -129,8 +129,25 @@ Test(push_family, connections_are_rested_while_nothing_is_under_way, .timeout = 
 	cr_expect_eq(u.rests, 1, "before the first one began");
 	u.hangs = false;
 	sp_push_run(u.push);
+	cr_expect_eq(u.rests, 2, "after the last one ended");
+}
+
+/* A program may have nothing to send for hours. */
+Test(push_family, connections_are_closed_though_nothing_comes, .timeout = 20)
+{
+	push_start(4, 0);
+	cr_expect_eq(sp_push_due_ms(u.push), UINT32_MAX);
+	push_status(200);
+	push_put('a', 1);
+	u.open_until = u.now + 4 * SP_NS_PER_S;
 	sp_push_run(u.push);
-	cr_expect_eq(u.rests, 2);
+	cr_expect_eq(sp_push_queued(u.push), 0);
+	cr_expect_eq(sp_push_due_ms(u.push), 4000);
+	u.now += 4 * SP_NS_PER_S;
+	sp_push_run(u.push);
+
+	cr_expect_eq(u.open_until, 0, "closed");
+	cr_expect_eq(sp_push_due_ms(u.push), UINT32_MAX);
 }
 
 /* The workers of a server are replaced while nothing can be sent: each leaves one profile of each type. */
