@@ -3,6 +3,9 @@
 #include "sampler/open_spans/span_stack.h"
 
 #include <string.h>
+#include <time.h>
+
+#include "sampler/base/cpu_clock.h"
 
 static uint64_t token_of(const struct sp_span_frame *f)
 {
@@ -252,6 +255,8 @@ void sp_span_stack_met_root(struct sp_span_stack *s)
 	case SP_SPAN_ROOT_ALONE:
 		if (root->n != 0 && root->id == r.root_id)
 			return;
+		if (root->n == 0)
+			(void)sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &root->from_ns);
 		root->id = r.root_id;
 		root->name_id = r.root_name_id;
 		memcpy(root->trace, r.trace, sizeof(root->trace));

@@ -156,6 +156,7 @@ _Static_assert(sizeof(struct sp_span_frame) == 16, "nothing that the table knows
 /* Owner only. The first local root that was active on the thread, and how many there were, up to two. */
 struct sp_span_last_root {
 	uint64_t id;
+	uint64_t from_ns; /* the thread's CPU clock when it came */
 	uint64_t trace[2];
 	uint32_t name_id;
 	uint32_t n;

@@ -44,6 +44,9 @@
  */
 #define LOOK_NS (250 * SP_NS_PER_MS)
 
+/* A part of what a thread has to tell that makes no difference. */
+#define LITTLE 8U
+
 static bool with_thread_name;
 /* By how much the samples of ended threads were ahead of their clocks, in all, by the names of their labels. */
 #define LEADS 64U
@@ -154,11 +157,11 @@ static uint64_t less_lead(_Atomic uint64_t *of_label, uint64_t ns)
 
 /*
  * The label of the only local root that the thread was ever in, if there is just one and no sample
- * was taken outside of it. The time that the thread spent outside is then as a rule less than one
+ * was taken outside of it. The time that the thread spent behind it is then as a rule less than one
  * period, but only where there were samples and none was lost. Which child spans were active is unknown,
- * so this is no label for the scope "all".
+ * so this is no label for the scope "all". False if there is none.
  */
-static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *record)
+static bool label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *record)
 {
 	const struct sp_span_last_root *root = &t->spans.root;
 	struct sp_span_label label;
@@ -173,7 +176,7 @@ static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *re
 	if (root->n != 1 || atomic_load_explicit(&t->account.outside, memory_order_relaxed) ||
 	    sp_active_span_label_scopes.id == SP_SCOPE_ALL ||
 	    sp_active_span_label_scopes.name == SP_SCOPE_ALL)
-		return;
+		return false;
 	memcpy(r.trace, root->trace, sizeof(r.trace));
 	if (sp_span_table_by_id(root->id, &open))
 		r = open;
@@ -183,6 +186,7 @@ static void label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *re
 	memcpy(record->trace_id, label.trace_id, sizeof(record->trace_id));
 	/* It may have ended, and what it has had is known by its id. */
 	record->root_id = sp_active_span_label_scopes.root ? root->id : 0;
+	return true;
 }
 
 /*
@@ -242,16 +246,39 @@ static struct sp_cpu_time describe(const struct sp_thread *t)
 	};
 }
 
+/*
+ * What the thread used before its only root came, as for the handshake of a connection, is not that root's. None of it was
+ * sampled, or there would be a sample outside. A little of it needs no record of its own.
+ */
+static void settle_before_root(struct sp_thread *t, uint64_t now, struct sp_cpu_time *record)
+{
+	struct sp_thread_account *a = &t->account;
+	uint64_t since = atomic_load_explicit(&a->since_ns, memory_order_relaxed);
+	uint64_t settled = atomic_load_explicit(&a->settled_ns, memory_order_relaxed);
+	uint64_t before = t->spans.root.from_ns > since ? t->spans.root.from_ns - since : 0;
+	uint64_t missing = now > since + settled ? now - since - settled : 0;
+
+	if (before > missing)
+		before = missing;
+	if (before <= missing / LITTLE)
+		return;
+	atomic_fetch_add_explicit(&a->settled_ns, before, memory_order_relaxed);
+	put(record, before);
+}
+
 void sp_thread_account_end(struct sp_thread *t)
 {
-	struct sp_cpu_time record = describe(t);
+	struct sp_cpu_time outside = describe(t);
+	struct sp_cpu_time record;
 	uint64_t now;
 
 	if (!counting() || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
-	label_by_only_root(t, &record);
 	if (with_thread_name)
-		sp_thread_name_own(record.thread_name);
+		sp_thread_name_own(outside.thread_name);
+	record = outside;
+	if (label_by_only_root(t, &record))
+		settle_before_root(t, now, &outside);
 	(void)settle(t, now, 0, &record);
 }
 

@@ -521,6 +521,37 @@ Test(thread_account, has_no_label_when_some_was_told_before)
 	cr_expect_eq(labelled[0], MS);
 }
 
+/* As for the handshake of a connection. */
+Test(thread_account, of_what_came_before_the_only_root_has_no_label)
+{
+	work(4 * MS);
+	begin(1);
+	work(MS);
+	end(1);
+	(void)end_thread();
+	cr_expect_eq(labelled[0], 4 * MS);
+	cr_expect_eq(labelled[1], MS);
+
+	next_thread();
+	work(MS);
+	begin(2);
+	work(7 * MS);
+	end(2);
+	(void)end_thread();
+	cr_expect_eq(records, 1, "a little makes no difference");
+	cr_expect_eq(labelled[2], 8 * MS);
+
+	next_thread();
+	work(6 * MS);
+	begin(3);
+	work(5 * MS);
+	sample();
+	end(3);
+	(void)end_thread();
+	cr_expect_eq(labelled[0], MS, "less than before, as a sample stands for a whole period");
+	cr_expect_eq(labelled[3], 0);
+}
+
 /* A label that has many tiny threads does not pay for one whose threads are sampled. */
 Test(thread_account, of_a_label_pays_for_that_labels_lead)
 {
