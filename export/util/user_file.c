@@ -68,14 +68,20 @@ static int enter(struct walk *w, const char *name)
 	return err;
 }
 
+/* Others have rights that we may not have, or fewer than we have. */
+static bool is_trusted(uid_t user)
+{
+	return user == 0 || user == geteuid();
+}
+
 static bool may_follow(int folder, const struct stat *link)
 {
 	struct stat st;
 
-	if (fstat(folder, &st) != 0)
-		return false;
-	return (st.st_mode & S_IWOTH) == 0 || link->st_uid == st.st_uid ||
-	       link->st_uid == geteuid();
+	if (is_trusted(link->st_uid))
+		return true;
+	return fstat(folder, &st) == 0 && is_trusted(st.st_uid) &&
+	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 /* Puts the link's content in front of the rest. */

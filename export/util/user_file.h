@@ -7,9 +7,9 @@
  *
  * - what is read is a regular file, and opening it never waits;
  * - what is written is a regular file or was not there, and a reader sees the old file or the new one;
- * - a link in a folder that everybody may write to is followed only if it belongs to us or to the
- *   folder's owner, at any place of the path. That is the kernel's rule for sticky folders
- *   (fs.protected_symlinks), which not every kernel has switched on; Kubernetes' secrets pass it.
+ * - a link is followed, at any place of the path, only if it belongs to us or to root, or lies in a folder of ours or
+ *   root's that nobody else may write to. Else whoever has the rights of a service's workers, to whom the folder of its
+ *   logs belongs, could lead the exporter of the master, which is root, to any file. Kubernetes' secrets pass.
  *
  * Nothing stays open but what these functions return. Errors are negative errnos: -EINVAL where the file
  * is not a regular one, -ELOOP for a link that must not be followed. Context: the exporter.

@@ -243,6 +243,25 @@ Test(user_file, a_strangers_link_in_a_folder_for_everybody_is_not_followed)
 	cr_expect_str_eq(text, "one");
 }
 
+/* The master of a server is root, and its folder for logs belongs to its workers. */
+Test(user_file, nor_is_a_strangers_link_in_his_own_folder)
+{
+	char text[64];
+
+	fill("secret", "one");
+	make_strangers_link("secret", "link");
+	cr_assert_eq(chmod(scratch, 0755), 0);
+	cr_assert_eq(chown(scratch, STRANGER, STRANGER), 0);
+
+	cr_expect_eq(read_text(in_scratch("link"), text), -ELOOP);
+	cr_expect_eq(replace(in_scratch("link"), "x"), -ELOOP);
+	cr_assert_eq(chown(scratch, 0, STRANGER), 0);
+	cr_assert_eq(chmod(scratch, 02775), 0);
+	cr_expect_eq(replace(in_scratch("link"), "x"), -ELOOP, "his group may write there");
+	cr_assert_eq(chmod(scratch, 0755), 0);
+	cr_expect_eq(read_text(in_scratch("link"), text), 3, "he could not have made it");
+}
+
 Test(user_file, nor_is_one_on_the_way)
 {
 	char text[64];
@@ -256,7 +275,7 @@ Test(user_file, nor_is_one_on_the_way)
 	cr_expect_eq(sp_user_file_open_folder(in_scratch("link"), 0700), -ELOOP);
 }
 
-Test(user_file, the_link_of_a_folders_owner_is_followed_as_kubernetes_makes_them)
+Test(user_file, our_link_in_a_folder_for_everybody_is_followed_as_kubernetes_makes_them)
 {
 	char text[64];
 
