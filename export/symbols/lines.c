@@ -681,7 +681,8 @@ static void find_lines(struct question *q)
 	line_of(&unit->die, vaddr, &reversed[n - 1]);
 	for (unsigned i = 0; i < n; i++)
 		q->out[i] = reversed[n - 1 - i];
-	q->found = (int)n;
+	if (q->out[0].name != NULL || q->out[0].file != NULL)
+		q->found = (int)n;
 }
 
 int sp_lines_find(struct sp_lines *l, uint64_t vaddr, struct sp_source_line out[SP_LINES_DEPTH])
