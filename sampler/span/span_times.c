@@ -31,8 +31,7 @@ struct account {
 	_Atomic uint64_t open;   /* parts that have not ended */
 	_Atomic uint32_t latest; /* the number of the thread's block that has begun one last */
 	_Atomic bool is_whole;   /* it begins with the root */
-	_Atomic bool
-		is_shared; /* a thread was in this root or in another one, and nobody knows in which */
+	_Atomic bool is_shared;  /* a thread was in this root or in another one */
 };
 
 /* By the number of the root's entry in the table; NULL = off. */

@@ -47,9 +47,8 @@
 struct sp_thread_account {
 	_Atomic uint64_t since_ns;   /* the thread's CPU clock when counting began */
 	_Atomic uint64_t settled_ns; /* what its samples and records stand for; also the handler */
-	_Atomic uint64_t
-		told_ns; /* of that, what looks have told since its last sample; also the handler */
-	_Atomic bool outside; /* a sample was taken in no span, or lost; also the handler */
+	_Atomic uint64_t told_ns;    /* by looks since its last sample; also the handler */
+	_Atomic bool outside;        /* a sample was taken in no span, or lost; also the handler */
 };
 
 /* The clocks of a thread at a moment (span_times.h); counts may wrap. */
