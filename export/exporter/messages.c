@@ -49,9 +49,11 @@ void sp_messages_init(struct sp_messages *m, const struct sp_host *h, struct sp_
 	/*
 	 * A program that was started without descriptor 2 may have opened any file there. A regular
 	 * file that is open for reading as well is not a log. For terminals and pipes this says
-	 * nothing.
+	 * nothing. What is closed by execve() the program has opened itself, and a line for a block
+	 * device would go to its beginning.
 	 */
-	if (fstatat(h->proc, STDERR_NAME, &m->file, 0) != 0 ||
+	if (fstatat(h->proc, STDERR_NAME, &m->file, 0) != 0 || S_ISBLK(m->file.st_mode) ||
+	    (open_flags(h) & O_CLOEXEC) != 0 ||
 	    (S_ISREG(m->file.st_mode) && (open_flags(h) & O_ACCMODE) != O_WRONLY))
 		return;
 	m->way = SP_MESSAGES_OURS;

@@ -10,8 +10,9 @@
  *
  * Descriptor 2 may not be stderr. A program that was started without it, or has closed it, gets the
  * number for its next file, and a line of ours could corrupt a database. So descriptor 2 must be
- * the same file as when we first looked, and a regular file that is also open for reading does not
- * count as stderr.
+ * the same file as when we first looked. A regular file that is also open for reading does not count as
+ * stderr, nor does a block device, where each line would go to the beginning, nor what is closed by execve(): that
+ * the program has opened itself.
  *
  * A program that goes on to another log gives it the number 2 by dup2() or freopen(). Of another file at
  * descriptor 2 nobody can say whether that has happened or the number was free, so it has to look like
@@ -122,11 +123,12 @@ static bool identify(struct stat *out)
 	return sp_syscall(SYS_newfstatat, STDERR_FILENO, "", out, AT_EMPTY_PATH) == 0;
 }
 
-static bool is_data_file(const struct stat *st)
+static bool is_data(const struct stat *st)
 {
 	long flags = sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
 
-	return S_ISREG(st->st_mode) && (flags & O_ACCMODE) != O_WRONLY;
+	return S_ISBLK(st->st_mode) || (S_ISREG(st->st_mode) && (flags & O_ACCMODE) != O_WRONLY) ||
+	       (sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFD) & FD_CLOEXEC) != 0;
 }
 
 /* Of another file than at first. A terminal that is none of these may be a serial line, with a device at its end. */
@@ -146,7 +148,7 @@ static void remember(const struct stat *now)
 {
 	atomic_store_explicit(&device, now->st_dev, memory_order_relaxed);
 	atomic_store_explicit(&inode, now->st_ino, memory_order_relaxed);
-	atomic_store_explicit(&first, is_data_file(now) ? NONE : KNOWN, memory_order_release);
+	atomic_store_explicit(&first, is_data(now) ? NONE : KNOWN, memory_order_release);
 }
 
 static bool is_stderr(bool *is_socket)

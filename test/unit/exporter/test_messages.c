@@ -144,6 +144,19 @@ Test(messages, never_go_into_a_file_that_is_read_too)
 	expect_asked(0, "into the database");
 }
 
+/* By the program itself, so it was started without a standard error. */
+Test(messages, never_go_into_a_file_that_is_closed_on_exec)
+{
+	cr_assert_eq(pipe(ends), 0);
+	cr_assert_geq(dup3(ends[1], STDERR_FILENO, O_CLOEXEC), 0);
+	sp_messages_init(&messages, &seen, host.region, SP_LOG_WARN);
+	sp_messages_tell(&messages, SP_LOG_WARN, "into a connection");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+
+	cr_expect_eq(messages.way, SP_MESSAGES_BY_HOST);
+	expect_asked(0, "into a connection");
+}
+
 Test(messages, never_go_into_another_file_than_at_first)
 {
 	int other[2];

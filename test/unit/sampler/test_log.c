@@ -408,6 +408,27 @@ Test(log, follows_to_a_terminal_but_to_no_other_device, .timeout = 20)
 	cr_expect_eq(read(terminal, got, sizeof(got)), 1);
 }
 
+/* A line for a device would go to its beginning, and what is closed on exec the program has not got from whoever started it. */
+Test(log, takes_nothing_for_stderr_that_the_program_has_opened, .timeout = 20)
+{
+	char got[64];
+	int ends[2];
+
+	cr_assert_eq(pipe2(ends, O_NONBLOCK), 0);
+	for (int own = 0; own < 3; own++) {
+		int kept = dup(STDERR_FILENO);
+
+		cr_assert_geq(dup3(ends[1], STDERR_FILENO, own == 1 ? O_CLOEXEC : 0), 0);
+		pretended = own == 2 ? S_IFBLK : 0;
+		sp_log_begin();
+		sp_log(SP_LOG_WARN, "a line");
+		pretended = 0;
+		cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+		close(kept);
+		cr_expect_eq(read(ends[0], got, sizeof(got)) > 0, own == 0, "%d", own);
+	}
+}
+
 Test(log, takes_no_file_for_stderr_that_came_after_a_start_without_one, .timeout = 20)
 {
 	char path[] = "/tmp/spanprof-test-XXXXXX";
