@@ -22,7 +22,8 @@ struct item {
 	struct sp_module mod;
 	bool seen;
 	uint32_t told; /* the interval of its last module event; 0 = never */
-	/* Path, then the path to show: one behind the other in a copy, else where name_object() puts them. */
+	char *later;   /* both paths, if they were found after it was made; else NULL */
+	/* The path, and behind it the path to show. */
 	char text[];
 };
 
@@ -108,11 +109,6 @@ static void read_event(struct sp_module *mod, const struct sp_module_event *s)
 	memcpy(mod->build_id, s->build_id, mod->build_id_len);
 }
 
-static struct item *new_item(void)
-{
-	return calloc(1, sizeof(struct item) + (size_t)2 * SP_MODULE_PATH_BYTES);
-}
-
 static void set_paths(struct sp_module *mod, const char *path, const char *shown)
 {
 	mod->path = path;
@@ -120,11 +116,45 @@ static void set_paths(struct sp_module *mod, const char *path, const char *shown
 	mod->name = sp_text_file_name(shown);
 }
 
+static size_t paths_bytes(const struct sp_module *mod)
+{
+	return strlen(mod->path) + strlen(mod->shown) + 2;
+}
+
+static void copy_paths(struct sp_module *mod, char *text)
+{
+	size_t path = strlen(mod->path) + 1;
+
+	memcpy(text, mod->path, path);
+	memcpy(text + path, mod->shown, strlen(mod->shown) + 1);
+	set_paths(mod, text, text + path);
+}
+
+/* As large as its paths are long: a host has hundreds of objects, and an exporter hundreds of hosts. */
+static struct item *copy_item(const struct item *from)
+{
+	struct item *it = malloc(sizeof(*from) + paths_bytes(&from->mod));
+
+	if (it == NULL)
+		return NULL;
+	*it = *from;
+	it->later = NULL;
+	copy_paths(&it->mod, it->text);
+	return it;
+}
+
+static void free_item(struct item *it)
+{
+	free(it->later);
+	free(it);
+}
+
 /* A path that is too long becomes empty. */
 static void put(char *to, const char *path)
 {
 	size_t len = strlen(path);
 
+	to[0] = '\0';
 	memcpy(to, path, len < SP_MODULE_PATH_BYTES ? len + 1 : 0);
 }
 
@@ -289,16 +319,37 @@ static void see_unknown(struct sp_modules *m, const struct sp_host_object *objec
  * An object that was announced has a file from the moment on at which the mappings show one for it, and
  * the kernel's name instead of the loader's.
  */
-static void name_by_file(const struct sp_modules *m, struct item *it)
+static bool name_by_file(const struct sp_modules *m, struct sp_module *it,
+			 char text[2 * SP_MODULE_PATH_BYTES])
 {
-	const struct sp_host_object *object = sp_host_objects_find(m->host, it->mod.lo);
+	const struct sp_host_object *object = sp_host_objects_find(m->host, it->lo);
 	struct sp_module mod;
 
-	if (it->mod.path[0] != '\0' || object == NULL)
-		return;
+	if (it->path[0] != '\0' || object == NULL)
+		return false;
 	read_object(&mod, object);
-	if (is_told_of(&it->mod, &mod))
-		name_object(&it->mod, sp_host_objects_proc(m->host), object, it->text);
+	if (!is_told_of(it, &mod))
+		return false;
+	name_object(it, sp_host_objects_proc(m->host), object, text);
+	return true;
+}
+
+/* Out of memory, it keeps the paths that it has. */
+static void name_later(const struct sp_modules *m, struct item *it)
+{
+	char text[2 * SP_MODULE_PATH_BYTES];
+	struct sp_module mod = it->mod;
+	char *later;
+
+	if (!name_by_file(m, &mod, text))
+		return;
+	later = malloc(paths_bytes(&mod));
+	if (later == NULL)
+		return;
+	copy_paths(&mod, later);
+	it->mod = mod;
+	free(it->later);
+	it->later = later;
 }
 
 static void see(struct sp_modules *m, const struct sp_host_object *object)
@@ -316,19 +367,21 @@ static void see(struct sp_modules *m, const struct sp_host_object *object)
 		return;
 	if (is_same(&m->alive[n - 1]->mod, &mod))
 		m->alive[n - 1]->seen = true;
-	name_by_file(m, m->alive[n - 1]);
+	name_later(m, m->alive[n - 1]);
 }
 
-/* Takes over an item that is complete except for serial and epochs. */
-static int add(struct sp_modules *m, struct item *it, const struct stat *file)
+/* Adds a copy of an item that is complete except for serial and epochs. */
+static int add(struct sp_modules *m, const struct item *from, const struct stat *file)
 {
+	struct item *it;
 	uint32_t at;
 
 	if (m->alive_n >= SP_MODULES_MAX ||
-	    !SP_GROW(m->alive, m->alive_cap, m->alive_n + 1, SP_MODULES_MAX)) {
-		free(it);
+	    !SP_GROW(m->alive, m->alive_cap, m->alive_n + 1, SP_MODULES_MAX))
 		return -ENOMEM;
-	}
+	it = copy_item(from);
+	if (it == NULL)
+		return -ENOMEM;
 	it->mod.born = m->epoch;
 	it->mod.died = SP_EPOCH_ALIVE;
 	it->seen = true;
@@ -342,21 +395,17 @@ static int add(struct sp_modules *m, struct item *it, const struct stat *file)
 
 static int add_object(struct sp_modules *m, const struct sp_host_object *object)
 {
-	struct sp_module mod;
-	struct item *it;
+	char text[2 * SP_MODULE_PATH_BYTES];
+	struct item it = {.told = 0};
 
 	if (!object->file->known)
 		return 0;
-	read_object(&mod, object);
+	read_object(&it.mod, object);
 	/* Kept out by itself, by an announced object, or by one that is not yet found gone. */
-	if (mod.lo >= mod.hi || is_kept_out(m, &mod))
+	if (it.mod.lo >= it.mod.hi || is_kept_out(m, &it.mod))
 		return 0;
-	it = new_item();
-	if (it == NULL)
-		return -ENOMEM;
-	it->mod = mod;
-	name_object(&it->mod, sp_host_objects_proc(m->host), object, it->text);
-	return add(m, it, &object->file->st);
+	name_object(&it.mod, sp_host_objects_proc(m->host), object, text);
+	return add(m, &it, &object->file->st);
 }
 
 /* Moves what was not seen to the tombstones, under a new epoch. */
@@ -417,43 +466,36 @@ int sp_modules_refresh(struct sp_modules *m)
 
 void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s)
 {
-	struct item *it = new_item();
+	char text[2 * SP_MODULE_PATH_BYTES] = "";
+	struct item it = {.told = m->interval};
 	char path[sizeof(s->path)];
 	bool known;
 	uint32_t n;
 
-	if (it == NULL)
-		return;
 	memcpy(path, s->path, sizeof(path));
 	path[sizeof(path) - 1] = '\0';
-	read_event(&it->mod, s);
-	n = alive_upto(m, it->mod.lo);
-	known = n != 0 && is_told_of(&m->alive[n - 1]->mod, &it->mod);
+	read_event(&it.mod, s);
+	n = alive_upto(m, it.mod.lo);
+	known = n != 0 && is_told_of(&m->alive[n - 1]->mod, &it.mod);
 	/* Usually it is known. If not, it may be mapped still, and gone at the next refresh. */
 	if (!known && sp_host_objects_due(m->host))
 		(void)sp_host_objects_refresh(m->host);
-	name_event(&it->mod, path, it->text);
-	if (!known || it->mod.build_id_len == 0)
-		name_by_file(m, it);
+	name_event(&it.mod, path, text);
+	if (!known || it.mod.build_id_len == 0)
+		(void)name_by_file(m, &it.mod, text);
 	if (known &&
-	    (it->mod.build_id_len != 0 || strcmp(m->alive[n - 1]->mod.shown, it->mod.shown) == 0)) {
+	    (it.mod.build_id_len != 0 || strcmp(m->alive[n - 1]->mod.shown, it.mod.shown) == 0)) {
 		m->alive[n - 1]->told = m->interval;
-		free(it);
 		return;
 	}
-	if (it->mod.lo >= it->mod.hi || m->dead_n >= SP_MODULES_MAX) {
-		free(it);
+	if (it.mod.lo >= it.mod.hi || m->dead_n >= SP_MODULES_MAX)
 		return;
-	}
 	/* The mappings may be newer than the event. */
 	for (uint32_t i = 0; i < m->alive_n; i++)
 		m->alive[i]->seen =
-			m->alive[i]->mod.hi <= it->mod.lo || it->mod.hi <= m->alive[i]->mod.lo;
-	it->told = m->interval;
+			m->alive[i]->mod.hi <= it.mod.lo || it.mod.hi <= m->alive[i]->mod.lo;
 	if (bury_unseen(m) == 0)
-		(void)add(m, it, NULL);
-	else
-		free(it);
+		(void)add(m, &it, NULL);
 }
 
 struct sp_modules *sp_modules_new(const char *proc, int maps)
@@ -476,9 +518,9 @@ void sp_modules_free(struct sp_modules *m)
 	if (m == NULL)
 		return;
 	for (uint32_t i = 0; i < m->alive_n; i++)
-		free(m->alive[i]);
+		free_item(m->alive[i]);
 	for (uint32_t i = 0; i < m->dead_n; i++)
-		free(m->dead[i]);
+		free_item(m->dead[i]);
 	free(m->alive);
 	free(m->dead);
 	sp_host_objects_free(m->host);
@@ -486,30 +528,16 @@ void sp_modules_free(struct sp_modules *m)
 }
 
 /* With texts no longer than they are: copies wait by the thousand where the worker is slow. */
-static struct item *copy_item(const struct item *from, size_t *bytes)
-{
-	size_t path = strlen(from->mod.path), shown = strlen(from->mod.shown);
-	size_t size = sizeof(*from) + path + shown + 2;
-	struct item *it = calloc(1, size);
-
-	if (it == NULL)
-		return NULL;
-	*it = *from;
-	memcpy(it->text, from->mod.path, path);
-	memcpy(it->text + path + 1, from->mod.shown, shown);
-	set_paths(&it->mod, it->text, it->text + path + 1);
-	*bytes += sizeof(struct item *) + size;
-	return it;
-}
-
 static bool copy_items(struct item ***to, uint32_t *to_n, struct item *const *from, uint32_t n,
 		       size_t *bytes)
 {
 	*to = calloc(n != 0 ? n : 1, sizeof(struct item *));
 	for (; *to != NULL && *to_n < n; ++*to_n) {
-		(*to)[*to_n] = copy_item(from[*to_n], bytes);
+		(*to)[*to_n] = copy_item(from[*to_n]);
 		if ((*to)[*to_n] == NULL)
 			return false;
+		*bytes += sizeof(struct item *) + sizeof(struct item) +
+			  paths_bytes(&from[*to_n]->mod);
 	}
 	return *to != NULL;
 }
@@ -557,7 +585,7 @@ uint32_t sp_modules_forget(struct sp_modules *m, uint32_t epoch, uint32_t wanted
 			break;
 		if (m->dead[n]->mod.died >= wanted)
 			lost = m->dead[n]->mod.died;
-		free(m->dead[n]);
+		free_item(m->dead[n]);
 	}
 	if (n != 0)
 		memmove(m->dead, m->dead + n, (m->dead_n - n) * sizeof(struct item *));

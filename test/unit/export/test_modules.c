@@ -259,6 +259,28 @@ Test(modules, a_copy_tells_how_much_memory_it_takes, .timeout = 20)
 	sp_modules_free(copy);
 	sp_modules_free(m);
 }
+
+Test(modules, takes_no_more_memory_than_its_paths_are_long, .timeout = 20)
+{
+	const unsigned objects = 400;
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	size_t before, grown;
+
+	for (unsigned i = 0; i < objects; i++) {
+		char name[24];
+
+		(void)snprintf(name, sizeof(name), "%u.so", i);
+		fake_host_map(fake_host_object(name, 0x1000, (uint8_t)i),
+			      0x100000 + i * UINT64_C(0x1000), 0x1000);
+	}
+	cr_assert_eq(sp_host_objects_refresh(sp_modules_host(m)), 0);
+	before = memory();
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	grown = memory() - before;
+
+	cr_expect_leq(grown, objects * 1024, "%zu", grown);
+	sp_modules_free(m);
+}
 #endif
 
 Test(modules, takes_in_what_comes_and_buries_what_is_gone, .timeout = 20)
