@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,11 +25,18 @@
 /* The usual default; libdw and libcurl need no more. */
 #define STACK_BYTES ((size_t)(8 * MIB))
 /*
- * Half of it for symbols (export/symbols/builds.c), the rest for samples of an interval (25 MiB at
+ * Half of it for symbols (sp_lines_memory(), which reads the limit), the rest for samples of an interval (25 MiB at
  * most), eight profiles that wait (some MiB each), span names (17 MiB), libcurl, TLS and the C
  * library (30 MiB). About 30 MiB in all were measured; this is the worst case.
  */
 #define DATA (512 * MIB)
+/*
+ * No more than a fourth of what our container may have: its limit was chosen for the program, and exceeding it
+ * kills one of both, or all.
+ */
+#define DATA_SHARE 4
+/* In a small one: 35 MiB were measured where nothing is large, 24 of them stacks that nobody has touched. */
+#define DATA_MIN (96 * MIB)
 /*
  * Address space has to be larger: objects and their debug files are mapped whole, read-only, which
  * costs no memory that the kernel could not take back, and does not count as data. Debug files of
@@ -119,15 +127,108 @@ static void lower(__rlimit_resource_t resource, uint64_t bytes)
 	(void)setrlimit(resource, &limit);
 }
 
+/* Of a file of a folder, whoever wrote it: it never waits. Returns the length of the text, or a negative errno. */
+static ssize_t read_text(const char *folder, const char *name, char *text, size_t cap)
+{
+	char path[PATH_MAX];
+	ssize_t got;
+	int fd;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	got = read(fd, text, cap - 1);
+	if (got < 0)
+		got = -errno;
+	(void)close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return got;
+}
+
+/* The folder of a cgroup, of which the path ends with its line. False if it cannot be told. */
+static bool find_folder(const char *root, const char *cgroup, char folder[PATH_MAX])
+{
+	int len = snprintf(folder, PATH_MAX, "%s%.*s", root, (int)strcspn(cgroup, "\n"), cgroup);
+
+	return len >= 0 && len < PATH_MAX && strstr(folder + strlen(root), "/..") == NULL;
+}
+
+/* Makes it the folder of the cgroup above. False if there is none. */
+static bool go_up(const char *root, char *folder)
+{
+	char *slash = strrchr(folder + strlen(root), '/');
+
+	if (slash != NULL)
+		*slash = '\0';
+	return slash != NULL;
+}
+
+/*
+ * The smallest limit of the cgroup and of all above it. Where a container has only its own cgroup mounted, as the
+ * root, but sees the path that the machine has, the folders of that path do not exist.
+ */
+static uint64_t least_limit(const char *root, const char *cgroup, const char *name)
+{
+	uint64_t least = UINT64_MAX;
+	char folder[PATH_MAX];
+	char text[32];
+
+	if (!find_folder(root, cgroup, folder))
+		return least;
+	do {
+		char *end = text;
+		uint64_t limit = 0;
+
+		if (read_text(folder, name, text, sizeof(text)) > 0)
+			limit = strtoull(text, &end, 10);
+		/* "max" is none. */
+		if (end != text && limit < least)
+			least = limit;
+	} while (go_up(root, folder));
+	return least;
+}
+
+uint64_t sp_limits_data(const char *cgroups, const char *root)
+{
+	uint64_t least = UINT64_MAX;
+	char v1[PATH_MAX];
+
+	(void)snprintf(v1, sizeof(v1), "%s/memory", root);
+	for (const char *line = cgroups; line != NULL; line = strchr(line, '\n')) {
+		const char *kinds, *path;
+		uint64_t limit = UINT64_MAX;
+
+		line += line[0] == '\n';
+		kinds = line + strcspn(line, ":\n");
+		path = kinds[0] == ':' ? kinds + 1 + strcspn(kinds + 1, ":\n") : kinds;
+		if (path == kinds + 1 && path[0] == ':')
+			limit = least_limit(root, path + 1, "memory.max");
+		else if (path[0] == ':' &&
+			 memmem(kinds, (size_t)(path - kinds), "memory", 6) != NULL)
+			limit = least_limit(v1, path + 1, "memory.limit_in_bytes");
+		if (limit < least)
+			least = limit;
+	}
+	least /= DATA_SHARE;
+	return least < DATA_MIN ? DATA_MIN : least < DATA ? least : DATA;
+}
+
 void sp_limits_memory(void)
 {
+	static char cgroups[4 * PATH_MAX];
+	uint64_t data;
+
+	(void)read_text("/proc/self", "cgroup", cgroups, sizeof(cgroups));
+	data = sp_limits_data(cgroups, "/sys/fs/cgroup");
 	/* Threads that seldom allocate at once need no memory of their own each. */
 	(void)mallopt(M_ARENA_MAX, 1);
 	/* Its default, which grows otherwise: what was unpacked of a file goes back to the kernel. */
 	(void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	/* RLIMIT_DATA: private writable memory, which counts against a container's limit. */
-	lower(RLIMIT_DATA, DATA);
-	lower(RLIMIT_AS, DATA + MAPPED + SP_LIMITS_REGIONS);
+	lower(RLIMIT_DATA, data);
+	lower(RLIMIT_AS, data + MAPPED + SP_LIMITS_REGIONS);
 }
 
 /*
@@ -136,20 +237,13 @@ void sp_limits_memory(void)
  */
 static int kills_group(const char *folder)
 {
-	char path[PATH_MAX];
-	char value = '\0';
-	int fd;
+	char text[2];
+	ssize_t got = read_text(folder, "memory.oom.group", text, sizeof(text));
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/memory.oom.group", folder) >= sizeof(path))
-		return -1;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	/* Without the memory controller the group has no such file. */
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	if (read(fd, &value, 1) != 1)
-		value = '\0';
-	(void)close(fd);
-	return value == '0' ? 0 : value == '1' ? 1 : -1;
+	if (got <= 0)
+		return got == -ENOENT ? 0 : -1;
+	return text[0] == '0' ? 0 : text[0] == '1' ? 1 : -1;
 }
 
 /* systemd's OOMPolicy=stop, the default: it stops a service when the kernel has killed one process of it. */
@@ -168,28 +262,15 @@ static bool is_service(const char *folder)
 bool sp_limits_dies_alone(const char *cgroup, const char *root)
 {
 	char folder[PATH_MAX];
-	size_t least = strlen(root);
-	char *slash;
-	size_t len;
 
-	if (strncmp(cgroup, "0::/", 4) != 0)
+	if (strncmp(cgroup, "0::/", 4) != 0 || !find_folder(root, cgroup + 3, folder) ||
+	    access(folder, F_OK) != 0)
 		return false;
-	len = strcspn(cgroup + 3, "\n");
-	if (least + len >= sizeof(folder) || strstr(cgroup, "/..") != NULL)
-		return false;
-	memcpy(folder, root, least);
-	memcpy(folder + least, cgroup + 3, len);
-	folder[least + len] = '\0';
-	if (access(folder, F_OK) != 0)
-		return false;
-	for (;;) {
+	do {
 		if (kills_group(folder) != 0 || is_service(folder))
 			return false;
-		slash = strrchr(folder + least, '/');
-		if (slash == NULL)
-			return true;
-		*slash = '\0';
-	}
+	} while (go_up(root, folder));
+	return true;
 }
 
 /* Only under pure cgroup v2. Elsewhere the kernel chooses, as it does for the host. */
@@ -198,18 +279,11 @@ void sp_limits_offer(void)
 	static const char most[] = "1000"; /* the first to go */
 	char text[PATH_MAX];
 	struct statfs fs;
-	ssize_t got = -1;
 	int fd;
 
-	if (statfs("/sys/fs/cgroup", &fs) != 0 || fs.f_type != CGROUP2_MAGIC)
-		return;
-	fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		got = read(fd, text, sizeof(text) - 1);
-		(void)close(fd);
-	}
-	text[got > 0 ? got : 0] = '\0';
-	if (!sp_limits_dies_alone(text, "/sys/fs/cgroup"))
+	if (statfs("/sys/fs/cgroup", &fs) != 0 || fs.f_type != CGROUP2_MAGIC ||
+	    read_text("/proc/self", "cgroup", text, sizeof(text)) <= 0 ||
+	    !sp_limits_dies_alone(text, "/sys/fs/cgroup"))
 		return;
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)

@@ -25,8 +25,14 @@ int sp_limits_on_large_stack(int (*fn)(void));
 /* Address space that sp_limits_memory() leaves for the regions of all processes. */
 #define SP_LIMITS_REGIONS (UINT64_C(8) << 30)
 
-/* Limits memory and addresses. */
+/* Limits memory and addresses, in a container by what it may have. */
 void sp_limits_memory(void);
+
+/*
+ * For sp_limits_memory(): bytes of data that a process of these cgroups (/proc/self/cgroup) may have. root is where
+ * cgroup v2 is mounted, or the folders of those of v1 are.
+ */
+uint64_t sp_limits_data(const char *cgroups, const char *root);
 
 /*
  * Makes the kernel choose us instead of the host when memory runs out, unless that would kill both.

@@ -30,17 +30,18 @@
 
 #define MIB ((size_t)1 << 20)
 #define SP_BUILDS_MAX 256U
-#define SP_WORK_BYTES (256 * MIB) /* while addresses are looked up */
-#define SP_REST_BYTES (128 * MIB) /* in between */
-#define SP_LINES_MAX (96 * MIB)   /* what libdw keeps; it is made to forget when it is more */
-#define SP_LINES_SMALL (MIB / 2)  /* of one that is read again in a millisecond */
+/* Of the memory that there is while addresses are looked up: */
+#define SP_REST_SHARE(memory) ((memory) / 2) /* in between */
+/* What libdw keeps of a build; it is made to forget when it is more. */
+#define SP_LINES_SHARE(memory) ((memory) / 8 * 3)
+#define SP_MINI_SHARE(memory) ((memory) / 4)
+#define SP_LINES_SMALL (MIB / 2) /* of one that is read again in a millisecond */
 #define SP_SYMBOLS_MAX ((size_t)4 << 20)
 /* That are looked at: many tables may be one and the same part of a file. */
 #define SP_SYMBOLS_SEEN_MAX ((size_t)16 << 20)
 #define SP_FRAMES_MAX_BYTES ((uint64_t)1 << 30)
 #define SP_SYMBOL_WALK 16U /* symbols examined before the nearest one */
 #define SP_MINI_PACKED_MAX (16 * MIB)
-#define SP_MINI_MAX (64 * MIB)
 #define SP_XZ_DICTIONARY_MAX ((uint64_t)32 << 20)
 #define SP_HURRY_BYTES MIB /* unpacked, of a debug file: 4 ms */
 #define SP_CHANGED_NS (3600 * SP_NS_PER_S)
@@ -93,6 +94,7 @@ struct build {
 
 struct sp_builds {
 	struct sp_build_sources sources;
+	size_t memory; /* while addresses are looked up */
 	struct build *build[SP_BUILDS_MAX];
 	unsigned n;
 	uint64_t clock;
@@ -233,7 +235,7 @@ static const struct symbol *find_symbol(const struct build *b, uint64_t vaddr)
  * MiniDebugInfo: an .xz file with the function symbols that were stripped. If it is damaged it counts
  * as absent. How large it is unpacked shows only when it is, so ever larger rooms are tried.
  */
-static void read_mini(struct build *b)
+static void read_mini(struct build *b, size_t most)
 {
 	Elf_Scn *scn = sp_elf_file_section(b->object.elf, ".gnu_debugdata");
 	const Elf_Data *packed = scn != NULL ? elf_rawdata(scn, NULL) : NULL;
@@ -241,9 +243,9 @@ static void read_mini(struct build *b)
 
 	if (packed == NULL || packed->d_buf == NULL || packed->d_size > SP_MINI_PACKED_MAX)
 		return;
-	for (size_t room = 8 * packed->d_size + MIB;
-	     ret == LZMA_BUF_ERROR && room <= 4 * SP_MINI_MAX; room *= 4) {
-		size_t cap = room < SP_MINI_MAX ? room : SP_MINI_MAX;
+	for (size_t room = 8 * packed->d_size + MIB; ret == LZMA_BUF_ERROR && room <= 4 * most;
+	     room *= 4) {
+		size_t cap = room < most ? room : most;
 		uint64_t dictionary = SP_XZ_DICTIONARY_MAX;
 		uint8_t *image = malloc(cap);
 		size_t in = 0, len = 0;
@@ -351,7 +353,7 @@ static void add_object(const struct sp_builds *all, struct build *b, const char 
 		return;
 	read_symbols(b, b->object.elf);
 	if (!b->is_full)
-		read_mini(b);
+		read_mini(b, SP_MINI_SHARE(all->memory));
 	if (all->sources.dwarf && b->dwarf == NULL && sp_lines_in(b->object.elf)) {
 		b->dwarf = &b->object;
 		(void)snprintf(b->dwarf_path, sizeof(b->dwarf_path), "%s", path);
@@ -541,7 +543,7 @@ static struct build *get(struct sp_builds *all, const struct sp_module *mod, str
 	} else {
 		if (!may_open(all))
 			return NULL;
-		make_room(all, NULL, SP_WORK_BYTES);
+		make_room(all, NULL, all->memory);
 		b = new_build(mod);
 		if (b == NULL)
 			return NULL;
@@ -670,7 +672,7 @@ static bool open_lines(struct sp_builds *all, struct build *b)
 	if (b->missed_lines == all->rests ||
 	    (all->is_hurried && b->dwarf == &b->debug && need > SP_HURRY_BYTES))
 		return false;
-	make_room(all, b, SP_WORK_BYTES - need);
+	make_room(all, b, all->memory - need);
 	file = unpack(b, need);
 	b->lines = sp_lines_new(file->elf, file->fd);
 	if (b->lines == NULL)
@@ -743,7 +745,7 @@ static void find_lines(struct asking *a, struct build *b)
 		line->file = keep(out, line->dir, line->file);
 		line->dir = NULL;
 	}
-	if (sp_lines_bytes(b->lines) > SP_LINES_MAX) {
+	if (sp_lines_bytes(b->lines) > SP_LINES_SHARE(a->all->memory)) {
 		sp_lines_free(b->lines);
 		b->lines = NULL;
 	}
@@ -789,7 +791,7 @@ static void answer(void *arg)
 		find_lines(a, b);
 	out->has_lines = b->dwarf != NULL;
 	forget_small_lines(a->all, b);
-	make_room(a->all, b, SP_WORK_BYTES);
+	make_room(a->all, b, a->all->memory);
 	/* libdw finds split units beside a file by its descriptor. */
 	if (a->lines && b->lines == NULL && b->dwarf != NULL)
 		return;
@@ -859,7 +861,7 @@ void sp_builds_rest(struct sp_builds *b)
 
 	b->rests++;
 	forget_small_lines(b, NULL);
-	make_room(b, NULL, SP_REST_BYTES);
+	make_room(b, NULL, SP_REST_SHARE(b->memory));
 	for (unsigned i = 0; i < b->n; i++) {
 		let_go(b->build[i]);
 		is_less = give_back_idle(b->build[i]) || is_less;
@@ -893,6 +895,7 @@ struct sp_builds *sp_builds_new(const struct sp_build_sources *sources)
 	if (b == NULL)
 		return NULL;
 	b->sources = *sources;
+	b->memory = sp_lines_memory();
 	b->rests = 1;
 	return b;
 }

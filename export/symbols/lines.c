@@ -22,12 +22,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "export/symbols/elf_file.h"
 #include "export/util/containers.h"
 #include "sampler/base/compiler.h"
 
+#define SP_MEMORY_MAX ((size_t)256 << 20)
 #define SP_BLOCKS_MAX 32U /* nested */
 /* Entries of one function, and ranges of these, that are looked at for one address. */
 #define SP_INLINES_WALK (256U << 10)
@@ -225,6 +227,15 @@ static uint64_t zdebug_need(Elf *elf, const GElf_Shdr *sh)
 	for (unsigned i = 4; at != NULL && i < 12; i++)
 		size = size << 8 | at[i];
 	return size;
+}
+
+size_t sp_lines_memory(void)
+{
+	struct rlimit data;
+
+	if (getrlimit(RLIMIT_DATA, &data) != 0 || data.rlim_cur / 2 > SP_MEMORY_MAX)
+		return SP_MEMORY_MAX;
+	return (size_t)data.rlim_cur / 2;
 }
 
 bool sp_lines_in(Elf *elf)

@@ -8,8 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory for the packed debug information of a build. It is left alone if it needs more. */
-#define SP_BUILD_UNPACKED_MAX ((size_t)192 << 20)
+/*
+ * Memory for what is read of all builds, while addresses are looked up: half of the data that the process may have
+ * (RLIMIT_DATA, which the exporter has set by the limit of its container), and no more than 256 MiB.
+ */
+size_t sp_lines_memory(void);
+/* Of that, for the packed debug information of a build. It is left alone if it needs more. */
+#define SP_BUILD_UNPACKED_MAX (sp_lines_memory() / 4 * 3)
 #define SP_LINES_DEPTH 32U /* functions at one address; those inlined deeper are left out */
 
 /* One function at an address. Strings live as long as the sp_lines. */

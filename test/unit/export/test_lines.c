@@ -282,6 +282,23 @@ Test(lines, of_a_debug_file_that_needs_too_much_memory_are_left_out_and_counted,
 	remove_root();
 }
 
+/* In a container the exporter may have less. */
+Test(lines, of_a_debug_file_that_needs_more_than_the_process_may_have_are_left_out, .timeout = 60)
+{
+	const struct rlimit less = {(rlim_t)160 << 20, RLIM_INFINITY};
+	struct sp_symbolizer_options options = under_root();
+
+	cr_assert_eq(setrlimit(RLIMIT_DATA, &less), 0);
+	start(&options);
+	load_stripped(64, true);
+	prepare(outer, outer + OUTER);
+
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_eq(deepest(), 1);
+	cr_expect_eq(losses().over_limit, 1);
+	remove_root();
+}
+
 /* Nothing is read of it but what belongs to the address, at any time. */
 Test(lines, of_a_debug_file_of_any_size_are_found_if_it_is_not_packed, .timeout = 60)
 {

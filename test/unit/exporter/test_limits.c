@@ -43,15 +43,20 @@ static void tear_down(void)
 
 TestSuite(limits, .init = set_up, .fini = tear_down, .timeout = 20);
 
-static void set_group(const char *folder, const char *value)
+static void set(const char *folder, const char *name, const char *value)
 {
 	char path[128];
 	int fd;
 
-	(void)snprintf(path, sizeof(path), "%s%s/memory.oom.group", root, folder);
+	(void)snprintf(path, sizeof(path), "%s%s/%s", root, folder, name);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	cr_assert_eq(write(fd, value, strlen(value)), (ssize_t)strlen(value));
 	(void)close(fd);
+}
+
+static void set_group(const char *folder, const char *value)
+{
+	set(folder, "memory.oom.group", value);
 }
 
 Test(limits, in_a_group_of_its_own_kind_one_dies_alone)
@@ -95,6 +100,65 @@ Test(limits, where_it_cannot_be_told_nobody_counts_as_alone)
 	cr_expect_not(sp_limits_dies_alone("0::/../..\n", root));
 	set_group("/pod", "?\n");
 	cr_expect_not(sp_limits_dies_alone("0::/pod/box\n", root));
+}
+
+static uint64_t data_mib(const char *cgroups)
+{
+	return sp_limits_data(cgroups, root) >> 20;
+}
+
+/* Half a GiB is what the exporter may have where nobody limits it, and 96 MiB are what it needs. */
+Test(limits, of_a_container_are_kept_and_those_above_it)
+{
+	cr_expect_eq(data_mib("0::/pod/box\n"), 512);
+	set("/pod/box", "memory.max", "max\n");
+	cr_expect_eq(data_mib("0::/pod/box\n"), 512);
+	set("/pod/box", "memory.max", "4294967296\n");
+	cr_expect_eq(data_mib("0::/pod/box\n"), 512);
+	set("/pod/box", "memory.max", "1073741824\n");
+	cr_expect_eq(data_mib("0::/pod/box\n"), 256);
+	set("/pod", "memory.max", "536870912\n");
+	cr_expect_eq(data_mib("0::/pod/box\n"), 128);
+	set("/pod/box", "memory.max", "67108864\n");
+	cr_expect_eq(data_mib("0::/pod/box\n"), 96);
+	cr_expect_eq(data_mib("0::/pod\n"), 128);
+	cr_expect_eq(data_mib("0::/\n"), 512);
+}
+
+Test(limits, of_a_container_that_sees_other_paths_are_those_of_the_root)
+{
+	set("", "memory.max", "536870912\n");
+	cr_expect_eq(data_mib("0::/\n"), 128);
+	cr_expect_eq(data_mib("0::/elsewhere/box\n"), 128);
+}
+
+Test(limits, of_the_first_version_of_cgroups_are_kept)
+{
+	make_group("/memory");
+	make_group("/memory/box");
+	set("/memory", "memory.limit_in_bytes", "9223372036854771712\n");
+	cr_expect_eq(data_mib("9:cpu:/\n4:memory:/box\n0::/\n"), 512);
+	set("/memory/box", "memory.limit_in_bytes", "536870912\n");
+	cr_expect_eq(data_mib("9:cpu:/\n4:hugetlb,memory:/box\n0::/\n"), 128);
+	cr_expect_eq(data_mib("9:name=x:/memory\n4:memory:/\n0::/pod"), 512);
+}
+
+Test(limits, that_make_no_sense_are_none)
+{
+	static const char *const text[] = {"", "\n", "x", "-1\n",
+					   "99999999999999999999999999999999999999999999999999\n"};
+	static const char *const line[] = {
+		"",      "\n",    "0",        "0:",        ":::",
+		"0::\n", "0::::", "4:memory", "4:memory:", "0::/../pod/box\n"};
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+		set("/pod/box", "memory.max", text[i]);
+		cr_expect_eq(data_mib("0::/pod/box\n"), 512, "%s", text[i]);
+	}
+	set("/pod/box", "memory.max", "0\n");
+	cr_expect_eq(data_mib("0::/pod/box\n"), 96);
+	for (size_t i = 0; i < sizeof(line) / sizeof(line[0]); i++)
+		cr_expect_eq(data_mib(line[i]), 512, "%s", line[i]);
 }
 
 /* In a child, because it is for good. */
