@@ -32,9 +32,10 @@ struct sp_modules {
 	struct item **alive; /* sorted by mod.lo */
 	uint32_t alive_n;
 	size_t alive_cap;
-	struct item **dead; /* in order of death */
+	struct item **dead; /* in order of death, at most SP_MODULES_MAX */
 	uint32_t dead_n;
 	size_t dead_cap;
+	uint32_t lost; /* of epochs before it some of the dead are missing; 0 = of none */
 	uint32_t interval;
 	uint32_t epoch;
 	size_t bytes; /* of the items of a copy */
@@ -408,7 +409,20 @@ static int add_object(struct sp_modules *m, const struct sp_host_object *object)
 	return add(m, &it, &object->file->st);
 }
 
-/* Moves what was not seen to the tombstones, under a new epoch. */
+/* Forgets the first n of the dead. No stack is from an epoch before `wanted`. */
+static void drop_oldest(struct sp_modules *m, uint32_t n, uint32_t wanted)
+{
+	if (n == 0)
+		return;
+	if (m->dead[n - 1]->mod.died > wanted)
+		m->lost = m->dead[n - 1]->mod.died;
+	for (uint32_t i = 0; i < n; i++)
+		free_item(m->dead[i]);
+	m->dead_n -= n;
+	memmove(m->dead, m->dead + n, m->dead_n * sizeof(struct item *));
+}
+
+/* Moves what was not seen to the tombstones, under a new epoch. The oldest ones make room. */
 static int bury_unseen(struct sp_modules *m)
 {
 	uint32_t kept = 0, dead = 0;
@@ -417,7 +431,9 @@ static int bury_unseen(struct sp_modules *m)
 		dead += !m->alive[i]->seen;
 	if (dead == 0)
 		return 0;
-	if (!SP_GROW(m->dead, m->dead_cap, m->dead_n + dead, SIZE_MAX))
+	if (m->dead_n + dead > SP_MODULES_MAX)
+		drop_oldest(m, m->dead_n + dead - SP_MODULES_MAX, 0);
+	if (!SP_GROW(m->dead, m->dead_cap, m->dead_n + dead, SP_MODULES_MAX))
 		return -ENOMEM;
 	m->epoch++;
 	for (uint32_t i = 0; i < m->alive_n; i++) {
@@ -488,7 +504,7 @@ void sp_modules_take_event(struct sp_modules *m, const struct sp_module_event *s
 		m->alive[n - 1]->told = m->interval;
 		return;
 	}
-	if (it.mod.lo >= it.mod.hi || m->dead_n >= SP_MODULES_MAX)
+	if (it.mod.lo >= it.mod.hi)
 		return;
 	/* The mappings may be newer than the event. */
 	for (uint32_t i = 0; i < m->alive_n; i++)
@@ -549,6 +565,7 @@ struct sp_modules *sp_modules_copy(const struct sp_modules *m)
 	if (copy == NULL)
 		return NULL;
 	copy->epoch = m->epoch;
+	copy->lost = m->lost;
 	copy->host = sp_host_objects_copy(m->host);
 	if (copy->host != NULL &&
 	    copy_items(&copy->alive, &copy->alive_n, m->alive, m->alive_n, &copy->bytes) &&
@@ -576,21 +593,14 @@ uint32_t sp_modules_epoch(const struct sp_modules *m)
 /* A program may load and unload objects for ever: half of the room for those that are gone stays for new ones. */
 uint32_t sp_modules_forget(struct sp_modules *m, uint32_t epoch, uint32_t wanted)
 {
-	uint32_t lost = 0;
 	uint32_t n = 0;
 
 	m->interval++;
-	for (; n < m->dead_n && m->dead[n]->mod.died < epoch; n++) {
+	for (; n < m->dead_n && m->dead[n]->mod.died < epoch; n++)
 		if (m->dead[n]->mod.died >= wanted && m->dead_n - n <= SP_MODULES_MAX / 2)
 			break;
-		if (m->dead[n]->mod.died >= wanted)
-			lost = m->dead[n]->mod.died;
-		free_item(m->dead[n]);
-	}
-	if (n != 0)
-		memmove(m->dead, m->dead + n, (m->dead_n - n) * sizeof(struct item *));
-	m->dead_n -= n;
-	return lost;
+	drop_oldest(m, n, wanted);
+	return m->lost > wanted ? m->lost : 0;
 }
 
 const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc, uint32_t epoch)
@@ -607,10 +617,10 @@ const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc,
 
 		if (pc < d->lo || pc >= d->hi)
 			continue;
-		if (d->born <= epoch && (epoch < d->died || now == NULL))
+		if (d->born <= epoch && (epoch < d->died || (now == NULL && epoch >= m->lost)))
 			return d;
 	}
-	return now;
+	return epoch >= m->lost ? now : NULL;
 }
 
 const struct sp_module *sp_modules_main(const struct sp_modules *m)

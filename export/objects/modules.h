@@ -72,7 +72,8 @@ struct sp_host_objects *sp_modules_host(const struct sp_modules *m);
 
 /*
  * A module event: the handler found this object before the samples that follow. If another object
- * is known at its addresses, that one is gone, and a new epoch begins. During this upload interval
+ * is known at its addresses, that one is gone, and a new epoch begins; of SP_MODULES_MAX that are gone the
+ * oldest is forgotten, and pointers to it become invalid, as in a refresh. During this upload interval
  * and the next one the object counts as mapped, until another one is announced at its addresses. What the
  * event says is its path is never opened: the object has a file once the mappings have shown it, and until
  * then a name.
@@ -90,7 +91,10 @@ uint32_t sp_modules_epoch(const struct sp_modules *m);
  */
 uint32_t sp_modules_forget(struct sp_modules *m, uint32_t epoch, uint32_t wanted);
 
-/* The object that held pc during the epoch; else the last one that ever did; else NULL. */
+/*
+ * The object that held pc during the epoch; else the last one that ever did; else NULL. Of an epoch from which an
+ * object was forgotten for want of room, only what held pc then is told: the last one may be another one.
+ */
 const struct sp_module *sp_modules_find(const struct sp_modules *m, uint64_t pc, uint32_t epoch);
 
 /* The program itself, or NULL. */

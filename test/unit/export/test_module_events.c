@@ -340,3 +340,47 @@ Test(module_events, of_what_is_gone_are_kept_for_old_stacks_as_long_as_there_is_
 	cr_expect_eq(sp_modules_forget(m, sp_modules_epoch(m), sp_modules_epoch(m)), 0);
 	sp_modules_free(m);
 }
+
+/* Tombstones have a bound. What a sample was in is then unknown, and never what came to its addresses later. */
+Test(module_events, beyond_what_an_interval_has_room_for_leave_old_samples_without_a_name,
+     .timeout = 60)
+{
+	const unsigned plugins = SP_MODULES_MAX + 500;
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	struct sp_module_event s = event_of("/lib/stays.so", 0x40000, 0x2000, 1);
+	uint32_t *epoch = calloc(plugins, sizeof(*epoch));
+	struct sp_modules *copy;
+	unsigned named = 0;
+	uint32_t lost;
+
+	fake_host_line(NOTHING);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	for (unsigned i = 0; i < plugins; i++) {
+		char path[32];
+
+		(void)snprintf(path, sizeof(path), "/lib/p%u.so", i);
+		s = event_of(path, 0x10000, 0x2000, (uint8_t)(1 + i % 200));
+		sp_modules_take_event(m, &s);
+		epoch[i] = sp_modules_epoch(m);
+		cr_assert_str_eq(name_at(m, 0x11000, epoch[i]), path + strlen("/lib/"));
+	}
+	copy = sp_modules_copy(m);
+	lost = sp_modules_forget(m, 0, 0);
+
+	for (unsigned i = 0; i < plugins; i++) {
+		const char *name = name_at(copy, 0x11000, epoch[i]);
+		char own[32];
+
+		(void)snprintf(own, sizeof(own), "p%u.so", i);
+		cr_assert_str_eq(name, epoch[i] < lost ? "" : own, "plugin %u", i);
+		named += name[0] != '\0';
+		cr_assert_str_eq(name_at(copy, 0x41000, epoch[i]), "stays.so");
+	}
+	cr_expect_eq(named, SP_MODULES_MAX + 1, "as many as find room, and the last one: %u",
+		     named);
+	cr_expect_eq(sp_modules_forget(m, 0, epoch[plugins - 1]), 0, "no stack is that old");
+	sp_modules_free(copy);
+	sp_modules_free(m);
+	free(epoch);
+}
