@@ -568,7 +568,6 @@ static void too_large(struct sp_push *p, struct queued *b, int status)
 		return;
 	}
 	b->most = p->most = SP_ENCODE_SAMPLES;
-	p->learnt_ns = 0;
 	b->was_too_large = false;
 	lose_message(p, b, SP_LOSS_REFUSED, status);
 }

@@ -228,50 +228,45 @@ static bool add_open_parts(const struct account *a, const struct sp_span_record 
 	return open == 0;
 }
 
-/* All of the thread's roots; if it was in one of several before, only the topmost one may have come since. */
-static void share(struct sp_thread *t)
+/* Nobody knows for which of its roots the thread works from now on. */
+static void share(const struct sp_thread *t)
 {
 	uint64_t ids[SP_SPAN_DEPTH_MAX];
 	unsigned n = sp_span_stack_ids(&t->spans, ids);
 	struct sp_span_record r;
 
-	for (unsigned i = t->part.is_shared && n != 0 ? n - 1 : 0; i < n; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		struct account *a = sp_span_table_by_id(ids[i], &r) ? account_of(r.root_ref) : NULL;
 
 		if (a != NULL)
 			atomic_store_explicit(&a->is_shared, true, memory_order_relaxed);
 	}
-	t->part.is_shared = true;
 }
 
 void sp_span_times_changed(struct sp_thread *t)
 {
 	struct sp_span_record r;
 	struct sp_thread_part_edge now;
-	enum sp_span_active active;
 	bool is_in_root;
 
 	if (t == NULL)
 		return;
-	active = sp_span_stack_peek(&t->spans, &r);
-	switch (active) {
+	switch (sp_span_stack_peek(&t->spans, &r)) {
 	case SP_SPAN_KNOWN:
 	case SP_SPAN_ROOT_ALONE:
 		is_in_root = r.root_ref != 0;
 		break;
+	case SP_SPAN_INTERLEAVED:
+		share(t);
+		is_in_root = false;
+		break;
 	/* A manual label is of no root. */
 	case SP_SPAN_LABEL:
-	case SP_SPAN_INTERLEAVED:
 	case SP_SPAN_NONE:
 	default:
 		is_in_root = false;
 		break;
 	}
-	if (active == SP_SPAN_INTERLEAVED ||
-	    (active == SP_SPAN_NONE && sp_span_stack_is_beyond(&t->spans)))
-		share(t);
-	else
-		t->part.is_shared = false;
 	if (get(&t->part.root_id) == 0 && !is_in_root)
 		return;
 	if (is_in_root && is_in(t, r.root_id, r.root_ref))

@@ -69,7 +69,6 @@ struct sp_thread_part {
 	_Atomic uint64_t root_id; /* 0 = it is in none */
 	_Atomic uint32_t root_ref;
 	_Atomic uint64_t cpu_ns; /* when it began */
-	bool is_shared; /* owner only: the thread is in one of several roots, and nobody knows in which */
 	struct sp_thread_part_edge begun;
 };
 

@@ -135,7 +135,6 @@ static void clean(struct sp_thread *t)
 	atomic_store_explicit(&t->is_taken, false, memory_order_relaxed);
 	t->spare.n = 0;
 	t->part.root_id = 0;
-	t->part.is_shared = false;
 	sp_thread_context_clean(&t->context);
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
@@ -631,7 +630,6 @@ void sp_thread_forked(void)
 
 	own->in_handler = false;
 	own->part.root_id = 0;
-	own->part.is_shared = false;
 	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
 	slot = sp_thread_by_tid(tid);
 	if (slot != NULL)

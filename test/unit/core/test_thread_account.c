@@ -576,6 +576,18 @@ Test(thread_account, of_a_label_pays_for_that_labels_lead)
 	cr_expect_eq(told[2], 9 * MS);
 }
 
+Test(thread_account, of_a_thread_that_was_in_one_label_at_the_start_has_that)
+{
+	sp_manual_label_enter();
+	sp_manual_label_show(2, sp_names_intern("mark", 4));
+	sp_thread_account_start();
+	work(MS);
+	(void)sp_manual_label_leave();
+	(void)end_thread();
+
+	cr_expect_eq(labelled[2], MS);
+}
+
 /* The child leaves the inner one, and works for the outer one. */
 Test(thread_account, has_no_label_when_several_roots_were_there_at_a_fork)
 {

@@ -686,22 +686,6 @@ Test(lines, of_a_debug_file_that_could_not_be_opened_for_want_of_descriptors_com
 	remove_root();
 }
 
-Test(lines, that_could_not_be_read_for_want_of_memory_come_later, .timeout = 20)
-{
-#ifdef __SANITIZE_ADDRESS__
-	cr_skip_test("the sanitizer needs address space of its own");
-#endif
-	start(&sp_symbolizer_options_default);
-	load("-g");
-	prepare_with(RLIMIT_AS, 1 << 20);
-	cr_expect_eq(frame(outer).line[0].line, 0);
-	cr_expect_gt(losses().late, 0);
-
-	prepare(outer, outer + OUTER);
-	cr_expect_str_eq(frame(outer).name, "outer");
-	cr_expect_geq(deepest(), 2);
-}
-
 /* That is no shortage, which would pass. */
 Test(lines, of_a_file_without_line_tables_are_functions_that_were_inlined, .timeout = 20)
 {

@@ -408,6 +408,30 @@ Test(log, follows_to_a_terminal_but_to_no_other_device, .timeout = 20)
 	cr_expect_eq(read(terminal, got, sizeof(got)), 1);
 }
 
+/* What is in a file that is descriptor 2 from the beginning, opened with these flags. */
+static const char *told_first_into(int flags)
+{
+	static char text[256];
+	char path[] = "/tmp/spanprof-test-XXXXXX";
+	int kept = dup(STDERR_FILENO);
+	int made = mkstemp(path);
+	int fd = open(path, flags);
+	ssize_t n;
+
+	cr_assert(made >= 0 && fd >= 0);
+	(void)unlink(path);
+	cr_assert_geq(dup2(fd, STDERR_FILENO), 0);
+	sp_log_begin();
+	sp_log(SP_LOG_WARN, "a line");
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+	n = read(made, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	close(made);
+	close(fd);
+	close(kept);
+	return text;
+}
+
 /* A line for a device would go to its beginning, and what is closed on exec the program has not got from whoever started it. */
 Test(log, takes_nothing_for_stderr_that_the_program_has_opened, .timeout = 20)
 {
@@ -427,6 +451,8 @@ Test(log, takes_nothing_for_stderr_that_the_program_has_opened, .timeout = 20)
 		close(kept);
 		cr_expect_eq(read(ends[0], got, sizeof(got)) > 0, own == 0, "%d", own);
 	}
+	cr_expect_str_eq(told_first_into(O_RDWR), "");
+	cr_expect_str_neq(told_first_into(O_WRONLY), "");
 }
 
 Test(log, takes_no_file_for_stderr_that_came_after_a_start_without_one, .timeout = 20)
