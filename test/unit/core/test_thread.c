@@ -386,6 +386,7 @@ Test(thread, without_a_timer_it_still_has_a_block)
 	cr_assert_eq(sp_thread_armed(), 0);
 	cr_assert_eq(sp_count_read(SP_COUNT_UNARMED_REFUSED), 1);
 	cr_assert_eq(unarmed(SP_UNARMED_REFUSED), 1);
+	cr_expect(sp_thread_self()->account.outside, "what it does now no sample meets");
 	sp_thread_enrol(100);
 	cr_assert_eq(sp_count_read(SP_COUNT_UNARMED_REFUSED), 1, "tried again, the same thread");
 

@@ -238,6 +238,7 @@ Test(module_events, lead_to_no_file_that_is_not_mapped, .timeout = 20)
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	symbolize(m, 0x11000, name);
 	cr_expect(was_opened(watch), "it is mapped, and not read");
+	cr_expect_str_eq(sp_modules_find(m, 0x11000, sp_modules_epoch(m))->path, path);
 	close(watch);
 	free(path);
 	sp_modules_free(m);
