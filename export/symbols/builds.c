@@ -65,7 +65,7 @@ struct build {
 	struct sp_elf_file debug;  /* its debug file */
 	struct sp_elf_file mini;   /* unpacked .gnu_debugdata */
 	/*
-	 * The debug file once more where it is packed: what is unpacked can be given back, while symbols
+	 * What has the lines, once more where it is packed: what is unpacked can be given back, while symbols
 	 * have their names in the other one.
 	 */
 	struct sp_elf_file unpacked;
@@ -640,14 +640,17 @@ static int open_shared(const struct sp_builds *all, struct build *b)
 	return 0;
 }
 
-/* What lines are read from. In the object's own file nothing is packed any more the second time. */
+/*
+ * What lines are read from. Where the file cannot be opened once more, what is unpacked stays in the one that is open,
+ * in which nothing is packed any more the second time.
+ */
 static const struct sp_elf_file *unpack(struct build *b, uint64_t need)
 {
 	if (b->unpacked.elf != NULL)
 		return &b->unpacked;
 	b->unpacked_bytes += need;
 	/* Without a build id it might be another file by now. */
-	if (need == 0 || b->dwarf != &b->debug || b->id_len == 0 ||
+	if (need == 0 || b->id_len == 0 ||
 	    sp_elf_file_open(b->dwarf_path, b->id, b->id_len, &b->unpacked) != 0)
 		return b->dwarf;
 	b->unpacked_times++;
@@ -858,17 +861,21 @@ static bool give_back_idle(struct build *b)
 void sp_builds_rest(struct sp_builds *b)
 {
 	bool is_less = false;
+	bool is_kept = false;
 
 	b->rests++;
 	forget_small_lines(b, NULL);
-	make_room(b, NULL, SP_REST_SHARE(b->memory));
 	for (unsigned i = 0; i < b->n; i++) {
 		let_go(b->build[i]);
 		is_less = give_back_idle(b->build[i]) || is_less;
 		/* It is opened again when somebody asks. */
 		if (b->build[i]->is_half_read)
 			drop(b, i--);
+		else
+			is_kept = is_kept || b->build[i]->unpacked.elf != NULL;
 	}
+	/* What is unpacked for who asks again may be larger than the rest's share, and dropped each time. */
+	make_room(b, NULL, is_kept ? b->memory : SP_REST_SHARE(b->memory));
 	if (is_less)
 		(void)malloc_trim(0);
 }

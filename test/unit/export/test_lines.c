@@ -388,6 +388,39 @@ Test(lines, unpacked_for_nobody_any_more_are_given_back, .timeout = 60)
 	remove_root();
 }
 
+#ifndef __SANITIZE_ADDRESS__
+/* What is more than is kept as a rule is not unpacked for each profile with a new address. */
+Test(lines, of_large_packed_files_are_unpacked_twice_and_kept, .timeout = 60)
+{
+	const struct rlimit less = {(rlim_t)80 << 20, RLIM_INFINITY};
+	char command[1024];
+	unsigned once;
+
+	cr_assert_eq(setrlimit(RLIMIT_DATA, &less), 0);
+	start(&sp_symbolizer_options_default);
+	tiny_library("-g -Wl,--build-id=0x1122334455667788", path);
+	(void)snprintf(command, sizeof(command),
+		       "truncate -s 24M %s.zeros && "
+		       "objcopy --add-section .debug_zeros=%s.zeros %s && rm %s.zeros && "
+		       "objcopy --compress-debug-sections %s",
+		       path, path, path, path, path);
+	cr_assert_eq(system(command), 0);
+	load_made();
+	(void)snprintf(debug_path, sizeof(debug_path), "%s", path);
+
+	prepare(outer, outer + 1);
+	once = mappings_of_debug_file();
+	prepare(outer + 1, outer + 2);
+	cr_expect_eq(mappings_of_debug_file(), once + 1);
+	prepare(outer + 2, outer + 3);
+	cr_expect_eq(mappings_of_debug_file(), once + 1);
+
+	cr_expect_eq(frame(outer + 2).line[0].line, 4);
+	cr_expect_eq(sp_symbolizer_loads(symbolizer), 1);
+	cr_expect_eq(losses().over_limit, 0);
+}
+#endif
+
 Test(lines, of_the_object_itself_are_read_at_any_time, .timeout = 20)
 {
 	start(&sp_symbolizer_options_default);
