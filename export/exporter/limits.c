@@ -173,7 +173,7 @@ static uint64_t least_limit(const char *root, const char *cgroup, const char *na
 {
 	uint64_t least = UINT64_MAX;
 	char folder[PATH_MAX];
-	char text[32];
+	char text[32] = "";
 
 	if (!find_folder(root, cgroup, folder))
 		return least;
@@ -237,7 +237,7 @@ void sp_limits_memory(void)
  */
 static int kills_group(const char *folder)
 {
-	char text[2];
+	char text[2] = "";
 	ssize_t got = read_text(folder, "memory.oom.group", text, sizeof(text));
 
 	/* Without the memory controller the group has no such file. */
