@@ -293,13 +293,12 @@ void sp_span_times_of(const struct sp_span_record *r, struct sp_span_times *out)
 	if (t != NULL && is_in(t, r->span_id, r->ref) && read_edge(&now))
 		end_part(t, &now);
 	out->cpu_ns = get(&a->cpu_ns);
-	out->has_cpu = get(&a->parts) != 0 &&
-		       !atomic_load_explicit(&a->is_shared, memory_order_relaxed) &&
+	out->has_cpu = !atomic_load_explicit(&a->is_shared, memory_order_relaxed) &&
 		       add_open_parts(a, r, &out->cpu_ns);
 	/* pairs with the release in end_part() */
 	if (!wants_all || !out->has_cpu ||
 	    atomic_load_explicit(&a->open, memory_order_acquire) != 0 ||
-	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed))
+	    !atomic_load_explicit(&a->is_whole, memory_order_relaxed) || get(&a->parts) == 0)
 		return;
 	out->is_known = true;
 	out->off_cpu_ns = get(&a->off_ns);
