@@ -761,10 +761,12 @@ static void interleaved(void)
 	struct span *b = story_start("b", NULL);
 	struct span *c;
 
+	a->is_shared = b->is_shared = true;
 	story_shows(NULL);
 	story_finish(a);
 	story_shows(b);
 	c = story_start("c", NULL);
+	c->is_shared = true;
 	story_shows(NULL);
 	story_finish(c);
 	story_shows(b);

@@ -574,7 +574,7 @@ static void member(const char *line, const char *key, char *out, size_t size)
 static void check_cpu_time(const struct span *s, const char *line)
 {
 	const char *at = strstr(line, "\"spanprof.cpu_time_ns\"");
-	bool wanted = probe_present() && !labels.unseen && s->root == s &&
+	bool wanted = probe_present() && !labels.unseen && s->root == s && !s->is_shared &&
 		      getenv("SPANPROF_SPAN_CPU_TIME") != NULL;
 
 	if (at != NULL) {

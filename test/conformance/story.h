@@ -23,6 +23,7 @@ struct span {
 	const char
 		*own_id; /* what the program itself has set as the profile's id; NULL = nothing */
 	bool exported;   /* is to be found among the exported spans */
+	bool is_shared; /* another root was open on its thread, and nobody knows for which one that worked */
 	bool ended;
 	const char *value;  /* of a root: the value of its samples; NULL = none */
 	_Atomic int64_t ns; /* of a root: the CPU time of its pieces of work */
