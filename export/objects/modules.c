@@ -131,7 +131,10 @@ static void copy_paths(struct sp_module *mod, char *text)
 	set_paths(mod, text, text + path);
 }
 
-/* As large as its paths are long: a host has hundreds of objects, and an exporter hundreds of hosts. */
+/*
+ * As large as its paths are long: a host has hundreds of objects, and an exporter hundreds of hosts; and copies of the list
+ * wait by the thousand where the worker is slow.
+ */
 static struct item *copy_item(const struct item *from)
 {
 	struct item *it = malloc(sizeof(*from) + paths_bytes(&from->mod));
@@ -543,7 +546,6 @@ void sp_modules_free(struct sp_modules *m)
 	free(m);
 }
 
-/* With texts no longer than they are: copies wait by the thousand where the worker is slow. */
 static bool copy_items(struct item ***to, uint32_t *to_n, struct item *const *from, uint32_t n,
 		       size_t *bytes)
 {

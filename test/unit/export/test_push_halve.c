@@ -100,27 +100,31 @@ Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 	push_start(1, 0);
 }
 
+static void take_unless(bool is_refused, const struct sp_message *message, struct sp_reply *reply)
+{
+	push_answer(reply, is_refused ? 413 : 200, "");
+	if (!is_refused)
+		taken += message->body.len - 1;
+}
+
+static void put_128_and_lose_one(void (*but_one)(const struct sp_message *, struct sp_reply *))
+{
+	start(1, 413, "");
+	u.server = but_one;
+	push_put_records('a', 128);
+	run_dry();
+	cr_expect_eq(taken, 127);
+}
+
+/* The record is the first of all. */
 static void all_but_one(const struct sp_message *message, struct sp_reply *reply)
 {
-	size_t records = message->body.len - 1;
-
-	/* The record is the first of all. */
-	if (taken == 0 && requests++ < 8)
-		push_answer(reply, 413, "");
-	else
-		push_answer(reply, 200, "");
-	if (reply->status == 200)
-		taken += records;
+	take_unless(taken == 0 && requests++ < 8, message, reply);
 }
 
 Test(push_halve, loses_but_the_one_sample_that_is_too_large, .timeout = 20)
 {
-	start(1, 413, "");
-	u.server = all_but_one;
-	push_put_records('a', 128);
-	run_dry();
-
-	cr_expect_eq(taken, 127);
+	put_128_and_lose_one(all_but_one);
 	cr_expect_eq(u.posts, 8 + 1, "the others were not to blame");
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
@@ -131,19 +135,13 @@ Test(push_halve, loses_but_the_one_sample_that_is_too_large, .timeout = 20)
 
 static void all_but_record_77(const struct sp_message *message, struct sp_reply *reply)
 {
-	push_answer(reply, message->first <= 77 && 77 < message->end ? 413 : 200, "");
-	if (reply->status == 200)
-		taken += message->body.len - 1;
+	take_unless(message->first <= 77 && 77 < message->end, message, reply);
 }
 
 /* What passed before it was small because of that one, and is no limit of the server. */
 Test(push_halve, one_sample_that_is_too_large_is_not_learnt_as_a_limit, .timeout = 20)
 {
-	start(1, 413, "");
-	u.server = all_but_record_77;
-	push_put_records('a', 128);
-	run_dry();
-	cr_expect_eq(taken, 127);
+	put_128_and_lose_one(all_but_record_77);
 	cr_expect_leq(u.posts, 20, "%u", u.posts);
 	u.server = server;
 	limit = 128;
@@ -156,9 +154,7 @@ Test(push_halve, one_sample_that_is_too_large_is_not_learnt_as_a_limit, .timeout
 
 static void all_but_record_one(const struct sp_message *message, struct sp_reply *reply)
 {
-	push_answer(reply, message->first <= 1 ? 413 : 200, "");
-	if (reply->status == 200)
-		taken += message->body.len - 1;
+	take_unless(message->first <= 1, message, reply);
 }
 
 /* The first record of an interval is "(other)", which has no samples as a rule. */
