@@ -18,13 +18,13 @@ endif
 
 B := build
 
-# By the processor: what its linker calls the one of 32 bits, and where Debian has the libraries for it.
+# By processor: the linker's name of its 32-bit format, and Debian's folders of 32-bit libraries.
 STUB_EMULATION_x86_64 := elf_i386
 STUB_EMULATION_aarch64 := armelf_linux_eabi
 LIB_32_x86_64 := lib32 lib/i386-linux-gnu
 LIB_32_aarch64 := lib/arm-linux-gnueabihf lib/arm-linux-gnueabi
 
-# For this make alone: programs under test would take it for a misspelt variable of the profiler.
+# Only for this make: programs under test would take it for a misspelt variable of the profiler.
 unexport SPANPROF_SKIP_DEPS
 PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
@@ -60,19 +60,19 @@ ifneq ($(DEV)$(CI),)
 WARNINGS += -Werror
 endif
 
-# _GNU_SOURCE is empty, as a file that defines it itself would write it. The prefix map keeps build
-# paths out of the objects.
+# _GNU_SOURCE is empty, so that a file may define it again in the usual form. The prefix map keeps
+# build paths out of the objects.
 CPPFLAGS_ALL = -I. -I$(B)/gen -D_GNU_SOURCE= $(CPPFLAGS)
 CFLAGS_ALL = -std=gnu11 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer \
 	-ffile-prefix-map=$(CURDIR)=. $(WARNINGS)
 
 CFLAGS_release = -O2
-# With less optimization and debug information it compiles in two thirds of the time, and runs hardly longer.
+# With less optimization and debug information, compiling takes two thirds of the time, and running hardly longer.
 CFLAGS_asan = -Og -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
-# The sanitizer does not know fences. Where a fence orders what is not atomic, it would find a race.
+# The sanitizer does not know fences: it would report a race if a fence orders accesses that are not atomic.
 CFLAGS_tsan = -O1 -g1 -fsanitize=thread -Wno-tsan
 
-# The preloaded object runs in every process of a container, so it may not pull in symbols of new
+# The preloaded object runs in every process of a container, so it must not need symbols of new
 # glibc versions (fortify) nor abort its host (stack protector), and its thread-local storage must
 # be readable inside a signal handler. The exporter is a process of its own and gets the usual hardening.
 CFLAGS_core = -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE
@@ -80,21 +80,21 @@ CFLAGS_export = -fstack-protector-strong
 # Handlers may run on small stacks. Without jump tables every indirect jump is a call through a
 # pointer, which check-sigsafe.sh then sees.
 CFLAGS_sig = -fno-jump-tables
-# A jump to the real function, without a frame on the way; and what the compiler knows of malloc() is not true of
-# who stands for it.
+# These functions jump to the real function without a frame of their own; and the compiler must not treat them as
+# malloc().
 CFLAGS_alloc = -fomit-frame-pointer -fno-builtin
-# Host threads may have small stacks too. A variable is a section of its own, so that the linker can put those
-# that are no large arrays side by side: the first write to each page of them costs a forked child 3 us.
+# Host threads may have small stacks too. Each variable has a section of its own, so that the linker can put all
+# except large arrays side by side: the first write to each page costs a forked child 3 us.
 CFLAGS_release_core = -Wframe-larger-than=4096 -fdata-sections
 CFLAGS_release_sig = $(if $(IS_CLANG),,-Wstack-usage=2048)
 CFLAGS_release_export = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-# Tests of optimized objects, which need not be optimized themselves, and compile in a third of the time so.
+# Tests of optimized objects: the tests themselves need no optimization, and compile in a third of the time.
 CFLAGS_release_unit = -Og -g1
-# What is to be found here is in the objects, and that they leave the tests' memory alone.
+# The sanitizer shall find faults of the objects, including accesses to the tests' memory.
 CFLAGS_asan_unit = -fno-sanitize=undefined
 
-# $(call source_flags,flavour,source). Packagers ask for optimization at link time, which does not see what
-# assembler outside of functions defines; and gates look at what is in single objects.
+# $(call source_flags,flavour,source). Packagers ask for optimization at link time, which does not see symbols that
+# assembler outside of functions defines; and gates examine single objects.
 source_flags = $(CFLAGS_$(1)) \
 	$(if $(filter sampler/% preload/%,$(2)),$(CFLAGS_core) $(call CFLAGS_$(1)_core,$(1),$(2))) \
 	$(if $(filter export/% scripts/%,$(2)),$(CFLAGS_export) $(CFLAGS_$(1)_export)) \
@@ -104,36 +104,42 @@ source_flags = $(CFLAGS_$(1)) \
 
 LDFLAGS_shared = -shared -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,-z,nodelete \
 	-Wl,--exclude-libs,ALL -Wl,--build-id=sha1 -Wl,--as-needed -static-libgcc \
-	-Wl,--sort-section=alignment
+	-Wl,--sort-section=alignment $(NO_TLS_TAG)
 
-# Whatever a program calls is looked up before it begins, and then nobody may write to the table.
+# With binutils 2.45 and newer, an object with a TLS descriptor requires a loader of glibc 2.42 or newer, whose functions
+# for descriptors preserve vector registers. Older loaders lose these registers only for storage that is made at first
+# use. Ours is not, because our object is loaded at the program's start.
+NO_TLS_TAG = $(call lazy,NO_TLS_TAG,$(if \
+	$(findstring --no-gnu2-tls-tag,$(shell $(CC) -Wl,--help 2>/dev/null)),-Wl$(comma)--no-gnu2-tls-tag))
+
+# All functions that a program calls are looked up before it begins, and then the table is read-only.
 LDFLAGS_program = -pie -Wl,-z,now,-z,relro,-z,noexecstack,--as-needed
 
-# Looked up at first use, and only once: the packages may be installed by this very make.
+# Looked up once, at first use: this very make may install the packages.
 lazy = $(eval $(1) := $(2))$($(1))
 EXPORT_PKGS = libcurl libprotobuf-c jansson libmicrohttpd libdw libelf liblzma zlib \
 	$(if $(shell grep -rl --include='*.c' '<libunwind' export 2>/dev/null),libunwind-generic)
-# Not the local half of libunwind: it brings C++ exceptions of its own, slow ones that take locks. Nor
+# Without the local half of libunwind, which brings slow C++ exceptions of its own that take locks, and without
 # libcurl, which export/push/libcurl.c loads at the first request. Before glibc 2.34 dlopen() and threads
 # were not in libc itself.
 EXPORT_LIBS = $(call lazy,EXPORT_LIBS,$(filter-out -lunwind -lcurl,$(shell $(PKG_CONFIG) --libs $(EXPORT_PKGS))) \
 	-l:libiberty.a -ldl -lm -lpthread)
 CRITERION_LIBS = $(call lazy,CRITERION_LIBS,$(shell $(PKG_CONFIG) --libs criterion))
-# Some four hundred unit programs are linked for a whole run, in a third of the time by LLVM's linker.
+# A whole run links some four hundred unit programs; LLVM's linker takes a third of the time.
 TEST_LINKER = $(call lazy,TEST_LINKER,$(if $(findstring LLD,$(shell $(CC) -fuse-ld=lld -Wl,--version 2>/dev/null)),-fuse-ld=lld))
 
 # --- Sources -------------------------------------------------------------------------------------
 
-# In a folder, the folders in it, and in these.
+# The sources of a folder, of its folders, and of their folders.
 files_in = $(wildcard $(addprefix $(1)/,*.$(2) */*.$(2) */*/*.$(2)))
 sources_in = $(call files_in,$(1),c)
 SAMPLER_SRCS := $(call sources_in,sampler)
-# The second preloaded object: what is its own, and what it has of the first one.
+# The second preloaded object: its own sources, and those that it shares with the first object.
 ALLOC_SRCS := $(wildcard preload/alloc/*.c)
-ALLOC_SHARED_SRCS := preload/elf/elf_walk.c sampler/base/process.c sampler/base/readable_sig.c sampler/base/text.c
+ALLOC_SHARED_SRCS := preload/elf/elf_walk.c $(addprefix sampler/base/,process.c readable_sig.c syscall_sig.c text.c)
 PRELOAD_SRCS := $(filter-out $(ALLOC_SRCS),$(call sources_in,preload))
 EXPORT_SRCS := $(filter-out export/exporter/% export/report/%,$(call sources_in,export))
-# The program spanprof-exporter: its main(), and the rings and rights of a process of its own.
+# The program spanprof-exporter: its main(), rings, rights and confinement.
 EXPORTER_SRCS := $(call sources_in,export/exporter)
 REPORT_SRCS := $(call sources_in,export/report)
 RUNNER_SRCS := $(wildcard scripts/run/*.c)
@@ -156,19 +162,20 @@ ALLOC_SO := $(B)/libspanprof-alloc.so
 EXPORTER := $(B)/spanprof-exporter
 REPORT := $(B)/spanprof-report
 RUNNER := $(B)/spanprof-run
-# Other names of it, by which it is the ENTRYPOINT of an image, and cares for /etc/ld.so.preload.
+# Other names of it: the ENTRYPOINT of an image, and the command for /etc/ld.so.preload.
 RUNNER_NAMES := $(B)/spanprof-entrypoint $(B)/spanprof-preload
-# Not installed: stands for programs in the carrier, where they have a loader of their own.
+# Not installed: in the carrier it starts our programs with a loader of their own.
 LAUNCHER := $(B)/launcher
-# For programs of 32 bits under /etc/ld.so.preload, an empty object (spanprof-preload says more). It needs no
-# compiler for them, but a linker that knows them; without one there is none.
+# An empty object for 32-bit programs under /etc/ld.so.preload (see spanprof-preload). It needs no 32-bit compiler,
+# but a linker that knows the 32-bit format; without one it is not made.
 STUB_LD := $(if $(filter aarch64-linux-gnu-%,$(CC)),aarch64-linux-gnu-ld,ld)
 STUB_CPU := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 STUB_EMULATION := $(filter $(STUB_EMULATION_$(STUB_CPU)),$(shell $(STUB_LD) -V 2>/dev/null))
 STUB := $(if $(STUB_EMULATION),$(B)/libspanprof-stub32.so)
-PRODUCTS := $(CORE_SO) $(ALLOC_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(RUNNER_NAMES) $(LAUNCHER) $(STUB)
+DOCTOR := $(B)/spanprof-doctor
+PRODUCTS := $(CORE_SO) $(ALLOC_SO) $(EXPORTER) $(REPORT) $(RUNNER) $(RUNNER_NAMES) $(DOCTOR) $(LAUNCHER) $(STUB)
 
-# What $LIB stands for in a loader of this processor, by distribution: Debian's names, and those of the others.
+# Names that loaders of this processor put for $LIB: Debian's, and those of other distributions.
 LIB_64 := lib64 lib/$(STUB_CPU)-linux-gnu
 LIB_32 := lib $(LIB_32_$(STUB_CPU))
 
@@ -180,7 +187,7 @@ MAN_PAGES := $(patsubst scripts/man/%,$(B)/man/%,$(wildcard scripts/man/*.[1-8])
 MAN_SECTIONS := $(sort $(subst .,,$(suffix $(MAN_PAGES))))
 CARRIER := $(B)/carrier
 DIST := $(B)/dist
-# Of these commands bash completes the options.
+# Commands whose options bash completes.
 COMPLETED := spanprof-run spanprof-report spanprof-doctor spanprof-preload
 
 # Appended to by test/*/module.mk: programs to build for tests or demo, and tests to run.
@@ -192,13 +199,13 @@ GATE_TESTS := $(sort $(wildcard test/gates/*.sh))
 UNIT_TESTS = $(UNIT_SRCS:%.c=$(B)/release/%)
 STRESS_TESTS = $(STRESS_SRCS:%.c=$(B)/release/%)
 ASAN_TESTS = $(UNIT_SRCS:%.c=$(B)/asan/%)
-# A whole run has the unit tests once, with sanitizers, which find more; and without them those that leave something out or do less there.
+# A whole run has the unit tests once, with sanitizers, which find more; and without sanitizers the tests that do less under them.
 PLAIN_TESTS = $(filter $(patsubst %.c,$(B)/release/%,$(shell grep -rl -e __SANITIZE_ADDRESS__ -e test/common/rounds.h --include='test_*.c' test)),$(UNIT_TESTS))
 # Single-stepping and the thread sanitizer exclude each other.
 TSAN_TESTS = $(patsubst %.c,$(B)/tsan/%,$(filter-out %_step.c,$(STRESS_SRCS)))
 
-# test/otelcpp first: others compile with headers that it makes, and make expands the names of prerequisites as
-# it reads a rule.
+# test/otelcpp first: other folders compile with headers that it makes, and make expands the names of prerequisites
+# when it reads a rule.
 include $(wildcard test/otelcpp/module.mk) $(filter-out test/otelcpp/module.mk,$(wildcard test/*/module.mk))
 
 RUN := test/run.sh
@@ -233,14 +240,14 @@ endif
 	$(foreach n,$(COMPLETED),$(call put,0644,scripts/completion/spanprof,$(DESTDIR)$(COMPLETIONS)/$(n)) &&) :
 	sed -i 's|@LIBDIR@|$(LIBDIR)|g' '$(DESTDIR)$(MANDIR)/man7/spanprof.7'
 
-# $(call put,mode,file,path): the file gets its name there by a rename. install(1) by itself removes the former file, and
-# then writes into one of that name: whoever loads or executes it meanwhile finds none, or a part, which ends a program
-# that has the object in its LD_PRELOAD by SIGBUS. The exporter comes before the object: a program that loads the new
+# $(call put,mode,file,path): copies the file beside path and renames it. install(1) by itself removes the former file, and
+# then writes a new one: a program that loads or executes it meanwhile finds no file or a part of it, and SIGBUS ends a
+# program that has such a part in its LD_PRELOAD. The exporter is put before the object: a program that loads the new
 # object finds the new exporter.
 put = install -m $(1) $(2) '$(3).new' && mv -fT '$(3).new' '$(3)'
 put_in = $(foreach f,$(2),$(call put,$(1),$(f),$(3)/$(notdir $(f))) &&) :
 
-# $(call link_in,folder,file,name): in the folder of this name beside the file, a relative link to the file.
+# $(call link_in,folder,file,name): makes a relative link to the file in the folder of this name beside the file.
 link_in = install -d '$(DESTDIR)$(LIBDIR)/$(1)' && \
 	ln -sfn $(subst $() ,,$(patsubst %,../,$(subst /, ,$(1))))$(2) '$(DESTDIR)$(LIBDIR)/$(1)/$(3)'
 
@@ -255,11 +262,11 @@ uninstall: ## remove what "make install" copied with the same DESTDIR and PREFIX
 	rm -rf $(foreach d,lib lib32 lib64,'$(DESTDIR)$(LIBDIR)/$(d)')
 	[ ! -d '$(DESTDIR)$(LIBDIR)' ] || rmdir '$(DESTDIR)$(LIBDIR)'
 
-carrier: ## all of us and the libraries we need, for images that have none (scripts/deploy; installs its tools first)
+carrier: ## all our files and the libraries that we need, for images without them (scripts/deploy; installs its tools first)
 	$(call install_deps,build carrier)
 	@$(MAKE) --no-print-directory $(CARRIER).done
 
-# One folder, to be copied to any place.
+# One folder, which can be copied to any path.
 $(CARRIER).done: $(PRODUCTS) scripts/bundle.sh $(wildcard scripts/spanprof-*) LICENSE
 	$(call say,BUNDLE,$(CARRIER))
 	$(Q)rm -rf $(CARRIER) && scripts/bundle.sh $(CARRIER) && install -m 0644 LICENSE $(CARRIER) && touch $@
@@ -307,7 +314,7 @@ test: ## all tests, the long ones in a short form, then one line of counts (inst
 unit: $(UNIT_TESTS) ## all unit tests (Criterion), without sanitizers
 	@$(RUN) $(call as,unit,$(UNIT_TESTS))
 
-gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, imports, NEEDED, symbol versions, TLS, signal safety, layers; and that each gate bites
+gates: all $(PRINT_CONFIG) $(MAN_PAGES) ## exports, imports, NEEDED, symbol versions, TLS, signal safety, layers, circles; and that each gate bites
 	@$(RUN) $(call as,gate,$(GATE_TESTS))
 
 .PHONY: lines
@@ -321,7 +328,7 @@ lines: ## lines of the product, of the tests, and of their data; pages apart
 	for folder in test/*/; do echo "  $$folder $$(count "^$$folder" "$$data")"; done | sort -rnk 2
 
 .PHONY: messages
-messages: ## every sentence that the programs can print, with its place
+messages: ## every sentence that the programs can print, with file and line
 	@python3 test/gates/messages.py --list
 
 stress: $(STRESS_TESTS) ## stress programs: threads against ring, table and hooks
@@ -346,7 +353,7 @@ stress-long: $(B)/release/test/stress/span_storm $(B)/tsan/test/stress/span_stor
 model-long: $(B)/release/test/unit/core/test_span_model ## ten thousand random sequences of spans beside the model of their rules (minutes); MODEL_SEED=... for others
 	MODEL_SEQUENCES=10000 $<
 
-memory-long: $(B)/asan/test/unit/export/test_short_memory ## each allocation of the exporter and of the report fails, one after the other (a minute)
+memory-long: $(B)/asan/test/unit/export/test_short_memory ## lets each allocation of the exporter and of the report fail once (a minute)
 	SHORT_MEMORY=all $<
 
 owners-long: all $(B)/test/hosts/locks ## owners of locks against the truth in 20,000 contended sections (a minute)
@@ -376,20 +383,20 @@ lint-all: format-check shellcheck layers lint-gates compile-gcc compile-clang ti
 	@echo 'lint: clean'
 
 lint-gates: all
-	@for gate in exports imports deps symver tls sigsafe; do scripts/check-$$gate.sh || exit 1; done
+	@for gate in exports imports deps symver tls sigsafe circles; do scripts/check-$$gate.sh || exit 1; done
 
 compile-gcc: ## compile everything with warnings as errors
-compile-clang: ## the same with the other compiler
-# What gcc built with DEV=1 has no warnings, and need not be compiled once more to know that.
+compile-clang: ## the same with clang
+# Objects that gcc built with DEV=1 have no warnings, so they need not be compiled again to check that.
 ifeq ($(and $(DEV),$(if $(IS_CLANG),,gcc)),gcc)
 compile-gcc: compile
 else
 compile-gcc: compile-apart-gcc
 endif
 compile-clang: compile-apart-clang
-# Of clang the warnings are wanted, which come before it makes an object.
+# Only clang's warnings are needed; it prints them before it makes an object.
 compile-apart-gcc compile-apart-clang: compile-apart-%:
-	@$(MAKE) --no-print-directory DEV=1 CC='$(if $(filter clang,$*),$(CLANG) -fsyntax-only,gcc)' B=$(B)/lint-$* compile
+	@$(MAKE) --no-print-directory DEV=1 CC='$(if $(filter clang,$*),$(CLANG) -fsyntax-only -Wno-unused-command-line-argument,gcc)' B=$(B)/lint-$* compile
 
 compile: $(C_SRCS:%.c=$(B)/release/%.o)
 
@@ -408,7 +415,7 @@ shellcheck: ## shell scripts
 	$(call say,SHELL,$(words $(SHELL_SRCS)) files)
 	$(Q)shellcheck -x -P . -S style -e SC2016 $(SHELL_SRCS)
 
-layers: ## who includes whom
+layers: ## which files include which headers
 	@scripts/check-layers.sh
 
 FORMAT_SRCS = $(sort $(shell find sampler preload export scripts test -name '*.[ch]' -o -name '*.cc'))
@@ -425,9 +432,9 @@ help: ## this list
 
 # --- Rules ---------------------------------------------------------------------------------------
 
-# What is linked follows .link, which changes with the flags of linking, with the list of sources, because a file
-# that was deleted has to leave the archives and programs it was in, and with this Makefile, which has the commands.
-# Programs that are linked with an archive follow it by that.
+# Linked files depend on .link. It changes with the flags of linking; with the list of sources, because a file that was
+# deleted must disappear from archives and programs; and with this Makefile, which has the commands. Programs that are
+# linked with an archive depend on the archive.
 $(CORE_SO) $(ALLOC_SO) $(LAUNCHER): $(B)/.link
 LINK_STATE = $(CC) $(CFLAGS) $(LDFLAGS) $(PRODUCT_SRCS) $(GEN_SRCS) $(UNIT_HELPER_SRCS) $(UNIT_MAIN_SRCS)
 $(B)/.link: FORCE
@@ -458,12 +465,12 @@ $(B)/$(1)/sampler.a: $(SAMPLER_SRCS:%.c=$(B)/$(1)/%.o)
 	$$(call archive)
 $(B)/$(1)/export.a: $(EXPORT_SRCS:%.c=$(B)/$(1)/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/$(1)/gen/%.o)
 	$$(call archive)
-# The programs but for their main().
+# The programs without their main().
 $(B)/$(1)/exporter.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/exporter/main.c,$(EXPORTER_SRCS)))
 	$$(call archive)
 $(B)/$(1)/report.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out export/report/main.c,$(REPORT_SRCS)))
 	$$(call archive)
-# Without the hooks that are exported: a test program is to start and end by the C library's own functions.
+# Without the exported hooks: a test program shall start and end by the C library's own functions.
 $(B)/$(1)/preload.a: $(patsubst %.c,$(B)/$(1)/%.o,$(filter-out preload/hooks/%,$(PRELOAD_SRCS)))
 	$$(call archive)
 
@@ -490,7 +497,7 @@ $(call say,AR,$@)
 $(Q)$(AR) rcsD $@ $(filter %.o,$^)
 endef
 
-# The files of the pages of spanprof-report are put into this object; the compiler does not list them.
+# This object contains the files of spanprof-report's pages; the compiler does not list them as dependencies.
 $(foreach f,release asan tsan,$(B)/$(f)/export/report/page.o): $(wildcard export/report/page/*)
 
 # $(call link_program,flavour,libraries): the archives of export and sampler may need each other.
@@ -507,7 +514,7 @@ $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: export/proto/%.proto
 	$(call say,PROTO,$<)
 	$(Q)$(PROTOC_C) --proto_path=export/proto --c_out=$(B)/gen $<
 
-# Changed only if the region is another one, so that nothing is compiled again without need.
+# Written only if the version of the region has changed, so that no file is compiled again without need.
 $(B)/gen/region_version.h: $(HEADERS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS) scripts/region-version.sh
 	@mkdir -p $(@D)
 	@CC='$(CC)' scripts/region-version.sh >$@.$$$$ && { cmp -s $@.$$$$ $@ || mv $@.$$$$ $@; } && rm -f $@.$$$$
@@ -528,9 +535,9 @@ $(ALLOC_SO): $(ALLOC_OBJS) scripts/exports-alloc.map
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LDFLAGS_shared) -Wl,-z,separate-code -Wl,-soname,$(@F) \
 		-Wl,--version-script=scripts/exports-alloc.map -o $@ $(ALLOC_OBJS)
 
-# From an object file that has nothing in it, of which not even the names of its ends are kept. ARM loaders
-# take only what is of version 5 of the ABI (in e_flags), which the linker cannot know of such a file, and what
-# does not say that it passes numbers in the registers of another ABI; this one passes none.
+# Linked from an empty object file, without the linker's symbols for its ends. An ARM loader takes only objects of version 5
+# of the ABI (in e_flags), which the linker cannot know from such a file, and no object that declares the other ABI for
+# floating point arguments; this one has none.
 $(STUB): Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -556,6 +563,11 @@ $(RUNNER): $(RUNNER_SRCS:%.c=$(B)/release/%.o) $(B)/release/sampler.a
 $(RUNNER_NAMES): $(RUNNER)
 	$(Q)ln -sfn $(notdir $<) $@
 
+# The doctor uses the other tools in its own folder, so it is built into the same one.
+$(DOCTOR): scripts/spanprof-doctor
+	@mkdir -p $(@D)
+	$(Q)install -m 0755 $< $@
+
 $(LAUNCHER): $(LAUNCHER_SRCS:%.c=$(B)/release/%.o)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(filter %.o,$^)
@@ -563,7 +575,7 @@ $(LAUNCHER): $(LAUNCHER_SRCS:%.c=$(B)/release/%.o)
 $(PRINT_CONFIG): $(B)/release/scripts/print-config.o $(B)/release/sampler.a
 	$(call link_program,release,-Wl$(comma)--as-needed)
 
-# The version, and in spanprof.7 the table of variables.
+# Inserts the version, and in spanprof.7 the table of variables.
 $(B)/man/%: scripts/man/% $(PRINT_CONFIG) sampler/base/compiler.h
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
@@ -572,8 +584,8 @@ $(B)/man/%: scripts/man/% $(PRINT_CONFIG) sampler/base/compiler.h
 		sed -e "s/@VERSION@/$$version/" -e '/^\.\\" config$$/{' -e 'r $@.table' -e 'd' -e '}' $< >$@ && \
 		rm $@.table
 
-# One line instead of a compiler's first complaint. Only for those who build without having installed
-# packages: "make demo", "make test" and their like have done that before they come here.
+# Prints one line instead of a compiler's first complaint. Only needed by a plain "make": "make demo", "make test" and
+# similar targets have installed the packages before.
 define missing_for_build
 $(strip $(shell for program in $(firstword $(CC)) $(PROTOC_C) $(PKG_CONFIG); do \
 	command -v $$program >/dev/null || echo $$program; done; \
@@ -594,13 +606,13 @@ $(B)/tidy/%.ok: % .clang-tidy $(HEADERS) | $(GEN_HDRS)
 		{ cat $@.err >&2; exit 1; }
 	@touch $@
 
-# Host programs stand for anybody's programs, so they get ordinary flags.
+# Host programs represent users' programs, so they get ordinary flags.
 $(B)/test/hosts/%: test/hosts/%.c
 	@mkdir -p $(@D)
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -I. $(HOST_CFLAGS_$*) -MMD -MP -MF $@.d -o $@ $< $(HOST_LIBS_$*)
 
-# For another processor, only what test/aarch64 runs there.
+# For another processor, only the programs that test/aarch64 runs.
 test-programs: $(if $(filter aarch64-linux-gnu-%,$(CC)),$(filter $(addprefix $(B)/test/,conformance/% exporter-stand-in go/% hosts/% \
 	lib% otelc/% otelcpp/% print-config),$(TEST_PROGRAMS)),$(TEST_PROGRAMS))
 demo-programs: $(DEMO_PROGRAMS)

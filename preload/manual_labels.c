@@ -16,7 +16,10 @@
 #include "sampler/region/names.h"
 #include "sampler/span/span.h"
 
-/* 16 hex digits to the 8 bytes of a span id as they lie in memory; false for anything else. */
+/*
+ * Reads the 16 hex digits of a span id into its 8 bytes in memory order; false if text is anything
+ * else.
+ */
 static bool parse_id(const char *text, uint64_t *id)
 {
 	uint8_t byte[sizeof(*id)];
@@ -32,7 +35,7 @@ static bool parse_id(const char *text, uint64_t *id)
 		byte[i] = (uint8_t)(high << 4 | low);
 	}
 	memcpy(id, byte, sizeof(*id));
-	/* the two values that never name a span */
+	/* two values that are never the id of a span */
 	return text[2 * sizeof(byte)] == '\0' && *id != 0 && *id != SP_SPAN_BLANK;
 }
 

@@ -6,6 +6,7 @@
 #include "sampler/sampler.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,14 +14,18 @@
 #include "sampler/base/arena.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/process.h"
+#include "sampler/base/syscall.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
 #include "sampler/region/region.h"
+#include "sampler/region/root_durations.h"
 #include "sampler/region/thread_labels.h"
 #include "sampler/sampling/allocation.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/sampling/region_swap.h"
 #include "sampler/sampling/thread_account.h"
+#include "sampler/span/root_cpu.h"
+#include "sampler/span/slow_roots.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
 #include "sampler/span/span_values.h"
@@ -32,11 +37,13 @@
 
 #define RING_MIN (UINT64_C(1) << 20)
 #define RING_MAX (UINT64_C(1) << 24)
-/* One busy CPU at 100 Hz writes about 40 KiB a second; the consumer comes at least once a second. */
+/*
+ * One busy CPU at 100 Hz writes about 40 KiB a second; the exporter reads at least once a second.
+ */
 #define RING_PER_CPU (UINT64_C(1) << 17)
-/* A busy CPU may allocate more than a gigabyte a second, which makes 2,000 samples. */
+/* A busy CPU may allocate more than a gigabyte a second, which gives 2,000 samples. */
 #define RING_MIN_ALLOC (UINT64_C(1) << 22)
-/* A snapshot of a deep stack takes 16 KiB, a sample as a rule less than one. */
+/* A snapshot of a deep stack takes 16 KiB, a sample usually less than one. */
 #define SNAPSHOT_RING_MIN (UINT64_C(1) << 21)
 #define SNAPSHOT_RING_MAX (UINT64_C(1) << 24)
 #define SNAPSHOT_RING_PER_CPU (UINT64_C(1) << 20)
@@ -54,14 +61,17 @@ static uint64_t ring_size(uint64_t per_cpu, uint64_t size, uint64_t max)
 	return size;
 }
 
-/* A new name every other sample of twenty busy CPUs; the exporter comes at least once a second. */
+/*
+ * One new name in every other sample of twenty busy CPUs; the exporter reads at least once a
+ * second.
+ */
 #define NAMES_RING (UINT64_C(1) << 17)
 
-static uint64_t bytes[SP_REGION_PARTS]; /* a forked child has them from its parent */
+static uint64_t bytes[SP_REGION_PARTS]; /* a forked child inherits them */
 
 /*
- * Decides how stacks are walked, and how large the parts of the region are. The memory for
- * snapshots is used only if there are any.
+ * Decides how stacks are walked and how large the parts of the region are. Pages for snapshots take
+ * memory only if snapshots are taken.
  */
 static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
 {
@@ -73,6 +83,9 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
 	bytes[SP_REGION_NAMES] = SP_RING_BYTES(NAMES_RING);
 	bytes[SP_REGION_LABELS] =
 		sp_config_wants_waits(cfg) ? SP_THREAD_LABELS_BYTES(SP_THREADS_MAX) : 0;
+	bytes[SP_REGION_ROOTS] = cfg->slow != NULL || sp_config_measures_roots(cfg)
+					 ? sizeof(struct sp_root_durations)
+					 : 0;
 	if (cfg->unwind == SP_UNWIND_CFI)
 		return err;
 	sp_handler_setup.always_snapshot = err != 0 || cfg->unwind == SP_UNWIND_SNAPSHOT;
@@ -82,62 +95,66 @@ static int plan(const struct sp_config *cfg, void *(*lookup)(const char *name))
 }
 
 /*
- * Makes the region and uses it. If there is no room for all of it, it has no labels of waiting
- * threads; then no snapshots either, if the handler can walk stacks itself.
+ * Creates the region and uses it. If there is no room for all parts, the region has no durations of
+ * roots; if it is still too large, it has no labels of waiting threads; and if it is still too
+ * large and the handler can walk stacks itself, it has no snapshots either.
  */
 static int make_region(void)
 {
-	struct sp_handler_setup *h = &sp_handler_setup;
-	uint64_t labels = bytes[SP_REGION_LABELS];
-	uint64_t snapshots = bytes[SP_REGION_SNAPSHOTS];
+	static const enum sp_region_parts spared[] = {SP_REGION_ROOTS, SP_REGION_LABELS,
+						      SP_REGION_SNAPSHOTS};
+	uint64_t whole[SP_REGION_PARTS];
 	int fd = sp_region_create(bytes);
 
-	if ((fd == -ENOMEM || fd == -EFBIG) && bytes[SP_REGION_LABELS] != 0) {
-		bytes[SP_REGION_LABELS] = 0;
-		fd = sp_region_create(bytes);
-	}
-	if ((fd == -ENOMEM || fd == -EFBIG) && !h->always_snapshot) {
-		bytes[SP_REGION_SNAPSHOTS] = 0;
+	memcpy(whole, bytes, sizeof(whole));
+	for (unsigned i = 0; (fd == -ENOMEM || fd == -EFBIG) && i < SP_ARRAY_LEN(spared); i++) {
+		if (bytes[spared[i]] == 0 ||
+		    (spared[i] == SP_REGION_SNAPSHOTS && sp_handler_setup.always_snapshot))
+			continue;
+		bytes[spared[i]] = 0;
 		fd = sp_region_create(bytes);
 	}
 	if (fd < 0) {
-		/* A later try may have room for all. */
-		bytes[SP_REGION_LABELS] = labels;
-		bytes[SP_REGION_SNAPSHOTS] = snapshots;
+		/* A later attempt may have room for all parts. */
+		memcpy(bytes, whole, sizeof(whole));
 		return fd;
 	}
 	sp_region_swap_first(sp_region_now());
 	/*
-	 * A forked child goes on in the spans of the thread that forked. That is told to the exporter
-	 * alone: for profilers outside, a child begins with a span of its own.
+	 * A forked child continues the spans of the thread that forked. Only the exporter gets
+	 * these labels: for other profilers outside, a child has no span before its own first one.
 	 */
 	if (sp_thread_labels_now() != NULL && sp_thread_own != NULL)
 		sp_shown_label_put(sp_thread_own);
 	return fd;
 }
 
-/*
- * Not a secret. It only distinguishes signals of our timers from others that a host might send
- * itself.
- */
+/* No secret: it only distinguishes signals of our timers from signals that a host sends itself. */
 static uint32_t make_cookie(void)
 {
 	struct timespec ts = {0, 0};
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	/* no pointer of user space has the top bit, and a host's si_value is often a pointer */
-	return ((uint32_t)ts.tv_nsec * 2654435761U ^ (uint32_t)getpid()) | UINT32_C(1) << 31;
+	/*
+	 * The top bit is set: no pointer of user space has it, and a host's si_value is often a
+	 * pointer.
+	 */
+	return ((uint32_t)ts.tv_nsec * 2654435761U ^ (uint32_t)sp_syscall_always(SYS_getpid)) |
+	       UINT32_C(1) << 31;
 }
 
 static int prepare(const struct sp_config *cfg)
 {
 	struct sp_handler_setup *h = &sp_handler_setup;
+	bool joins_roots = sp_config_joins_roots(cfg);
 	int err;
 
 	if (sp_names_init(cfg->max_span_names) != 0 || sp_thread_init() != 0 ||
 	    sp_span_table_init() != 0 ||
 	    ((cfg->span_cpu_time || cfg->span_times) && sp_span_times_init(cfg->span_times) != 0) ||
-	    sp_span_values_init(cfg->span_labels) != 0)
+	    sp_span_values_init(cfg->span_labels, joins_roots) != 0 ||
+	    (cfg->slow != NULL && sp_slow_roots_init(sp_config_wants_latency(cfg)) != 0) ||
+	    (sp_config_measures_roots(cfg) && sp_root_cpu_init() != 0))
 		return -ENOMEM;
 	/* Without the cache every rule is decoded anew, which is correct and slow. */
 	(void)sp_rule_cache_init();
@@ -148,24 +165,23 @@ static int prepare(const struct sp_config *cfg)
 		.id = cfg->span_id_scope,
 		.name = cfg->span_name_scope,
 		.trace_id = cfg->trace_id,
-		.root = sp_span_values_on(),
+		.root = joins_roots,
 	};
-	sp_shown_label_notes_waits =
-		(cfg->attributes != SP_ATTRIBUTES_NEVER || sp_span_values_on()) &&
-		sp_config_wants_waits(cfg);
+	sp_shown_label_notes_waits = (cfg->attributes != SP_ATTRIBUTES_NEVER || joins_roots) &&
+				     sp_config_wants_waits(cfg);
 	h->thread_name = cfg->thread_name;
 	sp_thread_account_init(cfg->thread_name);
 	sp_allocation_init(cfg->stack_depth);
-	/* For whether a span has a profile, and of which type. */
+	/* Marks of spans with samples decide whether a span has a profile, and of which type. */
 	h->note_samples = cfg->attributes == SP_ATTRIBUTES_WITH_SAMPLES ||
-			  sp_shown_label_notes_waits || sp_span_values_on();
-	/* a forked child has the handler from its parent */
-	if (h->cookie == 0) {
-		err = sp_signals_install(cfg->signal_number, sp_handler);
-		if (err != 0)
-			return err;
+			  (cfg->alloc && cfg->attributes != SP_ATTRIBUTES_NEVER) ||
+			  sp_shown_label_notes_waits || joins_roots;
+	err = sp_signals_install(cfg->signal_number, sp_handler);
+	if (err != 0)
+		return err;
+	/* A forked child has its parent's cookie, because its timers have it. */
+	if (h->cookie == 0)
 		h->cookie = make_cookie();
-	}
 	sp_thread_timer_set(sp_signals_number(), h->period_ns, h->cookie);
 	return 0;
 }
@@ -185,7 +201,7 @@ int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *
 	err = prepare(cfg);
 	if (err == 0)
 		return fd;
-	(void)syscall(SYS_close, fd);
+	(void)sp_syscall_always(SYS_close, fd);
 	return err;
 }
 
@@ -200,13 +216,12 @@ bool sp_sampler_forked(void)
 
 	sp_process_forked();
 	sp_counters_reset();
-	/* nothing was ever set up */
+	/* the sampler was never set up */
 	if (sp_handler_setup.cookie == 0)
 		return false;
 	sp_region_swap_forked();
 	sp_region_forked();
-	sp_thread_forked();
-	sp_span_forked();
+	sp_span_forked(sp_thread_forked());
 	return sp_thread_own != NULL &&
 	       sp_span_stack_peek(&sp_thread_own->spans, &active) != SP_SPAN_NONE;
 }

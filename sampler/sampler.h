@@ -8,22 +8,23 @@
 #include "sampler/config/config.h"
 
 /*
- * APP, at activation, one caller at a time. Makes the region and reserves the tables, finds the
- * unwinder's helper through lookup(name), installs the handler and fixes period and scopes. Arms
- * nothing. The region's descriptor (the caller closes it), or a negative errno; then nothing will be
- * sampled.
+ * APP, at activation, one caller at a time. Creates the region and reserves the tables, finds the
+ * unwinder's helper by lookup(name), installs the handler and fixes period and scopes. Starts no
+ * timer. Returns the region's descriptor, which the caller closes, or a negative errno; then
+ * nothing will be sampled.
  */
 int sp_sampler_prepare(const struct sp_config *cfg, void *(*lookup)(const char *name));
 
 /*
- * Any context, one thread at a time, in a forked child of a process that was prepared: makes a region for
- * it like its parent's, by system calls alone. The same result; if it fails, nothing has changed.
+ * Any context, one thread at a time, in a forked child of a prepared process: creates a region like
+ * the parent's, by system calls alone. Returns the same as sp_sampler_prepare(); a failure changes
+ * nothing.
  */
 int sp_sampler_begin(void);
 
 /*
- * Forked child, its only thread: no samples, timers, threads or regions of the parent are left; open
- * spans of the calling thread stay. Returns whether it has one.
+ * In a forked child, by its only thread: removes the parent's samples, timers, threads and regions;
+ * open spans of the calling thread stay. Returns whether the thread has an open span.
  */
 bool sp_sampler_forked(void);
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Lays out the arm64 libraries that the cross build links and the emulator runs, as one folder
-# DIR/root, from this machine's own package sources. Nothing is installed: apt works on a state of
-# its own in DIR, and the packages are only unpacked.
+# Puts the arm64 libraries that the cross build links and the emulator runs into one folder,
+# DIR/root, from this machine's own package sources. Installs nothing: apt has a separate state in
+# DIR, and the packages are only unpacked.
 #
 #	scripts/arm64-root.sh DIR [PACKAGE...]    with more packages
 set -euo pipefail
@@ -10,7 +10,7 @@ set -euo pipefail
 readonly PACKAGES=("${@:2}" libc6-dev libstdc++-12-dev libcriterion-dev libcurl4-openssl-dev libdw-dev libelf-dev
 	libprotobuf-c-dev libjansson-dev libunwind-dev libiberty-dev liblzma-dev zlib1g-dev libabsl-dev
 	libmicrohttpd-dev)
-# From backports, in the version that is installed here.
+# These packages come from backports, in the version that is installed on this machine.
 readonly BACKPORTED=(opentelemetry-cpp-dev opentelemetry-cpp)
 
 (($# > 0)) || {

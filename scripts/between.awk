@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A Markdown file in which the lines between "<!-- MARKER:begin -->" and ":end" are those of FILE:
+# Prints a Markdown file in which the lines between "<!-- MARKER:begin -->" and ":end" are replaced
+# by those of FILE:
 # awk -v marker=MARKER -v file=FILE -f scripts/between.awk README
 $0 == "<!-- " marker ":end -->" { inside = 0 }
 !inside { print }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: build-deb.sh DIR. The Debian package of the sources as git has them (with what is changed but
-# not committed), built in a folder of its own; the .deb and its debug symbols go to DIR.
+# Usage: build-deb.sh DIR. Makes the Debian package of the sources in git, including changes that
+# are not committed, in a temporary folder; the .deb and its debug symbols go to DIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,12 +13,12 @@ mkdir "$work/spanprof"
 git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - |
 	tar -C "$work/spanprof" -xf -
 cp -r scripts/debian "$work/spanprof/debian"
-# The notes are in the file; its newest entry is of the version that the sources have.
+# The newest entry of the changelog gets the version and date of the sources.
 sed -i "s/@VERSION@/$version/; s/@DATE@/$(date -R -u -d "@$SOURCE_DATE_EPOCH")/" "$work/spanprof/debian/changelog"
-# The package keeps the times of files that it takes as they are.
+# A package stores the times of its files.
 find "$work/spanprof" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 cd "$work/spanprof"
-# Whoever runs this may have set variables for another build.
+# The caller may have set variables for another build.
 env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u CC -u B -u DEV -u CI \
 	dpkg-buildpackage -b -us -uc -d >"$work/log" 2>&1 || {
 	tail -n 40 "$work/log" >&2

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: build-rpm.sh DIR. A package for distributions that use RPM. Their libraries have other versions than
-# those that we were built with, so the package has the carrier's, with its own C library and loader, and
-# needs nothing but a shell. What is built is in build/ and build/carrier.
-# RPM_RELEASE=n is another package of the same version.
+# Usage: build-rpm.sh DIR. Makes a package for distributions that use RPM. These distributions have
+# other versions of our libraries, so the package contains the carrier's libraries, with the C
+# library and its loader, and needs only a shell. The built files come from build/ and
+# build/carrier. RPM_RELEASE=n makes another package of the same version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,13 +14,12 @@ export LC_ALL=C TZ=UTC
 umask 022
 
 env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s install SPANPROF_SKIP_DEPS=1 DESTDIR="$work/files" PREFIX=/usr >/dev/null
-# The programs find what they need in ../lib/spanprof, wherever that is.
+# The programs find their files in ../lib/spanprof, wherever they are installed.
 cp -r build/carrier/bin build/carrier/lib "$work/files/usr"
 install -D -m 0644 LICENSE "$work/files/usr/share/licenses/spanprof/LICENSE"
 find "$work/files" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
-# Whatever looks through the files and changes them, or adds requirements of theirs, is switched off: they
-# are complete. ~ sorts before the release, as in Debian's versions.
+# The files are complete, so rpmbuild must not change them or derive requirements from them. ~ sorts before the release, as in Debian's versions.
 cat >"$work/spanprof.spec" <<END
 %global __os_install_post %{nil}
 %global debug_package %{nil}
@@ -44,7 +43,8 @@ spanprof-doctor(1) for when no profiles show up.
 %install
 cp -a "$work/files/." %{buildroot}
 
-# Before the object goes away it leaves /etc/ld.so.preload, or every program would complain.
+# Removes the object from /etc/ld.so.preload before its file is removed; otherwise every program
+# would complain.
 %preun
 if [ "\$1" = 0 ]; then
 	spanprof-preload disable
@@ -57,7 +57,7 @@ $(cd "$work/files" && find . -path ./usr/lib/spanprof -prune -o ! -type d -print
 %dir /usr/share/licenses/spanprof
 END
 
-# Names of machines and times of builds are no part of a package.
+# The package has no name of a machine and no time of a build.
 rpmbuild -bb --quiet --define "_topdir $work/rpm" --define "_rpmdir $out" --define '_buildhost localhost' \
 	--define 'use_source_date_epoch_as_buildtime 1' --define 'clamp_mtime_to_source_date_epoch 1' \
 	--define '_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm' "$work/spanprof.spec" >"$work/log" 2>&1 || {

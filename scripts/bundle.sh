@@ -1,18 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: bundle.sh DIR. All of us into DIR/bin and DIR/lib/spanprof, for images that have nothing of what
-# we need. The preloaded object needs the program's own C library alone. The programs that need more lie
-# in DIR/lib/spanprof/bundle, with their libraries, the C library and its loader among them, so that
-# they run in images with an older one or another; in their places stands a static program that starts
-# them there (scripts/carrier). Nothing of the bundle ever gets into a program's process.
+# Usage: bundle.sh DIR. Puts all our files into DIR/bin and DIR/lib/spanprof, for images without the
+# libraries that we need. The preloaded object needs only the program's own C library. The programs
+# that need more are in DIR/lib/spanprof/bundle, with their libraries, including the C library and
+# its loader, so that they run in images with an older C library or another one. A static program
+# with the usual path of each of them starts it there (scripts/carrier). No profiled process loads a
+# file of the bundle.
 set -euo pipefail
 
 readonly BIN=$1/bin LIB=$1/lib/spanprof
 readonly BUNDLE=$LIB/bundle
-# Copied to the byte: it does not expect to be changed, and finds none of its own by a search path.
+# Copied unchanged: the C library must not be patched, and finds none of its own libraries by a
+# search path.
 readonly GLIBC='^(ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libanl|libutil|libnss_.*)\.so'
 readonly PROGRAMS=(exporter report)
-# What the exporter loads when it first needs it (export/push/libcurl.c).
+# The exporter loads this library at its first request (export/push/libcurl.c).
 readonly AT_FIRST_REQUEST=libcurl.so.4
 umask 022
 
@@ -27,21 +29,22 @@ needed_of()
 	patchelf --print-needed "$1"
 }
 
-# Whatever LD_LIBRARY_PATH says. Not inherited, so each says it.
+# Makes the object search its own folder first, whatever LD_LIBRARY_PATH says. A library does not
+# inherit this from the program, so each object needs it.
 search_here()
 {
 	patchelf --force-rpath --set-rpath '$ORIGIN' "$1"
 }
 
-# packages PATH...: lines "PATH PACKAGE", without the /usr that a path has or not, as /lib is a link there. dpkg-query reads
-# the lists of all packages each time that it is asked, so it is asked once.
+# packages PATH...: prints lines "PATH PACKAGE". Each path is tried with and without /usr, because
+# /lib is a link to /usr/lib. dpkg-query reads the lists of all packages at each call, so it is called once.
 packages()
 {
 	{ dpkg-query -S "$@" "${@#/usr}" "${@/#//usr}" 2>/dev/null || true; } |
 		sed -n '/^diversion /d; s|^\([^:, ]*\).*: \(/usr\)\?\(/.*\)$|\3 \1|p'
 }
 
-# The notice that its license wants to go with it. copy_notice PATH
+# copy_notice PATH: copies the copyright notice of the file's package, as the license requires.
 copy_notice()
 {
 	local package=${package_of[${1#/usr}]-}
@@ -62,8 +65,8 @@ install -m 0755 build/launcher "$LIB/spanprof-exporter"
 install -m 0755 build/launcher "$BIN/spanprof-report"
 strip --strip-debug "$LIB"/libspanprof{,-alloc}.so
 strip "$BIN"/spanprof-{run,report} "$LIB/spanprof-exporter"
-# No symbolic link: an init container copies the folder once more after a restart, and busybox's cp does not
-# replace links.
+# A second name instead of a symbolic link: an init container copies the folder again after a
+# restart, and busybox's cp does not replace links.
 ln "$BIN/spanprof-run" "$BIN/spanprof-entrypoint"
 
 loader=$(patchelf --print-interpreter build/spanprof-exporter)
@@ -86,7 +89,7 @@ for library in "${libraries[@]}"; do
 	copy_notice "$path"
 done
 
-# All that is needed is there: nothing may come from the image by chance.
+# All needed libraries must be in the bundle: none may come from the image by chance.
 [[ -e $BUNDLE/$AT_FIRST_REQUEST ]] || die "no $AT_FIRST_REQUEST"
 for object in "$BUNDLE"/spanprof-* "$BUNDLE"/*.so*; do
 	while read -r name; do

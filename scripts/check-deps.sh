@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails unless the libraries an object needs are exactly the listed ones: every library added to
-# the preloaded object enters every process of a container. Fails also unless the loader binds all of
-# an object at once and then protects what it bound (BIND_NOW, RELRO), wherever the object may lie. The object
-# for 32-bit programs has nothing to bind; it has to be empty.
-# Usage: check-deps.sh [OBJECT [LIST]], or check-deps.sh --empty OBJECT; without arguments all that is shipped is
-# checked.
+# Fails unless an object needs exactly the listed libraries: every library added to the preloaded
+# object enters every process of a container. Fails also unless the loader binds all references of
+# an object at once and then protects the tables (BIND_NOW, RELRO), at any address. The object for
+# 32-bit programs has nothing to bind; it has to be empty.
+# Usage: check-deps.sh [OBJECT [LIST]], or check-deps.sh --empty OBJECT; without arguments all
+# shipped objects are checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,11 +51,11 @@ check_empty()
 	segments=$(readelf -lW "$object")
 	readelf -hW "$object" | grep -q 'Class: *ELF32' || faults+=('not of 32 bits')
 	! grep -qE '\((NEEDED|(PREINIT_|INIT_|FINI_)?ARRAY|INIT|FINI|REL|RELA|TEXTREL)\)' <<<"$dynamic" ||
-		faults+=('needs something, or runs something')
+		faults+=('needs a library, or has code that the loader runs')
 	! grep -qE '(GLOBAL|WEAK|UNIQUE) ' <<<"$dynamic" || faults+=('has symbols')
 	! grep -qE '^ +[A-Z_]+ .* (R|RW| ) ?E +0x' <<<"$segments" || faults+=('has code, or a stack that is code')
-	# Without this, every stack of the program would be code.
-	grep -q GNU_STACK <<<"$segments" || faults+=('says nothing of the stack')
+	# Without this entry every stack of the program would be executable.
+	grep -q GNU_STACK <<<"$segments" || faults+=('has no entry for the stack')
 	((${#faults[@]} > 0)) || return 0
 	echo "check-deps: $object should be empty, but:"
 	printf '  %s\n' "${faults[@]}"
@@ -74,6 +74,6 @@ else
 	for object in build/libspanprof.so build/libspanprof-alloc.so build/spanprof-{exporter,report,run} build/launcher; do
 		check_binding "$object"
 	done
-	# Not every linker can make it.
+	# Some linkers cannot make this object.
 	[[ ! -e build/libspanprof-stub32.so ]] || check_empty build/libspanprof-stub32.so
 fi

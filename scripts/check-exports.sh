@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails unless an object exports exactly the global names of its version script, both ways: a name
-# too many would capture calls of the host, a name too few is a hook that never runs.
-# A symbol that the parts make visible (SP_EXPORT) but the map makes local again is such a hook too.
+# Fails unless an object exports exactly the global names of its version script. A further name
+# would capture calls of the host; a missing name is a hook that never runs. A symbol that is marked
+# for export (SP_EXPORT) but local by the script is such a hook, too.
 # Usage: check-exports.sh [OBJECT MAP [PART.o...]]; without arguments the shipped object is checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -49,7 +49,7 @@ check()
 	[[ -z $difference$forgotten ]]
 }
 
-# parts DIR...: the objects of today's sources, not of removed ones.
+# parts DIR...: prints the objects of today's sources, without those of removed sources.
 parts()
 {
 	find "$@" -name '*.c' | sed 's|^\(.*\)\.c$|build/release/\1.o|'
@@ -59,7 +59,7 @@ if (($# >= 2)); then
 	check "$@"
 else
 	mapfile -t core < <(parts sampler preload)
-	# what stands for the allocator is an object of its own
+	# The allocator's hooks are a separate object.
 	mapfile -t core < <(printf '%s\n' "${core[@]}" | grep -v '^build/release/preload/alloc/')
 	check build/libspanprof.so scripts/exports.map "${core[@]}"
 	mapfile -t alloc < <(parts preload/alloc)

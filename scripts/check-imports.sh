@@ -1,17 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails unless everything that the preloaded object calls in its host is on the allow list, with a
-# reason: it is to run in any program without a thread, an allocation or a descriptor of its own, and
-# a function that makes one comes in by a single line.
+# Fails unless every function that the preloaded object calls in its host is on the allow list, with
+# a reason. The object has to run in any program without creating a thread, allocating, or keeping a
+# descriptor open, and one line of code is enough to call a function that does.
 #
 # A line of the allow list is one entry, "#" and the reason. An entry is
 #   name     a symbol that the object may import; * and ? stand for other characters
-#   ~name    a symbol that it may look up by name (SP_FOR_EACH_NEXT in preload/elf/resolve.h). Those that
-#            it exports are hooks, which hand on a call of the program's, and need no entry.
-# A line without a reason is an error, and so is an entry that nothing uses any more. Whatever the list
-# says, some names are refused.
+#   ~name    a symbol that it may look up by name (SP_FOR_EACH_NEXT in preload/elf/resolve.h). Exported
+#            symbols are hooks, which hand on a call of the program, and need no entry.
+# A line without a reason is an error, and so is an entry that is not needed any more. Some names
+# are never allowed: syscall() among them, because our system calls are instructions.
 # Usage: check-imports.sh [LIST OBJECT LOOKUPS EXPORTS]; defaults: scripts/imports.allow,
-# build/libspanprof.so, preload/elf/resolve.h and scripts/exports.map, and then what stands for the allocator, too.
+# build/libspanprof.so, preload/elf/resolve.h and scripts/exports.map. Then the object with the
+# allocator's hooks is checked with its own list and exports.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,10 +23,10 @@ readonly LIST=${1:-scripts/imports.allow}
 readonly OBJECT=${2:-build/libspanprof.so}
 readonly LOOKUPS=${3:-preload/elf/resolve.h}
 readonly EXPORTS=${4:-scripts/exports.map}
-# Also by a pattern that is wider than it was meant to be.
+# No entry may allow these names, not even by a pattern that is too wide.
 readonly NEVER='^~?(malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|memalign|valloc|strn?dup|'\
 'asprintf|vasprintf|fopen|fdopen|opendir|popen|system|dlmopen|fork|vfork|posix_spawnp?)$|^pthread_create$|'\
-'^~?pthread_(attr_(init|destroy|set[a-z]*)|detach|join|key|mutex|cond|rwlock)|^thrd_create$|^~?(mtx|cnd|tss)_'
+'^~?pthread_(attr_(init|destroy|set[a-z]*)|detach|join|key|mutex|cond|rwlock)|^thrd_create$|^~?(mtx|cnd|tss)_|^syscall$'
 bad=0
 
 complain()

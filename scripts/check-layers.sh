@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails if a file reaches into a folder it may not know, and if folders, files or nouns include each other in a circle:
-# direction of our own headers, and external libraries and loader functions outside the one file they live
-# in. Comments and strings do not count.
+# Fails if a file includes a header of a folder that it must not know, uses an external library or a
+# loader function outside of the file that may, or if folders, files or nouns include each other in
+# a circle. Comments and strings do not count.
 # Usage: check-layers.sh [ROOT [TABLE]]; default is this repository, and the table of folders below.
 set -euo pipefail
 folders=${2:+$(<"$2")}
 readonly whole=$((${#} == 0))
 cd "${1:-$(dirname "$0")/..}"
 
-# A row is "folder : what its files may include", which is the folder itself, those that are named, and single headers
-# of others. preload/ and export/ are two programs, which know of each other by the region of sampler/ alone.
+# A row is "folder : what its files may include": the folder itself, the named folders, and single
+# headers of others. preload/ and export/ are two programs, which share only the region of sampler/.
 readonly FOLDERS='
 sampler/base         :
 sampler/region       : sampler/base
@@ -33,7 +33,7 @@ preload/hooks        : preload/elf preload/lifecycle preload/sdk/otelcpp preload
 preload              : preload/lifecycle sampler/base sampler/region sampler/span
 export               : sampler/base sampler/region sampler/config
 export/util          : export sampler/base
-export/objects       : export/util sampler/base sampler/region
+export/objects       : export/util sampler/base sampler/region sampler/unwind/ehframe_sig.h
 export/symbols       : export/objects export/util sampler/base sampler/config sampler/unwind/ehframe_sig.h
 export/profile       : export export/symbols export/util sampler/base sampler/region
 export/push          : export export/profile export/util sampler/base sampler/config
@@ -44,17 +44,17 @@ export/report        : export/profile export/util sampler/base
 '
 : "${folders:=$FOLDERS}"
 
-# What may be included or named in which files only: "include" matches <headers>, "name" words.
+# Headers and words that only some files may use: "include" matches <headers>, "name" words.
 readonly ONE_HOME='
 include  ^libunwind                          export/objects/unwind_snapshot\.c
 include  ^curl/                              export/push/(http|libcurl)\.c
 include  ^protobuf-c/                        export/profile/(pprof\.c|otlp\.c|packed\.h)|export/report/.*
 own      region_version\.h$                   sampler/region/region\.c|export/exporter/(view|family)\.c|preload/exporter/.*\.c
-own      \.pb-c\.h$                          export/profile/(pprof|otlp)\.c|export/report/.*
+own      \.pb-c\.h$                          export/profile/(pprof|otlp|cut)\.c|export/report/.*
 include  ^jansson\.h                         export/.*
 include  ^microhttpd\.h                     export/report/serve\.c
-include  ^(elfutils/|dwarf\.h)               export/symbols/(builds|elf_file|lines)\.[ch]
-include  ^(libelf\.h|gelf\.h)               export/symbols/(builds|elf_file|lines)\.[ch]
+include  ^(elfutils/|dwarf\.h)               export/symbols/(builds|die_names|elf_file|lines|plt)\.[ch]
+include  ^(libelf\.h|gelf\.h)               export/symbols/(builds|die_names|elf_file|lines|plt)\.[ch]
 include  ^lzma\.h                            export/symbols/builds\.c
 include  ^zlib\.h                            export/.*
 include  ^(pthread|threads)\.h               preload/.*|export/.*
@@ -64,8 +64,8 @@ name     f?exec[lv][a-z]*|posix_spawnp?|popen|system        preload/(hooks/hook[
 name     listen                              preload/(hooks/hook[a-z_]*\.c|elf/(hook[a-z_]*\.c|resolve\.h))|export/exporter/family\.c
 '
 
-# A noun is what a file and its header are about: names.c, names.h and names_sig.c are one. Nouns of a folder include
-# each other in no circle.
+# A noun is the topic of a file and its header: names.c, names.h and names_sig.c are one noun. The
+# nouns of a folder must not include each other in a circle.
 bad=0
 
 complain()
@@ -74,7 +74,7 @@ complain()
 	bad=1
 }
 
-# The file without comments, strings and character constants; include lines stay whole.
+# Prints the file without comments, strings and character constants; include lines stay complete.
 code_of()
 {
 	gcc -fpreprocessed -dD -E -P -w -x c "$1" |
@@ -95,7 +95,7 @@ declare -A may_include
 edges=
 nouns=
 
-# The table. What a folder may include is in blanks.
+# Reads the table. A folder's list begins and ends with a blank.
 read_folders()
 {
 	local folder colon rest
@@ -130,7 +130,8 @@ check_own()
 		return
 	fi
 	while read -r header; do
-		# generated ones lie in no folder; which files may include them is told above
+		# Generated headers belong to no folder; the table above says which files may
+		# include them.
 		[[ -n $header && $header != *.pb-c.h && $header != region_version.h ]] || continue
 		[[ ${may_include[$folder]} == *" ${header%/*} "* || ${may_include[$folder]} == *" $header "* ]] ||
 			complain "$file may not include \"$header\""
@@ -152,7 +153,7 @@ check_homes()
 		own) where=$own ;;
 		name) where=$code ;;
 		esac
-		# nearly all files: no program is started to find nothing
+		# Most files have no match, so they start no program.
 		[[ $where =~ ${pattern//[\^\$]/} ]] || continue
 		case $kind in
 		name) found=$(grep -owE "$pattern" <<<"$where" | sort -u || true) ;;
@@ -162,13 +163,13 @@ check_homes()
 	done <<<"$ONE_HOME"
 }
 
-# Who is on a circle of these edges, two words each; of several circles one.
+# Reads edges, lines of two words. Prints the members of one circle, if there is any.
 circle_of()
 {
 	{ LC_ALL=C tsort <<<"$1" 2>&1 >/dev/null || true; } | sed -n '/contains a loop/d; s/^tsort: //p' | paste -sd ' '
 }
 
-# Folders whose files obey a table without a circle include each other in none.
+# If the table has no circle and all files obey it, folders do not include each other in a circle.
 check_circles()
 {
 	local folder other of_folders='' found

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Proves what a linker can prove about code that runs inside the sampling signal handler (*_sig.c):
-# linked with nothing but the objects it may call, it leaves no undefined symbol that is not on the
-# allow list, and it calls through pointers only in the functions listed there.
+# Proves by the linker that code inside the sampling signal handler (*_sig.c) is safe: linked only
+# with the objects that it may call, it has no undefined symbol outside of the allow list, and it
+# calls through pointers only in the functions listed there.
 #
 # A line of the allow list is one entry, "#" and the reason. An entry is
 #   name            a symbol that may stay undefined
 #   *name           a function that may call through a pointer
-#   dir/name.o      an object that is linked in, whole, and so obeys the same rules
-# A line without a reason is an error, and so is an entry that nothing uses any more.
+#   dir/name.o      a whole object that is linked in, and so obeys the same rules
+# A line without a reason is an error, and so is an entry that is not needed any more.
 # Usage: check-sigsafe.sh [LIST OBJECT...]; default scripts/sigsafe.allow and the release objects.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,8 +33,8 @@ complain()
 	bad=1
 }
 
-# Functions with a call or jump through a register or memory. GCC's suffixes for split and cloned
-# functions are cut off.
+# Prints the functions with a call or jump through a register or memory, without GCC's suffixes for
+# split and cloned functions.
 calls_through_pointer()
 {
 	objdump -d --no-show-raw-insn "$@" | awk '

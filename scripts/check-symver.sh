@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails if an object needs a symbol version newer than the oldest C library we promise to run on: a
-# version the host's libc lacks is fatal to every process that preloads us. Weak references count
-# too, because the loader checks versions and not symbols. Versions other than GLIBC_ fail as well: the
-# object may need nothing else. The exporter has other libraries; of it the C library's version counts.
-# Usage: check-symver.sh [OBJECT [VERSION [any]]]; without arguments what is shipped is checked. "any"
-# lets versions of other libraries pass.
+# Fails if an object needs a symbol version newer than the oldest C library that we promise to run
+# on: if the host's libc lacks the version, every process that preloads us dies. Weak references
+# count too, because the loader checks versions and not symbols. A version other than GLIBC_ fails as
+# well: the object may need no other library. The exporter has other libraries, so only its versions
+# of the C library are checked.
+# Usage: check-symver.sh [OBJECT [VERSION [any]]]; without arguments the shipped objects are
+# checked. "any" accepts versions of other libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages of the groups named on the command line: build demo test symbols
-# lint bench carrier deb rpm cross kernels corpus peers products. This is the one list of packages. Does nothing, quickly, when
-# all are there. Removes no package.
+# names lint bench carrier deb rpm cross kernels corpus peers products. This is the only list of
+# packages. If all of these are installed, the script ends quickly. It removes no package.
 set -euo pipefail
 
-# "package=program": nothing to install where that program is already on the PATH.
+# "package=program": the package is not needed if that program is on the PATH.
 declare -A GROUP=(
 	[build]="gcc make pkg-config libc6-dev binutils libunwind-dev libprotobuf-c-dev
 		protobuf-c-compiler libcurl4-openssl-dev libjansson-dev libmicrohttpd-dev libdw-dev libelf-dev
@@ -16,8 +16,10 @@ declare -A GROUP=(
 		findutils diffutils procps util-linux libmicrohttpd-dev busybox-static=busybox
 		bubblewrap musl-tools libcap2-bin dash coreutils debootstrap xz-utils dwz openssl
 		patchelf python3-yaml python3-venv systemd groff libjemalloc2 libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0
-		libeatmydata1 libfaketime libclang-rt-14-dev g++ lld libboost-context-dev nodejs=node"
+		libeatmydata1 libfaketime libclang-rt-14-dev g++ lld libboost-context-dev nodejs=node
+		erlang-base varnish openjdk-17-jre-headless=java"
 	[symbols]="rustc=rustc"
+	[names]="gdb g++ clang-14 clang-19 lld-14 lld-19 gfortran gnat-12 libc6-dbg dwz"
 	[lint]="clang clang-format clang-tidy shellcheck libcriterion-dev"
 	[bench]="g++ python3 curl procps libunwind-dev libgoogle-perftools4 libjemalloc2 heaptrack redis-server
 		redis-tools nodejs=node valgrind"
@@ -33,9 +35,10 @@ declare -A GROUP=(
 	[cross]="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user"
 	[kernels]="qemu-system-x86 qemu-system-arm busybox-static=busybox"
 )
-# A loader for 32-bit programs, which only this processor has in a package of its own.
+# A loader for 32-bit programs; only amd64 has a package with just that.
 [[ $(dpkg --print-architecture 2>/dev/null) != amd64 ]] || GROUP[test]+=" libc6-i386=/lib/ld-linux.so.2"
-# Not in bookworm itself. Only these come from backports, so that nothing else gets newer.
+# These packages come from backports, because bookworm lacks them, though every later release has
+# them. No other package comes from backports, so that no other package gets newer.
 readonly -A BACKPORTED=([opentelemetry-cpp-dev]="opentelemetry-cpp")
 readonly SUITE=bookworm-backports
 readonly SUITE_LIST=/etc/apt/sources.list.d/$SUITE.list
@@ -72,21 +75,21 @@ as_root()
 	fi
 }
 
-# Without the lock of main(): the servers that packages start would keep it.
+# Runs apt-get without the descriptor of main()'s lock: servers that packages start would inherit it.
 apt()
 {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 \
 		-o Acquire::Retries=3 "$@" </dev/null 9<&-
 }
 
-# Prints "release mirror" of every binary package list apt knows; the $(names) are apt's own.
+# Prints "release mirror" of every binary package list that apt knows; the $(names) are apt's own.
 apt_lists()
 {
 	apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
 		awk '$2 == "main" { print $1, $3 }'
 }
 
-# The suite is taken from the mirror that this machine already uses for bookworm.
+# The suite comes from the mirror that this machine already uses for bookworm.
 suite_add()
 {
 	local mirror
@@ -105,7 +108,7 @@ backport_version()
 update()
 {
 	apt update && return
-	# A suite the mirror does not have must not break this machine's apt for good.
+	# A suite that the mirror does not have must not break this machine's apt for good.
 	if [[ -v suite_added ]]; then
 		as_root rm -f "$SUITE_LIST"
 	fi
@@ -119,7 +122,7 @@ find_removed()
 		awk '$1 == "Remv" { print $2 }')
 }
 
-# Sets missing: the packages of these groups that are not there.
+# Sets missing: the packages of these groups that are not installed.
 find_missing()
 {
 	local pkg
@@ -137,7 +140,8 @@ main()
 	(($# > 0)) || die "usage: scripts/install-deps.sh GROUP... (groups: ${!GROUP[*]})"
 	find_missing "$@"
 	((${#missing[@]} > 0)) || return 0
-	# One at a time: make runs several of this, and apt-get update does not wait for another one.
+	# Locked: make runs several of these scripts at once, and apt-get update does not wait for
+	# another apt-get.
 	exec 9<"$0"
 	flock 9
 	find_missing "$@"
@@ -149,7 +153,7 @@ main()
   (anybody can go on after: sudo scripts/install-deps.sh $*)"
 	echo "install-deps: installing ${missing[*]}"
 	for pkg in "${missing[@]}"; do
-		if [[ -v BACKPORTED[$pkg] ]]; then
+		if [[ -v BACKPORTED[$pkg] && $(apt_lists) == *bookworm* ]]; then
 			if ! apt_lists | grep -q "^$SUITE "; then
 				suite_add
 				suite_added=1
@@ -160,12 +164,12 @@ main()
 		fi
 	done
 	update
-	# By version, not by suite: a suite would count for what these packages depend on too.
+	# Asks for versions instead of a suite, which would also apply to the dependencies.
 	for pkg in "${backported[@]}"; do
 		install+=("$pkg=$(backport_version "$pkg")")
 	done
-	# A package that somebody else installed may conflict with one of these (libc++-dev does with
-	# libunwind-dev). It is not ours to remove.
+	# A package that somebody installed may conflict with one of ours, for example libc++-dev with
+	# libunwind-dev. This script must not remove that package.
 	find_removed "${install[@]}"
 	((${#removed[@]} == 0)) ||
 		die "not installing ${missing[*]}: apt would remove ${removed[*]}. Remove these yourself if you do not need them, or build in a container"

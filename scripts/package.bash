@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# What the scripts that make packages share; sourced from the top of the repository. The same sources give the
-# same bytes, wherever and whenever they are packed: times are those of the last commit, unless
-# SOURCE_DATE_EPOCH says otherwise.
+# Shared code of the scripts that make packages; sourced from the top of the repository. The same
+# sources give the same bytes on any machine and at any time: all times are those of the last
+# commit, or SOURCE_DATE_EPOCH.
 version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-# package_to DIR: sets out, the folder for the package, which is made, and work, which goes at the end.
+# package_to DIR: sets out to the folder for the package, which it makes, and work to a temporary
+# folder.
 package_to()
 {
 	mkdir -p "$1"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the variables as a Markdown table with the first sentence of each, for sampler/config/README.md, or with
- * --man all of it as roff, for spanprof(7). A build tool, linked with the sampler objects; runs in no host.
+ * Prints the variables as a Markdown table with their first sentences, for
+ * sampler/config/README.md; with --man their whole texts as roff, for spanprof(7). A build tool,
+ * linked with the sampler's objects; it runs in no host.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 #include "sampler/config/config.h"
 
-/* A bar would end the cell, an angle bracket would open a tag. */
+/* A bar would end the cell, and an angle bracket would open a tag. */
 static void print_text(const char *text, size_t len)
 {
 	for (const char *end = text + len; text < end; text++) {
@@ -57,7 +58,10 @@ static void print_row(const struct sp_config_help *h, void *arg)
 	puts(" |");
 }
 
-/* Backquotes become bold; a backslash, a hyphen and a dot that begins a line mean something to roff. */
+/*
+ * Backquotes become bold; a backslash, a hyphen and a dot at the start of a line have a meaning in
+ * roff.
+ */
 static void print_roff(const char *text)
 {
 	bool bold = false;

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: region-version.sh [ROOT]. Prints the version of the region that an object and its exporter share, as a C
-# definition. It is a sum over all headers of sampler/ that the exporter includes, without their comments: so it
-# follows from the layout, and from the constants that give it a meaning. make writes it into build/gen.
+# Usage: region-version.sh [ROOT]. Prints the version of the region that the object and its exporter
+# share, as a C definition. The version is a checksum of all headers of sampler/ that the exporter
+# includes, without their comments. So the version changes with the layout of the region, and with
+# the constants in it. make writes the version into build/gen.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 export LC_ALL=C

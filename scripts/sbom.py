@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints an SPDX 2.3 document, as JSON, of what our objects and programs in build/ are linked with, from
-what dpkg knows: usage sbom.py VERSION. Libraries of the loader's are DYNAMIC_LINK, what is copied into
-our files from archives is STATIC_LINK. Says the same for the same packages and SOURCE_DATE_EPOCH."""
+"""Prints an SPDX 2.3 document, as JSON, with the packages that our objects and programs in build/ are linked
+with, as dpkg knows them: usage sbom.py VERSION. Libraries that the loader loads are DYNAMIC_LINK, code that
+is copied from archives is STATIC_LINK. The same packages and SOURCE_DATE_EPOCH give the same output."""
 
 import datetime
 import hashlib
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 PRODUCTS = ["libspanprof.so", "libspanprof-alloc.so", "spanprof-exporter", "spanprof-report", "spanprof-run"]
-# What of them loads libcurl at its first request, and its libraries with it.
+# Programs that load libcurl and its libraries at their first request.
 REQUESTING = ["spanprof-exporter"]
 # Archives that the Makefile links: the static C library of spanprof-run, libiberty, libgcc.
 ARCHIVES = ["libc.a", "libiberty.a", "libgcc.a", "libgcc_eh.a"]
@@ -26,7 +26,7 @@ def owners(paths):
     """{path: package}; with merged /usr dpkg knows some files by their other name."""
     names = {path: {path, "/usr" + path, os.path.realpath(path), os.path.realpath(path).removeprefix("/usr")}
              for path in paths}
-    # Asked once for all, as each answer takes long; it is no error that most are unknown.
+    # One call for all paths, because each call is slow. dpkg-query does not know most of the paths, which is no error.
     said = subprocess.run(["dpkg-query", "-S"] + sorted(set().union(*names.values())),
                           capture_output=True, text=True).stdout
     known = {line.split(": ")[1]: line.split(": ")[0] for line in said.splitlines() if ": /" in line}

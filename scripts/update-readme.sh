@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Writes what the code prints into the README.md of the folder that it belongs to:
+# Writes the output of our programs and tests into the README.md of their folders:
 #
 #   update-readme.sh            the variables (sampler/config), and the costs of the front page
 #   update-readme.sh --check    changes nothing, fails if one of these two is out of date
 #   update-readme.sh --demo     runs the demo: its output and its flame graph (test/rideshare)
-#   update-readme.sh --products the flame graph of the front page, as "make products" left it (test/products)
-#   update-readme.sh --matrix   the conformance matrix, as "make matrix" left it (test/conformance)
-#   update-readme.sh --check-matrix    also where only a part of it was run (MATRIX_PAIRS)
+#   update-readme.sh --products the flame graph of the front page, from "make products" (test/products)
+#   update-readme.sh --matrix   the conformance matrix, from "make matrix" (test/conformance)
+#   update-readme.sh --check-matrix    fails if the matrix is out of date, also after a partial run (MATRIX_PAIRS)
 #   update-readme.sh --latest   the results of "make sdk-latest" (test/sdk-latest)
-#   update-readme.sh --links    what "make bench-links" left (test/bench)
-#   update-readme.sh --wait-names what "make bench-wait-names" left (test/bench)
-#   update-readme.sh --exporter what "make bench-exporter" left (test/bench)
-#   update-readme.sh --bench    the answers of "make bench" (test/bench), and the costs of the front page
+#   update-readme.sh --links    the results of "make bench-links" (test/bench)
+#   update-readme.sh --wait-names the results of "make bench-wait-names" (test/bench)
+#   update-readme.sh --exporter the results of "make bench-exporter" (test/bench)
+#   update-readme.sh --bench    the results of "make bench" (test/bench), and the costs of the front page
 #
-# Each text stands between two comments, "<!-- NAME:begin -->" and "<!-- NAME:end -->".
+# Each text is between two comments, "<!-- NAME:begin -->" and "<!-- NAME:end -->".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,18 +25,12 @@ readonly MATRIX=test/conformance/README.md
 readonly LATEST=test/sdk-latest/README.md
 readonly BENCH=test/bench/README.md
 
-# The questions of test/bench that the front page answers, and its words for them.
+# The questions of test/bench whose answers are on the front page, and its words for them.
 COSTS=$(cat <<'END_OF_COSTS'
 a span by default (SPANPROF_ATTRIBUTES=with-samples), 1 thread(s), of opentelemetry-cpp's own start and end|time of a span
-a span with SPANPROF_ATTRIBUTES=always, 1 thread(s), of opentelemetry-cpp's own start and end|time of a span whose attribute the SDK copies
-a span that is current in a Scope, by default, of opentelemetry-cpp's own start, Scope and end|time of a span in a `Scope`
-a local root with SPANPROF_SPAN_CPU_TIME, more than one without|each local root with `SPANPROF_SPAN_CPU_TIME`
-a local root with SPANPROF_SPAN_TIMES, more than one without|each local root with `SPANPROF_SPAN_TIMES`
 CPU overhead of a compilation by clang at 100 Hz, sampling alone|CPU time of a busy program, sampled at 100 Hz
 the exporter at 100 Hz on two busy threads, of one processor|CPU time of the exporter beside two busy threads
-the exporter beside 1000 threads that wait in spans of 100 ms, of one processor|CPU time of the exporter beside 1,000 threads that wait (`SPANPROF_OFF_CPU`)
 memory per sampled thread, the stack that its signal handler touches included|memory of each sampled thread
-exec of a program that is no target|start of a program that records no span
 END_OF_COSTS
 )
 readonly COSTS
@@ -50,7 +44,7 @@ fail()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# between MARKER FILE: FILE with $work/MARKER between the marks, on stdout
+# between MARKER FILE: prints FILE with $work/MARKER between the two comments
 between()
 {
 	grep -qxF "<!-- $1:begin -->" "$2" || fail "$2 has no <!-- $1:begin -->"
@@ -58,7 +52,7 @@ between()
 	awk -v marker="$1" -v file="$work/$1" -f scripts/between.awk "$2"
 }
 
-# put MARKER FILE
+# put MARKER FILE: writes $work/MARKER into FILE
 put()
 {
 	between "$1" "$2" >"$work/README.md"
@@ -76,7 +70,7 @@ check()
 	}
 }
 
-# The costs of the front page, from the table of test/bench.
+# Prints the table of costs of the front page, from the table of test/bench.
 make_costs()
 {
 	local question words figure
@@ -92,7 +86,7 @@ make_costs()
 	} >"$work/costs"
 }
 
-# make_picture PAGE PICTURE: a flame graph as a browser shows it, its upper part.
+# make_picture PAGE PICTURE: saves the upper part of a flame graph as a browser shows it.
 make_picture()
 {
 	local browser

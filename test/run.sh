@@ -5,30 +5,30 @@
 #   stress  a program, exit 0 passes
 #   gate    a script in test/gates, exit 0 passes
 #   e2e     a script in test/e2e, exit 0 passes, 77 skips with its last line as the reason
-#   matrix  the same, and what it prints is shown
-#   cross   the same with the programs for aarch64, which an emulator runs
-#   skip    no path, but the reason why a group of tests is not run
-# Programs below build/aarch64 are run by the emulator as well.
-# A kind in SECOND_TRY runs against clocks and kernels that are not ours: on a machine that does something
-# else besides, a program that fails there is run once more, and reported as unsteady, with both logs
-# kept, if it passes then. More than UNSTEADY_MAX of those fail the run: that is no longer chance. A race
-# that the thread sanitizer has seen once is one, so stress programs have no second try; and with
-# SPANPROF_TEST_TRIES=1, as in CI, nothing has.
-# A test may be skipped where something is missing that it needs. With SPANPROF_TEST_TRIES=1 everything is there, and
-# a skip that test/skips does not list is a failure. A script that leaves out a part of itself writes a line for it
-# into the file that TEST_LEFT_OUT names, which is a skip of "NAME, in part" when the rest has passed.
-# Scripts keep one processor busy, or wait for intervals, timeouts, and servers that are slow on purpose, more than half of
-# their time. So they run LANES at a time, which is one more than the processors of a small machine; but those with a line
-# "# Runs alone: WHY", which judge times or shares, or need all processors for themselves, run one after the other before, as
-# do those in an emulator.
-# Programs compute, and run before all scripts, LANES - 1 at a time: a timer of CPU time ends late beside them, and its sample
-# would stand for the work before it. What computes and looks at no clock, which are gates, programs that step through a
-# thread and scripts with a line "# Takes its time: WHY", has the time that the scripts that run alone leave: one at a time,
-# in the class of the scheduler that is for such.
-# Prints one line per test, when it ends. Near the end stands a line for each failure once more, as the log of
-# a long run may be kept in part; then how many distinct tests these were, as many are built more than once; the last
-# line but one says how many needed a second try, and the last line is the line of counts.
-# On a machine that is TEST_PATIENCE times as slow as others, all limits are so many times as long.
+#   matrix  as e2e, and its output is shown
+#   cross   as e2e, with the programs for aarch64, in an emulator
+#   skip    a reason in place of a path: a group of tests is not run
+# An emulator also runs the programs below build/aarch64.
+# A kind in SECOND_TRY depends on clocks and kernels that are not ours. If such a program fails, because the machine is
+# busy for example, it runs once more, and if it passes then it is reported as unsteady, with both logs kept. More than
+# UNSTEADY_MAX unsteady tests fail the run: that is no longer chance. Stress programs have no second try, because a race
+# that the thread sanitizer has seen once is real; and with SPANPROF_TEST_TRIES=1, as in CI, no test has one.
+# A test may be skipped if something that it needs is missing. With SPANPROF_TEST_TRIES=1 everything is installed, and a
+# skip that test/skips does not list is a failure. A script that leaves out a part of itself writes a line for it into the
+# file that TEST_LEFT_OUT names, which is a skip of "NAME, in part" when the rest has passed.
+# Scripts keep one processor busy, or wait more than half of their time, for intervals, timeouts, and servers that are slow
+# on purpose. So LANES scripts run at a time, one more than the processors of a small machine. Scripts with a line
+# "# Runs alone: WHY", which judge times or shares or need all processors, run before, one after the other, and so do those
+# in an emulator.
+# Programs compute, and run before all scripts, LANES - 1 at a time: beside them a timer of CPU time would expire
+# late, and its sample would count for the work before it. Some tests compute without reading a clock: gates, programs
+# that step through a thread, and scripts with a line "#
+# Takes its time: WHY". They run beside the scripts that run alone, one at a time, in the scheduler's class for idle
+# work.
+# Prints one line per test, when it ends. Near the end each failure has another line, because a long log may be kept only
+# in part; then comes the number of distinct tests, because many are built more than once; the last line but one has the
+# number of second tries, and the last line has the counts.
+# On a machine that is TEST_PATIENCE times as slow as others, all limits are that many times as long.
 # Each test gets its own session, whose leftovers are killed; logs stay in build/test/logs.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -41,14 +41,14 @@ declare -A SECOND_TRY=([unit]=1 [e2e]=1 [cross]=1 [matrix]=1)
 SKIPS=
 [[ ${SPANPROF_TEST_TRIES:-2} != 1 ]] || SKIPS=${SPANPROF_TEST_SKIPS:-test/skips}
 readonly SKIPS
-# The profiler under test would take it for a misspelt variable of its own.
+# The profiler under test would report it as a misspelt variable.
 export -n SPANPROF_TEST_TRIES SPANPROF_TEST_SKIPS
 readonly UNSTEADY_MAX=2
 readonly LANES=${SPANPROF_TEST_LANES:-3}
 export -n SPANPROF_TEST_LANES
 
-# What was found is kept in files, to which tests in several lanes append whole lines: "STATUS  KIND  NAME" in
-# results, and the name of each unsteady test in unsteady.
+# The results are in files, to which tests in several lanes append whole lines: "STATUS KIND NAME" in results, and the
+# name of each unsteady test in unsteady.
 FOUND=$(mktemp -d)
 readonly FOUND
 trap 'rm -rf "$FOUND"' EXIT
@@ -76,7 +76,7 @@ report()
 	printf '%-6s  %-6s  %s (%s s)%s\n' "$1" "$2" "$3" "$4" "${5:+: $5}"
 }
 
-# Sets EMULATOR for a program of that path; test/aarch64/module.mk wrote what is needed.
+# Sets EMULATOR for a program with that path; test/aarch64/module.mk has written the command.
 emulate()
 {
 	EMULATOR=()
@@ -93,7 +93,7 @@ show_log()
 	echo "        log: $1"
 }
 
-# Runs "$@" in a session of its own with a time limit, then ends what it left behind.
+# Runs "$@" in a session of its own with a time limit, then ends all processes that remain.
 run_limited()
 {
 	local limit=$(($1 * ${TEST_PATIENCE:-1})) log=$2 pid status
@@ -137,8 +137,8 @@ tap_results()
 	}' "$1"
 }
 
-# Runs a unit program; results are its lines, bad is true if there is a failure among them.
-# It prints its plan first, so a runner that died half way is noticed.
+# Runs a unit program; results are its lines, bad is true if there is a failure among them. The program prints its
+# plan first, so a runner that died half way is noticed.
 try_unit()
 {
 	local program=$1 log=$2 tap=$2.tap planned rc
@@ -182,7 +182,7 @@ run_unit()
 	done
 }
 
-# left_out KIND NAME: reports what a script that passed has not done.
+# left_out KIND NAME: reports the parts that a passed script has left out.
 left_out()
 {
 	local what
@@ -199,7 +199,7 @@ show_matrix()
 	fi
 }
 
-# A failure, unless the second try passes. The first one's log is shown either way.
+# A failure, unless the second try passes. The first one's log is shown in both cases.
 run_again()
 {
 	local kind=$1 program=$2 name=$3 log=$4 rc=$5 start=$EPOCHREALTIME second=0
@@ -285,13 +285,13 @@ run_one()
 	esac
 }
 
-# script_says PATTERN ITEM
+# script_says PATTERN ITEM: whether the script has that line
 script_says()
 {
 	grep -qs "^# $1: " "${2#*=}"
 }
 
-# Shows what the next test to end has printed, all at once.
+# Shows the output of the next test to end, all at once.
 finish_one()
 {
 	local pid
@@ -320,7 +320,8 @@ run_together()
 	done
 }
 
-# run_alone ITEM...: one at a time, and beside them what is in patient, as far as it comes; the rest of that is left there.
+# run_alone ITEM...: one at a time, and beside them items of patient, as far as there is time; the rest stays in
+# patient.
 run_alone()
 {
 	local item beside
@@ -342,13 +343,13 @@ run_alone()
 	mapfile -t patient <"$FOUND/rest"
 }
 
-# count STATUS: how many tests ended so.
+# count STATUS: the number of tests with that status.
 count()
 {
 	grep -c "^$1  " "$FOUND/results"
 }
 
-# Says how many tests there were, each counted once, and how many of these were built how often.
+# Prints the number of tests, each counted once, and how many of these were built how often.
 distinct()
 {
 	sed -E '/, in part: /d; s/^(ok|not ok|skip)  //; s/: .*//; s#  (asan|tsan|aarch64)/#  #' "$FOUND/results" | sort | uniq -c |
@@ -363,8 +364,8 @@ distinct()
 # Tests that end by SIGSEGV need the signal that AddressSanitizer would take.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_segv=0:handle_sigbus=0:abort_on_error=1}
 
-# What install-deps.sh installed comes first. Thousands of small questions are put to python3, and where a version manager
-# has put a script in its place, that takes four times as long as the answer.
+# Programs that install-deps.sh installed come first. The tests start python3 thousands of times for small questions;
+# if a version manager has put a script in its place, that takes four times as long.
 export PATH=/usr/bin:$PATH
 
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}

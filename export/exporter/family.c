@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include "export/export.h"
+#include "export/exporter/confinement.h"
 #include "export/exporter/limits.h"
 #include "export/exporter/member.h"
 #include "export/exporter/rights.h"
@@ -27,42 +30,63 @@
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 /*
- * Servers that fork for each request, or replace their workers, have moments without a child that
- * records spans. To start an exporter takes 20 ms of CPU time, to stay for a while costs nothing.
+ * A server that forks for each request, or replaces its workers, has moments without a child that
+ * records spans. Starting an exporter takes 20 ms of CPU time; staying for this long costs nothing.
  */
 #define LINGER_NS (10 * SP_NS_PER_S)
-/* In a row; then those that are there have their turn. */
+/* At most this many joins in a row; then the present members have their turn. */
 #define JOINS_MAX 64U
 #define JOINS_NS (100 * SP_NS_PER_MS)
-/* A socket whose processes cannot be accepted stays readable, and is not looked at for so long. */
+/*
+ * If accept() fails for want of descriptors or memory, the socket stays readable, and is ignored
+ * for this long.
+ */
 #define DEAF_NS SP_NS_PER_S
-/* At once; of more, the next wait tells. */
+/*
+ * Any process of the network namespace may connect, as often as it likes. After this many strangers
+ * in ten seconds, we accept only every tenth of a second, and the kernel queues fewer of them. A
+ * process that wants to join tries for longer than that (preload/exporter/exporter.c), and finds
+ * room each time when we have emptied the queue.
+ */
+#define STRANGERS_MAX 64U
+#define STRANGERS_NS (10 * SP_NS_PER_S)
+#define STRANGERS_DEAF_NS (100 * SP_NS_PER_MS)
+#define STRANGERS_BACKLOG 512
+/*
+ * After this many strangers, we do not wait for a process of our user that has not sent its message
+ * yet.
+ */
+#define STRANGERS_SLOW 8U
+/* Events of one epoll_wait(); the next one returns further ones. */
 #define EVENTS 64
-/* Of each member: its pidfd, its folder, its memory map, its status. */
+/* Of each member: pidfd, folder, memory map, status. */
 #define DESCRIPTORS 4U
-/* For connections, files that are read, and what libraries open. */
+/* For connections, files that are read, and the libraries' files. */
 #define DESCRIPTORS_OTHER 64U
-/* A share of the limit, which off_cpu/ uses for files of threads. */
+/* One part in so many of the limit; off_cpu/ uses it for files of threads. */
 #define DESCRIPTORS_THREADS 8U
 
 /*
- * Processes that want to be served connect to the socket of their family and hand over their region
- * (sampler/region/region.h). Any process of any user may connect, so all of it is checked.
+ * A process that wants to be served connects to the socket of its family and hands over its region
+ * (sampler/region/region.h). Any process of any user may connect, so everything is checked.
  */
 #define BACKLOG 4096
-#define HANDED 3U /* descriptors */
-/* Of a process of our user that has connected and was preempted before it sent anything. */
+#define HANDED 3U /* descriptors of a message */
+/*
+ * How long we wait for a process of our user that was preempted between connect() and its message.
+ */
 #define PATIENCE_US 50000
 
 struct join {
 	struct sp_host_descriptors fds;
-	uint32_t pid;      /* the kernel's word */
-	bool is_of_family; /* the same program and environment; of others nothing may be opened */
+	uint32_t pid; /* as the kernel tells it */
+	/* the same program and environment; for other processes no file is opened */
+	bool is_of_family;
 };
 
 /*
- * Makes the socket ours: who connects from now on is told our process number. -1, and closes it, if it is
- * not one that listens.
+ * Makes this process the listener, so that processes that connect from now on see our number.
+ * Closes the socket and returns -1 if it is not a listening one.
  */
 static int make_ours(int fd)
 {
@@ -81,7 +105,7 @@ static int make_ours(int fd)
 	return -1;
 }
 
-/* What came with a message, if that is a whole one; else all of it is closed. */
+/* Takes the descriptors of a message, if it is complete; otherwise closes all of them. */
 static int take_descriptors(struct msghdr *m, int fd[HANDED])
 {
 	unsigned n = 0;
@@ -109,7 +133,7 @@ static int take_descriptors(struct msghdr *m, int fd[HANDED])
 	return -EPROTO;
 }
 
-static int receive(int connection, struct sp_family_join *message, int fd[HANDED])
+static int receive(int connection, struct sp_family_join *message, int fd[HANDED], int flags)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
 	struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
@@ -117,7 +141,7 @@ static int receive(int connection, struct sp_family_join *message, int fd[HANDED
 			   .msg_iovlen = 1,
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
-	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC);
+	ssize_t got = recvmsg(connection, &m, MSG_CMSG_CLOEXEC | flags);
 
 	if (got < 0)
 		return -EPROTO;
@@ -130,7 +154,7 @@ static int receive(int connection, struct sp_family_join *message, int fd[HANDED
 	return -EPROTO;
 }
 
-static int take(int connection, uint64_t environment, struct join *out)
+static int take(int connection, uint64_t environment, bool is_patient, struct join *out)
 {
 	const struct timeval patience = {.tv_usec = PATIENCE_US};
 	struct sp_family_join message;
@@ -142,20 +166,21 @@ static int take(int connection, uint64_t environment, struct join *out)
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
 		return -EPROTO;
 	/*
-	 * Of strangers nothing is received: to close a descriptor of a file system in user space is to
-	 * wait for the process that serves it. Never received, it is dropped without asking that one.
+	 * We receive nothing from strangers. A descriptor may belong to a file system in user
+	 * space, and closing it would wait for the process that serves it. If the message is never
+	 * received, the kernel drops the descriptor without that wait.
 	 */
 	if (who.uid != geteuid())
 		return -EPROTO;
 	if (setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0)
 		return -EPROTO;
-	err = receive(connection, &message, fd);
+	err = receive(connection, &message, fd, is_patient ? 0 : MSG_DONTWAIT);
 	if (err != 0)
 		return err;
 	*out = (struct join){
 		.fds = {.region = fd[0], .folder = fd[1], .maps = fd[2], .joined = true},
 		.pid = (uint32_t)who.pid,
-		/* In another pid namespace it would have another number there. */
+		/* In another pid namespace the process would have another number in its message. */
 		.is_of_family = who.pid > 0 && (uint32_t)who.pid == message.pid &&
 				message.environment == environment,
 	};
@@ -163,21 +188,22 @@ static int take(int connection, uint64_t environment, struct join *out)
 }
 
 /*
- * The next one that has come. environment: of ours, see sp_family_environment(). 0; -EAGAIN there is none;
- * -EMFILE there may be one, but nothing is left to take it by, and the socket stays readable; -EPROTO: there
- * was one, but it handed over nothing, or is of another user. Waits up to 50 ms for one of our user that was slow.
+ * Accepts the next process that wants to join. environment: ours, see sp_family_environment(). 0;
+ * -EAGAIN: nobody waits; -EMFILE: somebody may wait, but there is no descriptor or memory to
+ * accept, and the socket stays readable; -EPROTO: it sent no valid message, or is another user.
+ * With is_patient, waits up to 50 ms for a slow process of our user.
  */
-static int next_join(int listener, uint64_t environment, struct join *out)
+static int next_join(int listener, uint64_t environment, bool is_patient, struct join *out)
 {
 	int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	int err;
 
 	if (connection < 0 && (errno == EINTR || errno == ECONNABORTED))
 		return -EPROTO;
-	/* Shut down, it says EINVAL when nobody is left in it. */
+	/* After shutdown(), accept() fails with EINVAL when the queue is empty. */
 	if (connection < 0)
 		return errno == EAGAIN || errno == EINVAL ? -EAGAIN : -EMFILE;
-	err = take(connection, environment, out);
+	err = take(connection, environment, is_patient, out);
 	(void)close(connection);
 	return err;
 }
@@ -186,27 +212,33 @@ struct family {
 	struct sp_export_family ops;
 	const struct sp_config *config;
 	struct sp_member *members; /* oldest first */
-	uint32_t count;            /* without those that have ended */
-	uint32_t most;             /* members */
-	uint64_t bytes;            /* of their regions, SP_LIMITS_REGIONS at most */
+	uint32_t count;            /* living members */
+	uint32_t most;             /* limit for count */
+	uint64_t bytes;            /* of all regions, SP_LIMITS_REGIONS at most */
 	struct sp_family_hook hook;
-	int event;    /* an eventfd: a member asks for something */
-	int epoll;    /* it, the listener, and the pidfds of the leader and of the members */
-	int listener; /* -1 = nobody can join */
-	uint64_t deaf_until_ns; /* nobody can be accepted until then; 0 = at once */
-	uint64_t environment;   /* sp_family_environment() of ours */
+	int event;    /* an eventfd: a member has a request */
+	int epoll;    /* watches event, listener, and the pidfds of the leader and of the members */
+	int listener; /* -1 = no process can join */
+	uint64_t deaf_until_ns; /* no process is accepted before; 0 = at once */
+	uint32_t strangers;     /* connections of strangers since strangers_ns */
+	uint64_t strangers_ns;
+	uint64_t environment; /* our own sp_family_environment() */
 	int leader; /* a pidfd of the process that executed the program; -1 = gone, or unknown */
-	uint64_t linger_ns; /* until when somebody may come while there is nobody; 0 = not set */
+	uint64_t linger_ns; /* how long we wait for processes while there is none; 0 = not set */
+	struct sp_confinement confinement; /* of the process that started us, at our beginning */
 };
 
-/* Other processes may have copies of a descriptor, with which it would stay in the set after it is closed. */
+/*
+ * Other processes may have copies of the descriptor, which would keep it in the set after we close
+ * it.
+ */
 static void forget_descriptor(const struct family *f, int fd)
 {
 	if (fd >= 0)
 		(void)epoll_ctl(f->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* Once: its end is told by a pidfd that stays readable from then on. */
+/* One-shot: the pidfd of an ended process stays readable. */
 static void wait_for_end(const struct family *f, struct sp_member *m)
 {
 	struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = m};
@@ -231,7 +263,7 @@ static void close_listener(struct family *f)
 	f->listener = -1;
 }
 
-/* Besides that one. */
+/* Whether there are other members. */
 static bool serves_others(const struct family *f, const struct sp_waiter *process)
 {
 	for (const struct sp_member *m = f->members; m != NULL; m = m->next)
@@ -241,10 +273,35 @@ static bool serves_others(const struct family *f, const struct sp_waiter *proces
 }
 
 /*
- * A worker that became another user would take us with it, away from the others, as each process needs an
- * exporter with at most its own rights. So we follow only a process that is alone. Rights are each
- * thread's own: the calling one follows, and with it those that watch. Whoever looks for us looks for the user that
- * we were.
+ * The process has become another user, and its children will look for an exporter of that user. The
+ * kernel tells them which user listens, so the thread that has changed its user makes the socket.
+ * Another exporter of that user may have the name already. The name has a "p", because a change of
+ * users makes processes non-dumpable, and other processes of that user never could read us.
+ */
+static void listen_as_user(struct family *f, uint64_t loaded_ns)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, SP_FAMILY_NAME,
+			      "", "p", (unsigned long long)loaded_ns, (unsigned)geteuid());
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && (bind(fd, (const struct sockaddr *)&address,
+			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
+				     (socklen_t)length) != 0 ||
+			listen(fd, BACKLOG) != 0)) {
+		(void)close(fd);
+		fd = -1;
+	}
+	f->listener = make_ours(fd);
+	listen_to(f, EPOLL_CTL_ADD, false);
+}
+
+/*
+ * An exporter needs at most the rights of each process that it serves. If we followed a worker that
+ * became another user, we could not serve the others any more. So we follow only a process that is
+ * alone, or the one that started us, which may be unable to start another exporter
+ * (preload/lifecycle/lifecycle.c); the others are told to start one. Each thread has rights of its
+ * own: the calling thread follows here, and the watching threads are restarted with its rights.
  */
 static int follow(void *self, const struct sp_waiter *process)
 {
@@ -252,13 +309,16 @@ static int follow(void *self, const struct sp_waiter *process)
 	uid_t user = geteuid();
 	int err;
 
-	if (serves_others(f, process))
+	if (process->host->joined && serves_others(f, process))
 		return -EBUSY;
 	for (struct sp_member *m = f->members; m != NULL; m = m->next)
 		sp_watch_stop(&m->waiter.watch);
 	err = sp_rights_follow();
-	if (geteuid() != user)
+	if (geteuid() != user) {
 		close_listener(f);
+		if (!f->hook.ends)
+			listen_as_user(f, process->view->region->program_loaded_ns);
+	}
 	for (struct sp_member *m = f->members; m != NULL; m = m->next)
 		if (m->waiter.view != NULL && !m->waiter.gone)
 			(void)sp_watch_start(&m->waiter.watch, &m->view.region->wake, f->event);
@@ -304,8 +364,8 @@ static void forget(struct family *f, struct sp_member *m)
 }
 
 /*
- * It starts an exporter of its own, or the next one of the family where this one ends. Of another
- * build the words lie elsewhere.
+ * Tells the process to start an exporter of its own, or, if this exporter ends, to join the next
+ * one of the family. Not a region of another build, whose words are at other places.
  */
 static void refuse(const struct family *f, struct sp_view *v, int err)
 {
@@ -313,7 +373,10 @@ static void refuse(const struct family *f, struct sp_view *v, int err)
 		(void)sp_view_answer(v, f->hook.ends ? SP_EXPORTER_MOVED : SP_EXPORTER_REFUSED);
 }
 
-/* A process that has waited for too long goes on without us, and its region is none of ours then. */
+/*
+ * Begins to serve the process. False if it has waited for too long: then it goes on without us, and
+ * its region is not ours.
+ */
 static bool take_in(struct sp_member *m)
 {
 	atomic_store_explicit(&m->view.region->exporter_began, sp_host_own_start(),
@@ -324,16 +387,22 @@ static bool take_in(struct sp_member *m)
 }
 
 /*
- * Whoever has fewer rights than we have must not get files opened by ours, and our parent would find us
- * among its children when it waits for them.
+ * A process that has fewer rights than we have, or is more confined, could make us open files for
+ * it. Our parent must not join either, because it would find us among its children when it waits
+ * for them.
  */
 static bool may_join(const struct family *f, const struct sp_member *m, const struct join *j)
 {
 	return m->host.pid == j->pid && m->host.pid != (uint32_t)getppid() &&
-	       m->view.bytes <= SP_LIMITS_REGIONS - f->bytes && sp_rights_compare(&m->host) == 0;
+	       m->view.bytes <= SP_LIMITS_REGIONS - f->bytes && sp_rights_compare(&m->host) == 0 &&
+	       sp_rights_filters() <= sp_confinement_own_filters() &&
+	       sp_confinement_compare(&f->confinement, &m->host.confinement) == SP_CONFINED_NOT;
 }
 
-/* Of those of no family, and of those for whom there is no room, nothing is opened but the region. */
+/*
+ * For processes that are not of our family or for which there is no room, we open nothing but the
+ * region, to tell them.
+ */
 static void turn_away(const struct family *f, const struct join *j)
 {
 	struct sp_view v;
@@ -366,28 +435,53 @@ static void join(struct family *f, const struct join *j)
 	f->linger_ns = 0;
 }
 
+static void become_deaf(struct family *f, uint64_t ns)
+{
+	f->deaf_until_ns = sp_clock_mono_ns() + ns;
+	listen_to(f, EPOLL_CTL_MOD, true);
+}
+
+static void count_stranger(struct family *f, uint64_t now)
+{
+	if (now - f->strangers_ns > STRANGERS_NS) {
+		if (f->strangers >= STRANGERS_MAX)
+			(void)listen(f->listener, BACKLOG);
+		f->strangers = 0;
+		f->strangers_ns = now;
+	}
+	if (f->strangers++ == STRANGERS_MAX)
+		(void)listen(f->listener, STRANGERS_BACKLOG);
+}
+
 static void let_join(struct family *f)
 {
 	uint64_t begun = sp_clock_mono_ns();
+	uint32_t strangers = 0;
 	struct join j;
 
-	for (unsigned i = 0; f->listener >= 0 && i < JOINS_MAX; i++) {
-		int err = next_join(f->listener, f->environment, &j);
+	for (unsigned i = 0; f->listener >= 0 && i < JOINS_MAX && strangers < BACKLOG;) {
+		int err = next_join(f->listener, f->environment, f->strangers < STRANGERS_SLOW, &j);
 
-		if (err == -EMFILE) {
-			f->deaf_until_ns = sp_clock_mono_ns() + DEAF_NS;
-			listen_to(f, EPOLL_CTL_MOD, true);
-		}
+		if (err == -EMFILE)
+			become_deaf(f, DEAF_NS);
 		if (err == -EAGAIN || err == -EMFILE)
-			return;
-		if (err == 0)
+			break;
+		if (err == 0) {
 			join(f, &j);
+			i++;
+		} else {
+			count_stranger(f, begun);
+			strangers++;
+		}
 		if (sp_clock_mono_ns() - begun > JOINS_NS)
-			return;
+			break;
 	}
+	if (strangers != 0 && f->strangers > STRANGERS_MAX && f->listener >= 0 &&
+	    f->deaf_until_ns == 0)
+		become_deaf(f, STRANGERS_DEAF_NS);
 }
 
-/* Nobody can connect any more; who has before is in the queue still. */
+/* From now on nobody can connect; processes that have connected are still in the queue. */
 static void close_door(struct family *f)
 {
 	if (f->listener < 0)
@@ -405,6 +499,16 @@ static void begin_end(void *self)
 	close_door(f);
 }
 
+static struct sp_member *find_member(void *self, uint32_t pid)
+{
+	const struct family *f = self;
+	struct sp_member *m = f->members;
+
+	while (m != NULL && (m->host.pid != pid || m->waiter.gone || m->retired))
+		m = m->next;
+	return m;
+}
+
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
 	struct family *f = self;
@@ -412,25 +516,28 @@ static void wait_for_family(void *self, uint32_t timeout_ms)
 	uint32_t ms =
 		f->members == NULL && f->linger_ns != 0 ? LINGER_NS / SP_NS_PER_MS : timeout_ms;
 	uint64_t told;
+	uint64_t now;
 	bool had;
 	int n;
 
-	if (f->deaf_until_ns != 0 && sp_clock_mono_ns() >= f->deaf_until_ns) {
+	now = sp_clock_mono_ns();
+	if (f->deaf_until_ns != 0 && now >= f->deaf_until_ns) {
 		f->deaf_until_ns = 0;
 		listen_to(f, EPOLL_CTL_MOD, false);
 	}
-	if (f->deaf_until_ns != 0 && ms > DEAF_NS / SP_NS_PER_MS)
-		ms = DEAF_NS / SP_NS_PER_MS;
+	/* Rounded up: otherwise we would poll during the last part of a millisecond. */
+	if (f->deaf_until_ns != 0 && ms > (f->deaf_until_ns - now) / SP_NS_PER_MS)
+		ms = (uint32_t)((f->deaf_until_ns - now) / SP_NS_PER_MS) + 1;
 	had = sp_turn_set(false);
 	n = epoll_wait(f->epoll, event, EVENTS, ms < INT32_MAX ? (int)ms : INT32_MAX);
 	(void)sp_turn_set(had);
 	for (int i = 0; i < n; i++)
 		if (event[i].data.ptr != NULL)
 			((struct sp_member *)event[i].data.ptr)->waiter.has_died = true;
-	/* It does not block; how often somebody asked is of no interest. */
+	/* The read does not block. The number of requests does not matter. */
 	if (n > 0 && read(f->event, &told, sizeof(told)) < 0)
 		errno = 0;
-	if (n > 0)
+	if (n > 0 && f->deaf_until_ns == 0)
 		let_join(f);
 }
 
@@ -439,7 +546,7 @@ static void wake_family(void *self)
 	const struct family *f = self;
 	const uint64_t one = 1;
 
-	/* If its counter is full, it is awake. */
+	/* A write to a full counter fails, but then the reader wakes anyway. */
 	if (write(f->event, &one, sizeof(one)) < 0)
 		errno = 0;
 }
@@ -476,7 +583,10 @@ static void left(void *self, const struct sp_core_ops *ops, int err)
 	struct sp_member *m = ops->arg;
 
 	sp_member_tell_end(m, err);
-	/* The host waits for our end, which gives everything back sooner than we could. */
+	/*
+	 * The host waits for our end, and our exit gives back everything faster than a cleanup
+	 * here.
+	 */
 	if (f->hook.ends && m == f->members && m->next == NULL)
 		f->members = NULL;
 	else
@@ -505,7 +615,7 @@ static bool is_open(void *self)
 	return f->members != NULL;
 }
 
-/* So many that there is always a descriptor left to refuse the next one, and to look at the others. */
+/* Leaves a descriptor to refuse the next process, and some to read files of the members. */
 static uint32_t most_members(const struct sp_config *config)
 {
 	struct rlimit limit = {.rlim_cur = 0};
@@ -520,7 +630,10 @@ static uint32_t most_members(const struct sp_config *config)
 	return (uint32_t)(limit.rlim_cur - DESCRIPTORS_OTHER) / DESCRIPTORS;
 }
 
-/* Where we are its child, it may wait for us to end. */
+/*
+ * If we are the leader's child, the leader may wait for our end, so we do not wait for the
+ * leader's.
+ */
 static int find_leader(const struct sp_member *first)
 {
 	pid_t pid = first->view.region->program_pid;
@@ -530,7 +643,10 @@ static int find_leader(const struct sp_member *first)
 	return (int)syscall(PIDFD_OPEN_NR, pid, 0);
 }
 
-/* 0 or a negative errno for the first process, as sp_member_open(); fini() is right after either. */
+/*
+ * 0 or a negative errno for the first process, as sp_member_open(); fini() has to be called after
+ * both.
+ */
 static int init(struct family *f, const struct sp_host_descriptors *first, int listener,
 		const struct sp_config *config)
 {
@@ -549,7 +665,7 @@ static int init(struct family *f, const struct sp_host_descriptors *first, int l
 			.left = left,
 			.open = is_open},
 		.config = config,
-		.hook = {.follow = follow, .end = begin_end, .arg = f},
+		.hook = {.follow = follow, .end = begin_end, .find = find_member, .arg = f},
 		.event = -1,
 		.epoll = -1,
 		.leader = -1,
@@ -560,17 +676,19 @@ static int init(struct family *f, const struct sp_host_descriptors *first, int l
 	if (m == NULL)
 		return -ENOMEM;
 	/*
-	 * The host may have left out descriptors of those in first. Their numbers are free then, and
-	 * the next file that is opened gets one of them and would be taken for the host's. So the
-	 * member looks at its descriptors before anything is opened here.
+	 * The host may have left out some of the descriptors in `first`. The next file that is
+	 * opened would get such a number and pass for the host's. So the member checks its
+	 * descriptors before any file is opened here.
 	 */
 	err = sp_member_open(m, first, config);
+	f->confinement = m->host.confinement;
 	append(f, m);
 	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	f->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (f->event >= 0)
+		f->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (err == 0 && (f->event < 0 || f->epoll < 0 ||
 			 epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->event, &asked) != 0))
-		err = -ENOMEM;
+		err = -errno;
 	listen_to(f, EPOLL_CTL_ADD, false);
 	if (err == 0 && f->listener >= 0)
 		f->leader = find_leader(m);
@@ -583,7 +701,7 @@ static int init(struct family *f, const struct sp_host_descriptors *first, int l
 	return err;
 }
 
-/* err: why those that are left cannot be served; 0 = they have been. */
+/* err: why the remaining members cannot be served; 0 = they were served. */
 static void fini(struct family *f, int err)
 {
 	while (f->members != NULL) {

@@ -23,9 +23,12 @@
 
 #define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
 #define PROC_MAGIC 0x9fa0  /* linux/magic.h: PROC_SUPER_MAGIC */
-/* What 65,530 mappings need as a rule. Of paths of 4,096 bytes it is the text of 16,000 mappings. */
+/*
+ * Most maps of 65,530 mappings (the kernel's default limit) fit. With paths of 4,096 bytes it is
+ * the text of 16,000 mappings.
+ */
 #define MAPS_BYTES_MAX ((off_t)64 << 20)
-/* So many threads are tried to find one that lives. */
+/* At most this many threads are tried to find one that lives. */
 #define TASKS_ASKED 64U
 
 ssize_t sp_host_read(const struct sp_host *h, const char *name, char *buf, size_t cap)
@@ -61,8 +64,8 @@ uint64_t sp_host_own_start(void)
 }
 
 /*
- * If we are in a pid namespace for which nobody has mounted a /proc, the numbers in /proc are those
- * of other processes.
+ * If nobody has mounted a /proc for our pid namespace, the numbers in /proc belong to other
+ * processes.
  */
 static bool numbers_are_ours(void)
 {
@@ -75,7 +78,9 @@ static bool numbers_are_ours(void)
 
 enum shown { SHOWN, NOT_SHOWN, NO_MEMORY, UNKNOWN };
 
-/* What the next line of a memory map says of that file at that address; lines are in order. */
+/*
+ * What the next line of a memory map says about that file at that address; the lines are in order.
+ */
 static enum shown line_shows(const char *line, uint64_t address, ino_t inode)
 {
 	struct sp_map map;
@@ -87,8 +92,8 @@ static enum shown line_shows(const char *line, uint64_t address, ino_t inode)
 }
 
 /*
- * Whether a memory map shows the region. If it has no line at all, the memory itself is gone. A map that
- * was not read as far as the region lies says nothing.
+ * Whether a memory map shows the region. A map without any line says that the memory is gone. A map
+ * that could not be read up to the region's address says nothing.
  */
 static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 {
@@ -114,7 +119,7 @@ static enum shown shows_region(int maps, uint64_t address, ino_t inode)
 				return shown;
 		}
 		have = strlen(line);
-		/* A path may be as long as the buffer; its beginning is enough. */
+		/* A path may be as long as the buffer; only the beginning of the line is needed. */
 		have = have < sizeof(text) / 2 ? have : 0;
 		memmove(text, line, have);
 	}
@@ -144,8 +149,8 @@ static uint32_t next_task(DIR *folder)
 }
 
 /*
- * The present memory map: a descriptor, and what it shows. If the first thread has ended before the
- * others its map is empty, and that of any other thread is the same. -1 = it may not be read.
+ * Opens the present memory map and says what it shows. If the first thread has ended before the
+ * others, its map is empty, and any other thread has the same map. -1 = it may not be read.
  */
 static int open_present_maps(const struct sp_host *h, enum shown *shown)
 {
@@ -176,7 +181,7 @@ static int open_present_maps(const struct sp_host *h, enum shown *shown)
 	return maps;
 }
 
-/* The descriptor that was handed over, if it is one of a file of /proc; else -1. */
+/* The descriptor that was handed over, if it belongs to a file of /proc; otherwise -1. */
 static int take(int fd, mode_t type)
 {
 	struct statfs fs;
@@ -202,7 +207,7 @@ void sp_host_decline(const struct sp_host_descriptors *fds)
 }
 
 /*
- * Whether we have rights that the host may have given up. If we cannot see it, we could use them
+ * Whether we have rights that the host may give up without our seeing it, so that we would use them
  * for it.
  */
 static bool has_rights_to_lose(void)
@@ -215,9 +220,9 @@ static bool has_rights_to_lose(void)
 }
 
 /*
- * The process has the same start time as before, and is older than we are, because it started us.
- * If its memory map may be read, the region must be in it, which a stranger cannot arrange for
- * another process.
+ * The process must have the start time that it had before, and be older than we are, because it
+ * started us. If its memory map may be read, the region must be in it, which a stranger cannot
+ * arrange in another process.
  */
 static int prove(struct sp_host *h, bool joined)
 {
@@ -234,7 +239,7 @@ static int prove(struct sp_host *h, bool joined)
 	if (h->start_time == 0 || own == 0 || (h->start_time > own && !joined))
 		return -EPERM;
 	shown = h->maps >= 0 ? shows_region(h->maps, h->mapped_at, h->inode) : NO_MEMORY;
-	/* the map of a thread that has ended is empty */
+	/* an ended thread has an empty map */
 	if (shown == NO_MEMORY) {
 		int now = open_present_maps(h, &shown);
 
@@ -256,9 +261,9 @@ static int prove(struct sp_host *h, bool joined)
 }
 
 /*
- * A process that joins may hand over the folder of another process with more rights. Its number
- * comes from the kernel and is compared; only if numbers in /proc differ from ours the folder has
- * to be believed.
+ * A joining process may hand over the folder of another process with more rights. The kernel tells
+ * us the number of the joining process, and we compare. Only if the numbers in /proc differ from
+ * ours, we have to trust the folder.
  */
 static bool is_own_folder(const struct sp_host_descriptors *fds, bool numbers_ours)
 {
@@ -266,9 +271,10 @@ static bool is_own_folder(const struct sp_host_descriptors *fds, bool numbers_ou
 }
 
 /*
- * The process that has started us may end before we are there: a signal or a filter kills it, or it has
- * been told not to wait; or it executes another program. What is in its region is sent all the same. Nothing is
- * read of it, as its number may be another's by now. Whoever joins is waited for by us, and has to be there.
+ * The process that started us may be gone before we look: a signal or a filter killed it, it was
+ * told not to wait, or it has executed another program. We send the samples in its region all the
+ * same, but read nothing else of it, because its number may be another process's by now. A joining
+ * process waits for us, and has to be there.
  */
 static int is_gone(struct sp_host *h, int err)
 {
@@ -283,7 +289,7 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 	char path[32];
 	int err;
 
-	/* Checked before anything is opened, because the next file might get these numbers. */
+	/* Checked before any file is opened, because the next file might get these numbers. */
 	*h = (struct sp_host){.pid = v->pid,
 			      .joined = fds->joined,
 			      .proc = take(fds->folder, S_IFDIR),
@@ -301,7 +307,7 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 	if (h->proc < 0 && numbers_ours)
 		h->proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	err = prove(h, fds->joined);
-	/* Alive after that, so pidfd and folder are of the same process. */
+	/* It lives after that, so pidfd and folder belong to the same process. */
 	if (err == 0 && !sp_host_lives(h))
 		err = -ESRCH;
 	if (err == -ESRCH || err == -EPERM)
@@ -310,6 +316,8 @@ int sp_host_open(struct sp_host *h, const struct sp_view *v, const struct sp_hos
 		sp_host_close(h);
 	else if (clock_getcpuclockid((pid_t)h->pid, &h->clock) != 0)
 		h->clock = 0;
+	if (err == 0)
+		sp_confinement_read(h->proc, NULL, &h->confinement);
 	return err;
 }
 
@@ -325,8 +333,8 @@ void sp_host_close(struct sp_host *h)
 }
 
 /*
- * Paths that contain the number of the folder's descriptor are in use, so the number must not go to
- * another file: it is replaced by something that is not a folder.
+ * Paths with the number of the folder's descriptor are in use, so no other file may get that
+ * number: it now refers to something that is not a folder.
  */
 void sp_host_bar(const struct sp_host *h)
 {
@@ -339,8 +347,8 @@ void sp_host_bar(const struct sp_host *h)
 }
 
 /*
- * The zombie of the first thread stays as long as other threads live, and after the last one until
- * it is reaped.
+ * The zombie of the first thread stays while other threads live, and after them until the process
+ * is reaped.
  */
 static bool has_other_threads(const struct sp_host *h)
 {
@@ -388,8 +396,9 @@ uint64_t sp_host_stack(const struct sp_host *h)
 }
 
 /*
- * The present map decides if it may be read, because another process may still have the old memory.
- * Otherwise the map of the beginning decides, which reads as empty once no process has that memory.
+ * If the present map may be read, it decides, because another process may still have the old
+ * memory. Otherwise the map that was opened at the beginning decides: it reads as empty once no process
+ * has that memory.
  */
 int sp_host_has_image(const struct sp_host *h)
 {

@@ -22,25 +22,30 @@
 #include "sampler/base/compiler.h"
 
 #define MIB (UINT64_C(1) << 20)
-/* The usual default; libdw and libcurl need no more. */
+/* The usual default, which is enough for libdw and libcurl. */
 #define STACK_BYTES ((size_t)(8 * MIB))
 /*
- * Half of it for symbols (sp_lines_memory(), which reads the limit), the rest for samples of an interval (25 MiB at
- * most), eight profiles that wait (some MiB each), span names (17 MiB), libcurl, TLS and the C
- * library (30 MiB). About 30 MiB in all were measured; this is the worst case.
+ * Half of it is for symbols (sp_lines_memory(), which reads the limit), the rest for samples of an
+ * interval (25 MiB at most), eight profiles that wait (some MiB each), span names (17 MiB),
+ * libcurl, TLS and the C library (30 MiB). This is the worst case; about 30 MiB in all were
+ * measured.
  */
 #define DATA (512 * MIB)
 /*
- * No more than a fourth of what our container may have: its limit was chosen for the program, and exceeding it
- * kills one of both, or all.
+ * At most one fourth of our container's limit: that limit was chosen for the program, and if it is
+ * exceeded, the kernel kills the program, the exporter, or both.
  */
 #define DATA_SHARE 4
-/* In a small one: 35 MiB were measured where nothing is large, 24 of them stacks that nobody has touched. */
+/*
+ * In a small container: 35 MiB were measured with small objects, 24 of them stacks that no thread
+ * has touched.
+ */
 #define DATA_MIN (96 * MIB)
 /*
- * Address space has to be larger: objects and their debug files are mapped whole, read-only, which
- * costs no memory that the kernel could not take back, and does not count as data. Debug files of
- * browsers have 2 to 4 GiB; one more is opened before others are closed (SP_ELF_MAPPED_MAX).
+ * The limit of addresses has to be larger: objects and their debug files are mapped whole and
+ * read-only, which costs no memory that the kernel could not take back, and does not count as data.
+ * Debug files of browsers have 2 to 4 GiB; one more is opened before others are closed
+ * (SP_ELF_MAPPED_MAX).
  */
 #define MAPPED (16384 * MIB)
 #define CGROUP2_MAGIC 0x63677270 /* linux/magic.h: CGROUP2_SUPER_MAGIC */
@@ -56,9 +61,29 @@ static void raise_to_hard(__rlimit_resource_t resource)
 }
 
 /*
- * Why signals are ignored: systemd sends SIGTERM to every process of a unit at once, but the exporter
- * has to live until the host has ended and its last samples are sent. A write of a message to the
- * host's stderr can raise SIGPIPE, SIGXFSZ or SIGTTOU, which would end or stop the exporter.
+ * A limit of 0 prevents a core file, but not a program that the kernel pipes cores to; a limit of 1
+ * prevents both (core(5)). A process may not raise its hard limit from 0 to 1; then the core
+ * contains no memory.
+ */
+static void write_no_core(void)
+{
+	const struct rlimit one = {1, 1};
+	int fd;
+
+	if (setrlimit(RLIMIT_CORE, &one) == 0)
+		return;
+	fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, "0", 1) < 0)
+		errno = 0;
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/*
+ * Signals are ignored for two reasons. systemd sends SIGTERM to every process of a unit at once,
+ * but the exporter has to live until the host has ended and its last samples are sent. A write of a
+ * message to the host's stderr can raise SIGPIPE, SIGXFSZ or SIGTTOU, which would end or stop the
+ * exporter.
  */
 void sp_limits_detach(void)
 {
@@ -66,24 +91,30 @@ void sp_limits_detach(void)
 				      SIGTTOU, SIGTTIN, SIGTSTP, SIGUSR1, SIGUSR2, SIGALRM};
 	static const __rlimit_resource_t raised[] = {RLIMIT_AS,    RLIMIT_DATA, RLIMIT_STACK,
 						     RLIMIT_FSIZE, RLIMIT_CPU,  RLIMIT_NOFILE};
-	const struct rlimit none = {0, 0};
+	const struct rlimit any = {RLIM_INFINITY, RLIM_INFINITY};
 	sigset_t nothing;
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(ignored); i++)
 		(void)signal(ignored[i], SIG_IGN);
 	(void)sigemptyset(&nothing);
 	(void)sigprocmask(SIG_SETMASK, &nothing, NULL);
-	(void)setrlimit(RLIMIT_CORE, &none);
+	write_no_core();
 	/*
-	 * The host's soft limits, which we have inherited, were chosen for the host and may be too
-	 * low for us. Its hard limits cannot be raised and stay.
+	 * We have inherited the host's soft limits, which were chosen for the host and may be too
+	 * low for us. Its hard limits cannot be raised.
 	 */
 	for (size_t i = 0; i < SP_ARRAY_LEN(raised); i++)
 		raise_to_hard(raised[i]);
-	/* We execute nothing that could give us rights. */
+	/*
+	 * RLIMIT_NPROC counts our threads, too, if we change to the user that the host has become.
+	 * Root may raise even the hard limit.
+	 */
+	if (setrlimit(RLIMIT_NPROC, &any) != 0)
+		raise_to_hard(RLIMIT_NPROC);
+	/* We execute no program that could give us rights. */
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	(void)prctl(PR_SET_NAME, SP_STATUS_COMM, 0, 0, 0);
-	/* The working directory of a process cannot be unmounted. */
+	/* A file system cannot be unmounted while it has the working directory of a process. */
 	if (chdir("/") != 0)
 		errno = 0;
 }
@@ -127,7 +158,10 @@ static void lower(__rlimit_resource_t resource, uint64_t bytes)
 	(void)setrlimit(resource, &limit);
 }
 
-/* Of a file of a folder, whoever wrote it: it never waits. Returns the length of the text, or a negative errno. */
+/*
+ * Reads a file of a folder, whoever wrote it, without ever waiting. Returns the length of the text,
+ * or a negative errno.
+ */
 static ssize_t read_text(const char *folder, const char *name, char *text, size_t cap)
 {
 	char path[PATH_MAX];
@@ -147,7 +181,7 @@ static ssize_t read_text(const char *folder, const char *name, char *text, size_
 	return got;
 }
 
-/* The folder of a cgroup, of which the path ends with its line. False if it cannot be told. */
+/* The folder of a cgroup, whose path ends at the line break. False if there is no such path. */
 static bool find_folder(const char *root, const char *cgroup, char folder[PATH_MAX])
 {
 	int len = snprintf(folder, PATH_MAX, "%s%.*s", root, (int)strcspn(cgroup, "\n"), cgroup);
@@ -155,7 +189,7 @@ static bool find_folder(const char *root, const char *cgroup, char folder[PATH_M
 	return len >= 0 && len < PATH_MAX && strstr(folder + strlen(root), "/..") == NULL;
 }
 
-/* Makes it the folder of the cgroup above. False if there is none. */
+/* Changes it to the folder of the parent cgroup. False if there is none. */
 static bool go_up(const char *root, char *folder)
 {
 	char *slash = strrchr(folder + strlen(root), '/');
@@ -166,8 +200,9 @@ static bool go_up(const char *root, char *folder)
 }
 
 /*
- * The smallest limit of the cgroup and of all above it. Where a container has only its own cgroup mounted, as the
- * root, but sees the path that the machine has, the folders of that path do not exist.
+ * The smallest limit of the cgroup and of those above it. If a container has only its own cgroup
+ * mounted, as the root, but sees the path of the whole machine, the folders of that path do not
+ * exist.
  */
 static uint64_t least_limit(const char *root, const char *cgroup, const char *name)
 {
@@ -183,7 +218,7 @@ static uint64_t least_limit(const char *root, const char *cgroup, const char *na
 
 		if (read_text(folder, name, text, sizeof(text)) > 0)
 			limit = strtoull(text, &end, 10);
-		/* "max" is none. */
+		/* "max" means no limit. */
 		if (end != text && limit < least)
 			least = limit;
 	} while (go_up(root, folder));
@@ -222,9 +257,15 @@ void sp_limits_memory(void)
 
 	(void)read_text("/proc/self", "cgroup", cgroups, sizeof(cgroups));
 	data = sp_limits_data(cgroups, "/sys/fs/cgroup");
-	/* Threads that seldom allocate at once need no memory of their own each. */
+	/*
+	 * Several malloc arenas would cost memory, and our threads seldom allocate at the same
+	 * time.
+	 */
 	(void)mallopt(M_ARENA_MAX, 1);
-	/* Its default, which grows otherwise: what was unpacked of a file goes back to the kernel. */
+	/*
+	 * The default value. Setting it stops malloc from raising it, so that large buffers go back
+	 * to the kernel.
+	 */
 	(void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	/* RLIMIT_DATA: private writable memory, which counts against a container's limit. */
 	lower(RLIMIT_DATA, data);
@@ -232,21 +273,24 @@ void sp_limits_memory(void)
 }
 
 /*
- * What memory.oom.group of that cgroup says. 1: when memory runs out in it, the kernel kills all its
- * processes. 0: it kills one. -1: that cannot be told.
+ * The value of memory.oom.group of that cgroup. 1: when it runs out of memory, the kernel kills all
+ * its processes. 0: the kernel kills one. -1: unknown.
  */
 static int kills_group(const char *folder)
 {
 	char text[2] = "";
 	ssize_t got = read_text(folder, "memory.oom.group", text, sizeof(text));
 
-	/* Without the memory controller the group has no such file. */
+	/* A group without the memory controller has no such file. */
 	if (got <= 0)
 		return got == -ENOENT ? 0 : -1;
 	return text[0] == '0' ? 0 : text[0] == '1' ? 1 : -1;
 }
 
-/* systemd's OOMPolicy=stop, the default: it stops a service when the kernel has killed one process of it. */
+/*
+ * Whether it is a service of systemd. With OOMPolicy=stop, the default, systemd stops a service
+ * when the kernel has killed one of its processes.
+ */
 static bool is_service(const char *folder)
 {
 	static const char kind[] = ".service";
@@ -256,7 +300,7 @@ static bool is_service(const char *folder)
 }
 
 /*
- * Looks at the cgroup and at all above it: each may have a limit of memory, and the setting of the one
+ * Checks the cgroup and all above it: each may have a memory limit, and the setting of the one
  * whose limit is exceeded decides whether a process dies alone.
  */
 bool sp_limits_dies_alone(const char *cgroup, const char *root)
@@ -273,10 +317,10 @@ bool sp_limits_dies_alone(const char *cgroup, const char *root)
 	return true;
 }
 
-/* Only under pure cgroup v2. Elsewhere the kernel chooses, as it does for the host. */
+/* Only under pure cgroup v2. Elsewhere the kernel decides, as it does for the host. */
 void sp_limits_offer(void)
 {
-	static const char most[] = "1000"; /* the first to go */
+	static const char most[] = "1000"; /* the kernel kills this process first */
 	char text[PATH_MAX];
 	struct statfs fs;
 	int fd;

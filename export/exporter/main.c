@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof-exporter. libspanprof.so starts it beside a process that it samples, with the region
- * that they share at descriptor 3 and /dev/null at 0 to 2. Its environment is made of the copy of the
- * host's that sp_config_copy_environment() has: the variables of our table (proxies among them), and
- * those that libdebuginfod reads: HOME, XDG_CACHE_HOME and DEBUGINFOD_*. SPANPROF_DISABLED is set.
+ * spanprof-exporter. libspanprof.so starts it beside a process that it samples. Descriptor 3 is the
+ * region that they share, and /dev/null is at 0 to 2. Its environment is made of the host's by
+ * sp_config_copy_environment(): the variables of our table (proxies among them), and those that
+ * libdebuginfod reads: HOME, XDG_CACHE_HOME and most of DEBUGINFOD_*. SPANPROF_DISABLED is set.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "export/exporter/confine.h"
+#include "export/exporter/confinement.h"
 #include "export/exporter/family.h"
 #include "export/exporter/limits.h"
 #include "sampler/config/config.h"
@@ -26,8 +28,8 @@ static int explain(void)
 }
 
 /*
- * The host has logged what is wrong with the configuration; here such warnings go to /dev/null. A
- * service without a name has got the program's name from the host.
+ * The host has logged the mistakes in the configuration; here such warnings go to /dev/null. If no
+ * service name is set, the host passes the program's name.
  */
 static const struct sp_config *configure(void)
 {
@@ -52,12 +54,23 @@ static int run(void)
 
 int main(int argc, char **argv)
 {
-	if (argc > 1)
+	/*
+	 * The host passes one argument, which proves to other processes that we are the exporter of
+	 * their family.
+	 */
+	if (argc > 1 && argv[1][0] == '-')
 		return strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "--help") == 0
 			       ? explain()
 			       : 2;
+	if (argc > 2)
+		return 2;
 	sp_limits_detach();
 	sp_limits_offer();
+	/*
+	 * The first call stores our filters, which so far are those of the process that started us.
+	 */
+	(void)sp_confinement_own_filters();
+	(void)sp_confine();
 	/* A worker that hangs may be in a library whose exit handlers would wait for it. */
 	_exit(sp_limits_on_large_stack(run));
 }

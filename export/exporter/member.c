@@ -15,11 +15,12 @@
 
 #include "export/exporter/rights.h"
 #include "export/util/containers.h"
+#include "sampler/base/process.h"
 #include "sampler/base/text.h"
 #include "sampler/region/names.h"
 #include "sampler/region/sdk_texts.h"
 
-/* What an honest host can have: SP_NAMES_MAX, and its 16 MiB of texts. */
+/* The most that a correct host can have: SP_NAMES_MAX, and 16 MiB of texts. */
 #define NAMES_MAX (SP_NAMES_MAX + 2U)
 #define TEXTS_MAX ((size_t)17 << 20)
 
@@ -30,7 +31,7 @@ struct name {
 };
 
 struct sp_name_texts {
-	struct sp_hash_index index; /* of name[], by id */
+	struct sp_hash_index index; /* finds the entry in name[] by its id */
 	struct name *name;
 	uint32_t n;
 	size_t cap;
@@ -68,7 +69,7 @@ static const struct name *find(const struct sp_name_texts *n, uint32_t id)
 	return NULL;
 }
 
-/* What is one too many, or finds no memory, stays unknown. */
+/* A name beyond the limit, or for which there is no memory, stays unknown. */
 static void add(struct sp_name_texts *n, uint32_t id, const char *text, size_t len)
 {
 	char *copy;
@@ -94,7 +95,7 @@ void sp_name_texts_drain(struct sp_name_texts *n, struct sp_ring *ring)
 	uint32_t kind;
 	uint64_t len;
 
-	/* Bounded, because a host that means ill may be faster than we are. */
+	/* Bounded, because a malicious host may be faster than we are. */
 	for (uint64_t most = ring->size / sizeof(r.head);
 	     most != 0 && (len = sp_ring_take(ring, &kind, &r, sizeof(r))) != 0; most--) {
 		if (kind != SP_RECORD_NAME || len < sizeof(r.head) || r.head.id == 0 ||
@@ -118,10 +119,13 @@ const char *sp_name_texts_get(const struct sp_name_texts *n, uint32_t id, size_t
 #define OTHER "(other)"
 /* The bound for a ring full of unfinished records; each step skips one. */
 #define PASSES_MAX 4096U
-/* Counters are read in each upload interval, in which not even a hundred threads count so far. */
+/*
+ * Counters are read once in an upload interval. Even a hundred threads cannot count this far in
+ * one.
+ */
 #define STEP_MAX (UINT64_C(1) << 40)
 
-/* Also into the region, where our successor and the host find the counts if we die. */
+/* The count is also written into the region, where our successor and the host find it if we die. */
 static void counter_add(void *self, enum sp_counter c, uint64_t n)
 {
 	struct sp_member *m = self;
@@ -145,6 +149,9 @@ static uint64_t host_counter(const struct sp_member *m, enum sp_counter c)
 	const struct sp_region *r = m->view.region;
 	uint64_t sum = atomic_load_explicit(&r->counter[c], memory_order_relaxed);
 
+	/* It happens once in a process, but both sides may have seen it. */
+	if (c == SP_COUNT_SECCOMP_STOPPED && m->counter[c] != 0)
+		return 0;
 	for (unsigned sdk = 0; c == SP_COUNT_SPANS_STARTED && sdk < SP_COUNTED_SDKS; sdk++)
 		sum += spans_started(r, sdk);
 	for (unsigned i = 0; c == SP_COUNT_SPANS_ENDED && i < SP_SPAN_COUNTS; i++)
@@ -166,9 +173,9 @@ static void note_damage(struct sp_member *m, enum sp_counter c)
 }
 
 /*
- * Counters never decrease: a host that made them do so would make the loss since the last report
- * appear endless. One that grew by more than could be was written over, and is not read any more.
- * At first it may hold what was counted in years.
+ * Counters never decrease: if we followed a host that decreased one, the loss since the last report
+ * would appear endless. A counter that grew by more than is possible was overwritten, and is not
+ * read any more. The first value may be the count of years.
  */
 static uint64_t counter_read(void *self, enum sp_counter c)
 {
@@ -190,8 +197,8 @@ struct receiver {
 };
 
 /*
- * Module events and ends of spans were not counted when they were put, and are not counted when they are drained.
- * Each record is counted by itself, as we may be killed before the next one.
+ * Module events and ends of spans are not counted when they are put, nor when they are drained.
+ * Each record is counted at once, because we may be killed before the next one.
  */
 static void count_and_put(const struct sp_record *record, void *arg)
 {
@@ -199,6 +206,10 @@ static void count_and_put(const struct sp_record *record, void *arg)
 
 	if (record->kind == SP_RECORD_SPAN_VALUES)
 		counter_add(r->m, SP_COUNT_SPAN_VALUES_DRAINED, 1);
+	else if (record->kind == SP_RECORD_ROOT_END)
+		counter_add(r->m, SP_COUNT_ROOT_ENDS_DRAINED, 1);
+	else if (record->kind == SP_RECORD_SLOW_ROOT)
+		counter_add(r->m, SP_COUNT_SLOW_ROOTS_DRAINED, 1);
 	else if (record->kind == SP_RECORD_FREED)
 		counter_add(r->m, SP_COUNT_FREED_DRAINED, 1);
 	else if (record->kind != SP_RECORD_MODULE_EVENT && record->kind != SP_RECORD_SPAN_ENDED)
@@ -216,15 +227,15 @@ static void count_damage(struct sp_member *m, struct sp_ring *r)
 	r->unfinished = 0;
 }
 
-/* How far producers have come in a ring; 0 if it has no memory. */
+/* The position of the producers in a ring; 0 if it has no memory. */
 static uint64_t head_of(const struct sp_ring *r)
 {
 	return r->ends != NULL ? atomic_load_explicit(&r->ends->head, memory_order_relaxed) : 0;
 }
 
 /*
- * Module events name files, which would be opened; and what is taken from a process of which we find out later
- * that it is somebody else is lost. So its rights are looked at first.
+ * Compares the rights of the process before its records are taken: module events name files, which
+ * would be opened, and records taken from a process that turns out to be another user are lost.
  */
 static bool may_take(struct sp_member *m, const struct sp_ring *r)
 {
@@ -234,13 +245,22 @@ static bool may_take(struct sp_member *m, const struct sp_ring *r)
 	return !m->waiter.barred && (is_empty || sp_waiter_may_take(&m->waiter));
 }
 
-/* Each is there before a sample that has it, so they are taken again when an id is unknown. */
+/* No thread is left that could finish a record. */
+static bool has_ended(const struct sp_member *m)
+{
+	return m->waiter.gone && m->waiter.confined == SP_CONFINED_NOT;
+}
+
+/*
+ * The host puts a name before the first sample with its id. So names are taken again if an id is
+ * unknown.
+ */
 static void take_names(struct sp_member *m)
 {
 	if (m->waiter.barred)
 		return;
 	sp_name_texts_drain(m->names, &m->view.names);
-	for (unsigned i = 0; m->waiter.gone && i < PASSES_MAX && sp_ring_pass(&m->view.names); i++)
+	for (unsigned i = 0; has_ended(m) && i < PASSES_MAX && sp_ring_pass(&m->view.names); i++)
 		sp_name_texts_drain(m->names, &m->view.names);
 	count_damage(m, &m->view.names);
 }
@@ -256,8 +276,8 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 	if (!may_take(m, &m->view.ring))
 		return 0;
 	n = sp_ring_drain(&m->view.ring, count_and_put, &r, max);
-	/* No process is left that could finish its unfinished records. */
-	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
+	/* No thread is left that could finish its unfinished records. */
+	for (unsigned i = 0; has_ended(m) && n < max && i < PASSES_MAX; i++) {
 		if (!sp_ring_pass(&m->view.ring))
 			break;
 		n += sp_ring_drain(&m->view.ring, count_and_put, &r, max - n);
@@ -271,7 +291,10 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 {
 	struct sp_member *m = self;
 	struct sp_ring *r = &m->view.snapshots;
-	/* Of now: a program that puts more all the time would never let us come to its end. */
+	/*
+	 * The end at this moment: with a program that puts records all the time, we would never
+	 * reach the end otherwise.
+	 */
 	uint64_t head = head_of(r);
 	unsigned n;
 
@@ -279,7 +302,7 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 	if (!may_take(m, r))
 		return 0;
 	n = sp_snapshot_drain(r, put, arg, max);
-	for (unsigned i = 0; m->waiter.gone && n < max && i < PASSES_MAX; i++) {
+	for (unsigned i = 0; has_ended(m) && n < max && i < PASSES_MAX; i++) {
 		if (!sp_ring_pass(r))
 			break;
 		n += sp_snapshot_drain(r, put, arg, max - n);
@@ -297,6 +320,14 @@ static void repeat_events(void *self)
 	atomic_fetch_add_explicit(&m->view.region->generation, 1, memory_order_relaxed);
 }
 
+static void tell_frame_tables(void *self, bool are_there)
+{
+	struct sp_member *m = self;
+
+	atomic_store_explicit(&m->view.region->no_frame_tables, are_there ? 0 : 1,
+			      memory_order_relaxed);
+}
+
 static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
 	struct sp_member *m = self;
@@ -308,16 +339,16 @@ static const char *span_name_text(void *self, uint32_t id, size_t *len)
 	}
 	if (text != NULL)
 		return text;
-	/* It found no room in its ring, or here. */
+	/* The name found no room in its ring, or here. */
 	counter_add(m, SP_COUNT_NAMES_OTHER, 1);
 	*len = strlen(OTHER);
 	return OTHER;
 }
 
 /*
- * What a region says of its process, for people: threads, spans, SDKs and what was not understood of them. Whoever
- * writes the region may write anything, also while it is read: each value is read once, and a text ends where it
- * has room.
+ * The facts about a process in its region, for people: threads, spans, SDKs and their facts. Any
+ * process that can write to the region may write anything, also while we read: each value is read
+ * once, and a text ends with its array.
  */
 static uint32_t word(const _Atomic uint32_t *at)
 {
@@ -338,7 +369,7 @@ static void list_unknowns(struct sp_core_facts *out, uint32_t facts)
 	}
 }
 
-/* Whoever writes the region may write anything, also while this is read. */
+/* Another process may write to the region while we read it. */
 static void say_where(const struct sp_region_sdk *sdk, unsigned number, struct sp_core_facts *out)
 {
 	/* pairs with sp_sdk_publish() */
@@ -355,6 +386,8 @@ static void say_where(const struct sp_region_sdk *sdk, unsigned number, struct s
 	object[SP_SDK_OBJECT_MAX - 1] = '\0';
 	memcpy(release, sdk->release, SP_SDK_RELEASE_MAX);
 	release[SP_SDK_RELEASE_MAX - 1] = '\0';
+	memcpy(out->sdk[out->sdks].service, sdk->service, SP_SDK_SERVICE_MAX);
+	out->sdk[out->sdks].service[SP_SDK_SERVICE_MAX - 1] = '\0';
 	if (object[0] == '\0')
 		(void)snprintf(object, SP_SDK_OBJECT_MAX, "the program");
 }
@@ -378,7 +411,7 @@ static void list_sdks(const struct sp_region *r, struct sp_core_facts *out)
 	}
 }
 
-/* A number of one of the kernel's 64 signals, or none. */
+/* The number of one of the kernel's 64 signals, or 0. */
 static int signal_of(uint32_t number)
 {
 	return number <= 64 ? (int)number : 0;
@@ -405,6 +438,7 @@ static void read_facts(const struct sp_region *r, struct sp_core_facts *out)
 		.threads_refused = word(&r->threads_refused),
 		.spans_open = word(&r->spans_open),
 		.thread_context = context_of(word(&r->context)),
+		.allocations = (enum sp_allocations_object)word(&r->allocations),
 	};
 	list_sdks(r, out);
 }
@@ -414,11 +448,96 @@ static void facts(void *self, struct sp_core_facts *out)
 	const struct sp_member *m = self;
 
 	read_facts(m->view.region, out);
+	if (m->waiter.confined != SP_CONFINED_NOT) {
+		out->confined = sp_confinement_text(m->waiter.confined);
+		out->sampling = false;
+	}
 	if (m->waiter.threads.seen > out->threads_armed)
 		out->threads_unarmed = m->waiter.threads.seen - out->threads_armed;
+	out->threads_unseen = sp_waiter_unseen(&m->waiter);
 }
 
-/* After an exec, threads with the same numbers are of another program. */
+static bool is_served(void *arg, uint32_t pid)
+{
+	const struct sp_member *m = arg;
+
+	return m->waiter.family->find(m->waiter.family->arg, pid) != NULL;
+}
+
+/*
+ * If this exporter also serves the parent of the process: its time is known now, and will be in the
+ * parent's sum of ended children.
+ */
+static void tell_parent(struct sp_member *m)
+{
+	const struct sp_family_hook *family = m->waiter.family;
+	struct sp_member *parent;
+	struct sp_core_cpu cpu;
+	char text[1024];
+	char state;
+
+	if (m->is_summed || sp_host_read(&m->host, "stat", text, sizeof(text)) <= 0)
+		return;
+	parent = family->find(family->arg, (uint32_t)sp_proc_stat(text, SP_STAT_PARENT, &state));
+	if (parent == NULL || parent == m)
+		return;
+	if (parent->below == NULL)
+		parent->below = sp_descendants_new();
+	sp_descendants_news(m->below, &cpu);
+	sp_descendants_told(parent->below, m->host.pid, cpu.own_ns + cpu.waited_ns);
+	m->is_summed = true;
+}
+
+static void look_below(void *self)
+{
+	struct sp_member *m = self;
+
+	if (m->waiter.gone || m->host.proc < 0 || !sp_waiter_may_open(&m->waiter))
+		return;
+	if (m->below == NULL)
+		m->below = sp_descendants_new();
+	sp_descendants_look(m->below, &m->host, is_served, m);
+	if (sp_waiter_pending(&m->waiter))
+		tell_parent(m);
+}
+
+/*
+ * The clock of a process exists until its parent has waited for it, and then includes the time of
+ * its exit. It is found by the process's number, so the value counts only if the process still had
+ * the number after the read.
+ */
+static void read_clock(struct sp_member *m)
+{
+	uint64_t ns = sp_host_cpu_ns(&m->host);
+	char text[1024];
+	char state;
+
+	if (sp_host_read(&m->host, "stat", text, sizeof(text)) <= 0)
+		return;
+	(void)sp_proc_stat(text, SP_STAT_PARENT, &state);
+	/* After an exec the clock belongs to another program. */
+	if (m->waiter.gone ? state == 'Z' : word(&m->view.region->state) != SP_REGION_LEAVING)
+		m->used_ns = ns;
+}
+
+/* The region may claim that more was used before profiling than in all. */
+static void cpu(void *self, struct sp_core_cpu *out)
+{
+	struct sp_member *m = self;
+	const struct sp_region *r = m->view.region;
+
+	sp_descendants_news(m->below, out);
+	read_clock(m);
+	if (m->used_ns > out->own_ns)
+		out->own_ns = m->used_ns;
+	out->before_ns = atomic_load_explicit(&r->cpu_before_ns, memory_order_relaxed);
+	if (out->before_ns > out->own_ns)
+		out->before_ns = 0;
+	out->is_cut_off = has_ended(m) && !m->waiter.barred &&
+			  word(&r->state) == SP_REGION_SAMPLING && word(&r->flush_asked) == 0;
+}
+
+/* After an exec, threads with the same numbers belong to another program. */
 static struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
 {
 	const struct sp_member *m = self;
@@ -428,6 +547,16 @@ static struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
 		return NULL;
 	*places = m->view.label_places;
 	return m->view.labels;
+}
+
+/*
+ * They are in the region, which does not change when the process ends or executes another program.
+ */
+static struct sp_root_durations *root_durations(void *self)
+{
+	const struct sp_member *m = self;
+
+	return m->waiter.barred ? NULL : m->view.roots;
 }
 
 static void ask_tracer(void *self)
@@ -447,6 +576,13 @@ static bool is_tracer_asked(void *self)
 		SP_WORK_TRACER) != 0;
 }
 
+static int64_t confined_ns(void *self)
+{
+	const struct sp_member *m = self;
+
+	return m->waiter.confined != SP_CONFINED_NOT ? m->waiter.free_ns : 0;
+}
+
 static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
 {
 	struct sp_member *m = self;
@@ -458,7 +594,7 @@ static bool may_open(void *self)
 {
 	struct sp_member *m = self;
 
-	/* It is not watched yet. */
+	/* The process is not watched yet. */
 	if (m->waiter.host == NULL)
 		return sp_rights_compare(&m->host) == 0;
 	return sp_waiter_may_open(&m->waiter);
@@ -468,21 +604,50 @@ static void tell(void *self, enum sp_log_level level, const char *message)
 {
 	struct sp_member *m = self;
 
-	/* By rights that the process has given up nothing of it is opened, not even after its end. */
+	/*
+	 * With rights that the process has given up we open none of its files, not even after its
+	 * end.
+	 */
 	if (m->messages.way == SP_MESSAGES_OURS && !may_open(m))
 		m->messages.way = SP_MESSAGES_BY_HOST;
 	sp_messages_tell(&m->messages, level, message);
 }
 
-/* Called as soon as everything is set up. */
+/*
+ * The process has counted a filter that one of our hooks saw. If it does so just now,
+ * counter_read() counts it once.
+ */
+static void tell_confinement(struct sp_member *m)
+{
+	char text[256];
+
+	if (m->told_confinement || m->waiter.confined == SP_CONFINED_NOT)
+		return;
+	m->told_confinement = true;
+	if (m->waiter.confined == SP_CONFINED_FILTER) {
+		if (counter_read(m, SP_COUNT_SECCOMP_STOPPED) == 0)
+			counter_add(m, SP_COUNT_SECCOMP_STOPPED, 1);
+		return;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "%s: its exporter, which is not so confined, stops serving it; what was "
+		       "sampled until then is sent",
+		       sp_confinement_text(m->waiter.confined));
+	tell(m, SP_LOG_WARN, text);
+}
+
+/* Tells the process that we work, at the first call, when everything is set up. */
 static unsigned news(void *self)
 {
 	struct sp_member *m = self;
+	unsigned bits;
 
 	if (!m->working)
 		sp_view_tell(&m->view, SP_EXPORTER_WORKING);
 	m->working = true;
-	return sp_waiter_news(&m->waiter);
+	bits = sp_waiter_news(&m->waiter);
+	tell_confinement(m);
+	return bits;
 }
 
 static uint64_t due_ns(void *self)
@@ -523,18 +688,24 @@ static void make_ops(struct sp_member *m, const struct sp_config *config)
 		.proc = m->proc,
 		.maps = m->host.maps,
 		.version = SP_VERSION,
+		.own_object = {m->view.region->own_object[0], m->view.region->own_object[1]},
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
 		.repeat_events = repeat_events,
+		.tell_frame_tables = tell_frame_tables,
 		.span_name_text = span_name_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,
+		.look_below = look_below,
+		.cpu = cpu,
 		.thread_labels = thread_labels,
+		.root_durations = root_durations,
 		.ask_tracer = ask_tracer,
 		.is_tracer_asked = is_tracer_asked,
 		.thread_name = thread_name,
 		.may_open = may_open,
+		.confined_ns = confined_ns,
 		.log = tell,
 		.news = news,
 		.due_ns = due_ns,
@@ -587,15 +758,26 @@ void sp_member_watch(struct sp_member *m, int event, const struct sp_family_hook
 
 static const char *reason(int err)
 {
-	return err == -EINVAL ? "no usable server address" : "out of memory";
+	if (err == -EINVAL)
+		return "no usable server address";
+	if (err == -EPERM || err == -ENOSYS)
+		return "eventfd2, epoll_create1 or epoll_ctl was refused";
+	return err == -ENOMEM ? "out of memory" : strerror(-err);
 }
 
-/* Not before what was drained and cannot be sent has been counted: a host that is told inherits the counts. */
+/*
+ * Called after the samples that cannot be sent were counted: a host that is told inherits the
+ * counts.
+ */
 static void tell_gone(struct sp_member *m)
 {
-	sp_view_tell(&m->view, m->waiter.barred         ? SP_EXPORTER_REFUSED
-			       : m->waiter.family->ends ? SP_EXPORTER_MOVED
-							: SP_EXPORTER_GONE);
+	bool is_confined = m->waiter.confined != SP_CONFINED_NOT;
+	bool is_refused = m->waiter.barred || (is_confined && m->host.joined);
+	bool is_moved = m->waiter.family->ends && !is_confined;
+
+	sp_view_tell(&m->view, is_refused ? SP_EXPORTER_REFUSED
+			       : is_moved ? SP_EXPORTER_MOVED
+					  : SP_EXPORTER_GONE);
 }
 
 int sp_member_retire(struct sp_member *m)
@@ -615,6 +797,7 @@ void sp_member_close(struct sp_member *m)
 {
 	sp_watch_stop(&m->waiter.watch);
 	sp_name_texts_free(m->names);
+	sp_descendants_free(m->below);
 	sp_host_close(&m->host);
 	sp_view_close(&m->view);
 }

@@ -19,7 +19,7 @@
 
 _Static_assert(TEXT_MAX <= SP_REGION_MESSAGE_MAX, "a message fits into the region");
 
-/* The flags that the host has opened it with, or -1 if they may not be read. */
+/* The flags with which the host has opened its stderr, or -1 if they may not be read. */
 static long open_flags(const struct sp_host *h)
 {
 	char text[256];
@@ -31,7 +31,7 @@ static long open_flags(const struct sp_host *h)
 	return flags != NULL ? (long)strtoul(flags + strlen("flags:"), NULL, 8) : -1;
 }
 
-/* Lines of others go to its end, wherever that is: for pipes and terminals that is always so. */
+/* Whether a line of ours goes to the end, wherever that is. Pipes and terminals always do that. */
 static bool appends(const struct sp_messages *m)
 {
 	long flags = S_ISREG(m->file.st_mode) ? open_flags(m->host) : O_APPEND;
@@ -48,8 +48,8 @@ void sp_messages_init(struct sp_messages *m, const struct sp_host *h, struct sp_
 		.host = h, .region = region, .level = level, .way = SP_MESSAGES_BY_HOST};
 	/*
 	 * A program that was started without descriptor 2 may have opened any file there. A regular
-	 * file that is open for reading as well is not a log. For terminals and pipes this says
-	 * nothing. What is closed by execve() the program has opened itself, and a line for a block
+	 * file that is open for reading as well is not a log; terminals and pipes are logs even so.
+	 * A descriptor with close-on-exec was opened by the program itself, and a line for a block
 	 * device would go to its beginning.
 	 */
 	if (fstatat(h->proc, STDERR_NAME, &m->file, 0) != 0 || S_ISBLK(m->file.st_mode) ||
@@ -64,8 +64,8 @@ void sp_messages_init(struct sp_messages *m, const struct sp_host *h, struct sp_
 }
 
 /*
- * A terminal is gone when it was closed. The next one gets its name, its number and its inode, but was
- * made at another time.
+ * A terminal that was closed is gone. The next terminal gets the same name, number and inode, but
+ * another time of creation.
  */
 static bool is_same(const struct sp_messages *m, const struct stat *st, bool by_name)
 {
@@ -78,8 +78,9 @@ static bool is_same(const struct sp_messages *m, const struct stat *st, bool by_
 }
 
 /*
- * Opens the file of that name if it is the host's stderr still, and no socket. Negative if not. To open some devices
- * has an effect, so first it is opened as a mere place, and only if that is the right one also for writing.
+ * Opens the file of that name if it still is the host's stderr, and no socket. Negative if not.
+ * Opening some devices has an effect, so it is first opened with O_PATH, and only the right file is
+ * then opened for writing.
  */
 static int open_same(const struct sp_messages *m, int folder, const char *name, bool by_name)
 {
@@ -103,7 +104,7 @@ static int open_stderr(const struct sp_messages *m)
 {
 	const struct sp_host *h = m->host;
 
-	/* Whoever was forgotten has ended, too. */
+	/* If the exporter holds nothing of the process any more, the process has ended, too. */
 	if ((h->proc < 0 && h->pidfd < 0) || !sp_host_lives(h))
 		return m->path[0] != '\0' ? open_same(m, AT_FDCWD, m->path, true) : -1;
 	return appends(m) ? open_same(m, h->proc, STDERR_NAME, false) : -1;
@@ -113,7 +114,7 @@ static void ask_host(struct sp_messages *m, const char *text, size_t len)
 {
 	struct sp_region_message *to = &m->region->message[m->next % SP_REGION_MESSAGES];
 
-	/* Pairs with the host's release: it has read what was there. */
+	/* Pairs with the host's release: the host has read the message before. */
 	if (atomic_load_explicit(&to->bytes, memory_order_acquire) != 0)
 		return;
 	m->next++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares rights and gives them up (rights.h). By raw system calls, which change only the calling
- * thread: the C library's functions make all threads follow, and end the process if one of them
- * (libcurl's, which looks up a name with the earlier rights) gets another result. Context: the
- * exporter, with its turn.
+ * Compares rights and gives them up (rights.h). Uses raw system calls, which change only the
+ * calling thread: the C library's functions change all threads, and end the process if one thread
+ * gets another result, such as libcurl's, which looks up a name with the earlier rights. Context:
+ * the exporter, with its turn.
  */
 #define _GNU_SOURCE
 #include "export/exporter/rights.h"
@@ -18,17 +18,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STATUS_MAX ((size_t)1 << 20) /* mostly the list of groups */
+#include "export/exporter/confinement.h"
 
-/* Static: too large for a stack, and without memory nothing could be compared. Of whoever has its turn. */
+#define STATUS_MAX ((size_t)1 << 20) /* most of it is the list of groups */
+
+/*
+ * Static, because it is too large for a stack, and without memory nothing could be compared. The
+ * thread with the turn uses it.
+ */
 static struct sp_rights host;
 static struct sp_rights own;
 static char status_text[STATUS_MAX];
+static uint64_t filters; /* seccomp filters of the host */
 
-/*
- * Where the values of the line "\nName:" begin. The program's name before them contains no line
- * break.
- */
+/* Finds the values of the line "\nName:". The program's name before them contains no line break. */
 static const char *field(const char *status, const char *name)
 {
 	const char *line = strstr(status, name);
@@ -124,7 +127,7 @@ static bool read_own(struct sp_rights *r)
 	return true;
 }
 
-/* In a user namespace of its own a process has all capabilities, and none of them outside. */
+/* A process in a user namespace of its own has all capabilities there, and none outside. */
 static bool is_in_our_namespace(const struct sp_host *h)
 {
 	struct stat ours;
@@ -135,16 +138,33 @@ static bool is_in_our_namespace(const struct sp_host *h)
 	       (theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev);
 }
 
+void sp_rights_hide(void)
+{
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/*
+ * Files in the folder of a non-dumpable process belong to root and not to its user. For a process
+ * of root they show nothing, so the process tells it itself (struct sp_region.is_undumpable).
+ */
+static bool is_undumpable(const struct sp_host *h, uint32_t user)
+{
+	struct stat st;
+
+	return fstatat(h->proc, "status", &st, 0) == 0 && st.st_uid != user;
+}
+
 int sp_rights_compare(const struct sp_host *h)
 {
 	ssize_t got;
 	bool good;
 
-	/* Without /proc we have no rights to lose: see sp_host_open(). */
+	/* Without /proc we have no rights that the host could lose: see sp_host_open(). */
 	if (h->proc < 0)
 		return 0;
+	filters = 0;
 	got = sp_host_read(h, "status", status_text, sizeof(status_text));
-	/* An ended process has no capabilities left to compare with. */
+	/* An ended process has no capabilities to compare with. */
 	if (got == -ESRCH || (got < 0 && !sp_host_lives(h)))
 		got = -ENOENT;
 	good = got > 0 && sp_rights_parse(status_text, &host);
@@ -152,9 +172,17 @@ int sp_rights_compare(const struct sp_host *h)
 		return (int)got;
 	if (!good || !read_own(&own))
 		return -EINVAL;
+	filters = sp_confinement_filters(status_text);
 	if (!is_in_our_namespace(h))
 		host.capabilities = 0;
+	if (is_undumpable(h, host.uid[1]))
+		sp_rights_hide();
 	return sp_rights_exceed(&own, &host) ? 1 : 0;
+}
+
+uint64_t sp_rights_filters(void)
+{
+	return filters;
 }
 
 static bool set_capabilities(uint64_t keep)
@@ -174,7 +202,7 @@ static bool set_capabilities(uint64_t keep)
 }
 
 /*
- * Groups first, capabilities last: each step takes away what the steps before it need. The kernel's
+ * Groups first, capabilities last: each step gives up what the earlier steps need. The kernel's
  * answer afterwards decides whether it was enough, not the results of the steps.
  */
 int sp_rights_follow(void)
@@ -188,9 +216,9 @@ int sp_rights_follow(void)
 	if (!set_capabilities(host.capabilities))
 		return -EPERM;
 	/*
-	 * We may have read files of another user than we are now, so our memory must not be
-	 * readable.
+	 * We may have read files that our new user may not read, so other processes must not read
+	 * our memory.
 	 */
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	sp_rights_hide();
 	return read_own(&own) && !sp_rights_exceed(&own, &host) ? 0 : -EPERM;
 }

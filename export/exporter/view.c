@@ -18,7 +18,7 @@
 #include "region_version.h"
 
 #define PAGE UINT64_C(4096)
-/* A host makes two rings of 16 MiB and a small one at most; this is far more. */
+/* A host makes at most two rings of 16 MiB and a small one, so this is far more than enough. */
 #define BYTES_MAX (UINT64_C(1) << 30)
 
 /* A copy of the words that the host writes once. */
@@ -75,6 +75,14 @@ static void find_labels(struct sp_view *v)
 				     sizeof(struct sp_thread_labels));
 }
 
+static void find_roots(struct sp_view *v)
+{
+	const struct sp_region_part *part = &v->part[SP_REGION_ROOTS];
+
+	if (part->bytes >= sizeof(*v->roots))
+		v->roots = (void *)((char *)v->region + part->at);
+}
+
 static int check(struct sp_view *v)
 {
 	struct head h;
@@ -88,7 +96,7 @@ static int check(struct sp_view *v)
 		return -EINVAL;
 	v->pid = h.pid;
 	v->mapped_at = h.mapped_at;
-	/* A part without bytes has no place, whatever its offset is. */
+	/* For a part without bytes the offset does not matter. */
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
 		if (h.part[i].bytes != 0)
 			v->part[i] = h.part[i];
@@ -99,6 +107,8 @@ static int check(struct sp_view *v)
 		err = make_ring(&v->snapshots, v, SP_REGION_SNAPSHOTS);
 	if (err == 0)
 		find_labels(v);
+	if (err == 0)
+		find_roots(v);
 	return err;
 }
 
@@ -111,7 +121,7 @@ static int map(struct sp_view *v, int fd)
 
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return -EBADF;
-	/* If somebody could shrink it, each access could be a SIGBUS. */
+	/* If another process could shrink the memory, each access could raise SIGBUS. */
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0)
 		return -EBADF;
@@ -123,6 +133,8 @@ static int map(struct sp_view *v, int fd)
 	memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
+	/* Huge pages in shared memory would count for the host, too, even if only we touch them. */
+	(void)madvise(memory, (size_t)st.st_size, MADV_NOHUGEPAGE);
 	v->region = memory;
 	v->bytes = (uint64_t)st.st_size;
 	v->inode = st.st_ino;
@@ -153,6 +165,7 @@ int sp_view_leave(struct sp_view *v)
 	v->snapshots = (struct sp_ring){0};
 	v->names = (struct sp_ring){0};
 	v->labels = NULL;
+	v->roots = NULL;
 	return 0;
 }
 

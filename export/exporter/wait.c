@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the region, the pidfd and /proc say of the host.
+ * Finds out the requests and the state of a host from its region, its pidfd and /proc.
  *
- * There may be hundreds of processes, and most of them do nothing. What has used no CPU time has done nothing: its
- * rings are empty as before, it has the same threads, and is the same program. So the kernel is asked for its CPU time,
- * and its memory, where every line that is read has to come from far, is left alone. Nothing is opened for a
- * process in which nothing moves, but once in an upload interval (and once a second its state, if it is the one that
- * started the exporter): the words in its region are read, and the kernel is asked for the number of its threads.
- * Something moves where its rings had something, where a hook of it has taken back what it was asked for, and where it
- * has another number of threads.
+ * There may be hundreds of processes, and most of them are idle. A process that has used no CPU
+ * time has done nothing: its rings are as empty as before, it has the same threads, and is the same
+ * program. So the exporter asks the kernel for the CPU time, and leaves the region alone, whose
+ * cache lines are far away.
+ *
+ * A process is active if its rings had records, if a hook cleared the request word, or if its
+ * number of threads changed. For other processes the exporter reads the words in the region and
+ * asks the kernel for the number of threads. It opens one of their files once in an upload
+ * interval, and reads once a second the state of the process that started the exporter.
  */
 #define _GNU_SOURCE
 #include "export/exporter/wait.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +32,15 @@
 #include <unistd.h>
 
 #include "export/export.h"
+#include "export/exporter/confinement.h"
 #include "export/exporter/rights.h"
 #include "export/exporter/view.h"
 #include "export/util/clock.h"
 #include "export/util/shortage.h"
+#include "sampler/base/process.h"
 
 #define STACK_BYTES ((size_t)32 << 10)
-/* Wakes that come so soon after the last one are not from a correct host. */
+/* A correct host does not wake us again so soon. */
 #define SOON_NS (20 * SP_NS_PER_MS)
 #define PAUSE_MAX_NS (16 * SP_NS_PER_MS)
 
@@ -49,13 +56,13 @@ static void fire(struct sp_watch *w)
 {
 	const uint64_t one = 1;
 
-	/* Pairs with the owner's exchange: what had changed before is seen after it. */
+	/* Pairs with the owner's exchange, which then sees the changes before it. */
 	atomic_store_explicit(&w->has_fired, true, memory_order_release);
 	if (write(w->event, &one, sizeof(one)) < 0)
 		sleep_ns(SP_NS_PER_MS);
 }
 
-/* How long to ignore wakes after one, so that nobody can keep us busy. */
+/* How long to ignore wakes after one, so that no process can keep us busy. */
 static uint64_t pause_after(uint64_t pause_ns, uint64_t since_ns)
 {
 	if (since_ns > SOON_NS)
@@ -94,8 +101,8 @@ int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event)
 	w->wake = wake;
 	w->event = event;
 	/*
-	 * Changes from now on are noticed, even before the thread has begun. What was asked for
-	 * before is not, so the first event says that all has to be looked at.
+	 * The thread will report changes from now on, even those before its beginning. Earlier changes
+	 * are reported by the first event, after which everything is read.
 	 */
 	w->seen = atomic_load_explicit(wake, memory_order_acquire);
 	w->runs = false;
@@ -125,26 +132,11 @@ void sp_watch_stop(struct sp_watch *w)
 	w->runs = false;
 }
 
-/* More than the host's side can have blocks for (thread.h). */
+/* The host's side has no blocks for more threads (thread.h). */
 #define THREADS_MAX 20000U
 #define PAUSE_MAX 32U
 
-static char status[(size_t)1 << 17]; /* the list of groups may be long */
-
-static uint64_t number_after(const char *label)
-{
-	const char *line = strstr(status, label);
-
-	return line != NULL ? strtoull(line + strlen(label), NULL, 10) : 0;
-}
-
-uint64_t sp_threads_filters(const struct sp_host *h)
-{
-	if (sp_host_read(h, "status", status, sizeof(status)) <= 0)
-		return 0;
-	/* Strict mode has no filter. */
-	return number_after("\nSeccomp_filters:") * 4 + number_after("\nSeccomp:") % 4 + 1;
-}
+static char status[(size_t)1 << 17]; /* large, because the list of groups may be long */
 
 void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
 {
@@ -161,8 +153,9 @@ void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_
 }
 
 /*
- * How many threads the host has; 0 if that cannot be seen. The kernel counts them as folders in its task/,
- * each a link to it besides the two of every folder, so that nothing is opened or listed.
+ * The number of threads of the host; 0 = unknown. task/ has a folder for each thread, and each
+ * folder adds one to its link count, besides the two links that every folder has. So nothing is
+ * opened or listed.
  */
 static uint32_t count(const struct sp_host *h)
 {
@@ -174,8 +167,9 @@ static uint32_t count(const struct sp_host *h)
 }
 
 /*
- * A scan takes time of a hook of the host. If scans change nothing (a thread that cannot be
- * enrolled, a timer that the kernel refuses) they are asked for less and less often.
+ * Whether to ask for a scan, which takes time of a hook of the host. If scans change nothing (a
+ * thread that cannot be enrolled, a timer that the kernel refuses), they are asked for less and
+ * less often.
  */
 static bool advise(struct sp_threads *t, const struct sp_threads_known *k)
 {
@@ -200,28 +194,158 @@ bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 	if (seen != t->seen)
 		t->pause = 0;
 	t->seen = seen;
-	if (seen != k->known || k->armed < seen)
+	if (seen != k->known || k->armed + k->refused < seen)
 		return advise(t, k);
 	t->pause = 0;
 	return false;
 }
 
+/* At most this many threads are read to find one that runs. */
+#define RUNNING_MAX 64U
+
+/* Whether the thread runs, and its CPU time in ticks. */
+static bool runs(const struct sp_host *h, uint32_t tid, uint64_t *used)
+{
+	char path[48];
+	char text[1024];
+	char state = '?';
+
+	(void)snprintf(path, sizeof(path), "task/%" PRIu32 "/stat", tid);
+	if (sp_host_read(h, path, text, sizeof(text)) <= 0)
+		return false;
+	*used = sp_proc_stat(text, SP_STAT_USER, &state) +
+		sp_proc_stat(text, SP_STAT_SYSTEM, &state);
+	return state == 'R';
+}
+
+/* The running thread with the most CPU time; 0 = none runs. */
+static uint32_t find_running(const struct sp_host *h, uint64_t *most)
+{
+	int fd = openat(h->proc, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *entry;
+	uint32_t found = 0;
+	uint64_t used;
+
+	if (folder == NULL && fd >= 0)
+		(void)close(fd);
+	*most = 0;
+	for (unsigned i = 0; folder != NULL && i < RUNNING_MAX; i++) {
+		uint32_t tid;
+
+		entry = readdir(folder);
+		if (entry == NULL)
+			break;
+		tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+		if (tid != 0 && runs(h, tid, &used) && used >= *most) {
+			found = tid;
+			*most = used;
+		}
+	}
+	if (folder != NULL)
+		(void)closedir(folder);
+	return found;
+}
+
+/*
+ * Whether the host handles the signal, which would end a program without a handler, such as one
+ * after an exec.
+ */
+static bool handles(const struct sp_host *h, int signo)
+{
+	const char *caught;
+
+	if (sp_host_read(h, "status", status, sizeof(status)) <= 0)
+		return false;
+	caught = strstr(status, "\nSigCgt:");
+	return caught != NULL &&
+	       (strtoull(caught + sizeof("\nSigCgt:") - 1, NULL, 16) >> (signo - 1) & 1) != 0;
+}
+
+/* Reading a thread's state takes some microseconds, unless the exporter loses its processor meanwhile. */
+#define FRESH_NS UINT64_C(200000)
+
+/* Whether the thread runs at this moment, and has run since it had used so many ticks. */
+static bool still_runs(const struct sp_host *h, uint32_t tid, uint64_t ran, bool *is_idle)
+{
+	uint64_t began = sp_clock_mono_ns();
+	uint64_t used = ran;
+	bool is_running = runs(h, tid, &used);
+
+	*is_idle = is_running && used == ran;
+	return is_running && used != ran && sp_clock_mono_ns() - began <= FRESH_NS;
+}
+
+/*
+ * A timer of a thread sends the signal only while the thread runs, so that no wait of the program
+ * ends early. The exporter's signal comes microseconds after the exporter saw the thread run. If
+ * the thread begins to wait just then, by a call that the kernel does not restart, the call ends
+ * with EINTR.
+ */
+bool sp_threads_rouse(struct sp_threads *t, const struct sp_host *h, int signo, uint64_t value)
+{
+	uint32_t before = t->running;
+	uint64_t ran = t->ran;
+	siginfo_t info = {.si_signo = signo, .si_code = SI_QUEUE};
+	bool is_idle;
+
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = (void *)(uintptr_t)value;
+	t->running = find_running(h, &t->ran);
+	if (before == 0 || !handles(h, signo) || !sp_host_lives(h))
+		return false;
+	if (!still_runs(h, before, ran, &is_idle)) {
+		if (is_idle) {
+			t->running = before;
+			t->ran = ran;
+		}
+		return false;
+	}
+	return syscall(SYS_rt_tgsigqueueinfo, h->pid, before, signo, &info) == 0;
+}
+
 #define LOOK_NS SP_NS_PER_S
+/*
+ * Threads often come in groups, soon after the start: for this long after a change the exporter
+ * looks more often.
+ */
+#define CHANGES_NS (10 * SP_NS_PER_S)
+#define OFTEN_NS (250 * SP_NS_PER_MS)
+/*
+ * If no hook has done a scan by then, our handler is to do it; if the handler has not done it by
+ * then, the exporter sends the signal.
+ */
+#define ANSWER_NS (50 * SP_NS_PER_MS)
+/*
+ * A thread that has begun calls our hook as soon as it runs, on a busy machine after some hundred milliseconds. The
+ * signal is for threads that make no such call: it is sent after so many looks without an answer.
+ */
+#define ROUSE_AFTER 2U
 #define RIGHTS_NS (100 * SP_NS_PER_MS)
-/* A shortage that goes on for longer does not pass, and then nothing may be opened that nobody has compared. */
+/*
+ * A shortage that lasts longer will not pass, and without a comparison of rights nothing may be
+ * opened.
+ */
 #define SHORTAGE_NS (10 * SP_NS_PER_S)
 /*
- * A host that is about to execute another program does so within milliseconds. A host whose region asks for the next
- * flush as soon as one was answered gets one in this time at most.
+ * A host that is about to execute another program does so within milliseconds. A host that asks for
+ * the next flush as soon as one was answered gets one in this time at most.
  */
 #define SOON_NS (20 * SP_NS_PER_MS)
-/* So many upload intervals later a host in which nothing has moved since is looked at for an exec again. */
+/* An idle host is checked for an exec again after this many upload intervals. */
 #define STILL 3U
-/* An exec that has not failed by then has not: for hosts whose memory map may not be read. */
+/*
+ * If the memory map may not be read: a host that has announced an exec and still lives has executed
+ * it after this time.
+ */
 #define LEFT_NS (5 * SP_NS_PER_S)
-/* Where nobody watches for its end. */
+/* The interval of checks if no thread watches the host. */
 #define BLIND_NS (100 * SP_NS_PER_MS)
-/* After its end nobody waits any more, and there may be the last profiles of hundreds to be sent. */
+/*
+ * After its end nobody waits any more, and the last profiles of hundreds of processes may have to
+ * be sent.
+ */
 #define GONE_MS 10000U
 
 static uint64_t interval_ns(const struct sp_waiter *w)
@@ -238,13 +362,14 @@ void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
 	w->config = config;
 	w->family = family;
 	w->image_ns = sp_clock_mono_ns() + interval_ns(w);
+	w->often_ns = sp_clock_mono_ns() + CHANGES_NS;
 	w->stack = sp_host_stack(h);
-	w->filters = sp_threads_filters(h);
+	w->free_ns = sp_clock_real_ns();
 }
 
 static bool flush_is_asked(const struct sp_waiter *w)
 {
-	/* Pairs with the host's release: what it put before it asked is in the rings. */
+	/* Pairs with the host's release: its records from before the request are in the rings. */
 	return atomic_load_explicit(&w->view->region->flush_asked, memory_order_acquire) !=
 	       atomic_load_explicit(&w->view->region->flush_done, memory_order_relaxed);
 }
@@ -270,7 +395,7 @@ static uint64_t most_ns(const struct sp_waiter *w)
 	return (w->gone && ms < GONE_MS ? GONE_MS : ms) * SP_NS_PER_MS;
 }
 
-/* The host says until when it waits; however long that is, we take no longer than was configured. */
+/* The host says until when it waits; the exporter takes at most the configured time. */
 static void begin_flush(struct sp_waiter *w, uint64_t deadline_ns)
 {
 	uint64_t end = sp_clock_mono_ns() + most_ns(w);
@@ -286,19 +411,23 @@ void sp_waiter_flushed(struct sp_waiter *w)
 	w->end_ns = 0;
 	atomic_store_explicit(&w->view->region->flush_done, w->answer, memory_order_release);
 	sp_view_wake(&w->view->region->flush_done);
-	/* The wake of another one, asked for in the meantime, has been heard already. */
+	/* A wake for a further request may have come while this one was answered. */
 	w->is_asked_again = flush_is_asked(w);
+}
+
+static uint32_t state_of(const struct sp_waiter *w)
+{
+	return atomic_load_explicit(&w->view->region->state, memory_order_relaxed);
 }
 
 static bool is_leaving(const struct sp_waiter *w)
 {
-	return atomic_load_explicit(&w->view->region->state, memory_order_relaxed) ==
-	       SP_REGION_LEAVING;
+	return state_of(w) == SP_REGION_LEAVING;
 }
 
 /*
- * Our keeper holds the memory of the program that has started us until we have ended, also when that has executed
- * another program and no hook of ours has seen it.
+ * Whether the stack has moved, as after an exec. Our keeper holds the memory of the program that
+ * started us until we have ended, even if an exec passed no hook of ours.
  */
 static bool hints_at_exec(struct sp_waiter *w, uint64_t now)
 {
@@ -311,13 +440,18 @@ static bool hints_at_exec(struct sp_waiter *w, uint64_t now)
 	return w->stack != before;
 }
 
-/* Its memory map is long to read, so it is read seldom as long as nothing hints at an exec. */
+/*
+ * Whether the host has ended or is another program. Reading its memory map takes long, so it is
+ * read seldom as long as nothing hints at an exec.
+ */
 static bool has_gone(struct sp_waiter *w)
 {
 	uint64_t now = sp_clock_mono_ns();
 	int image;
 
 	if (w->is_told_of_end ? w->has_died : !sp_host_lives(w->host))
+		return true;
+	if (state_of(w) == SP_REGION_PARTED)
 		return true;
 	if (!is_leaving(w))
 		w->leaving_ns = 0;
@@ -335,8 +469,8 @@ static bool has_gone(struct sp_waiter *w)
 }
 
 /*
- * At once: what it names from now on must not be opened by us, and an orderly end would do so. Once it is
- * told, it starts an exporter with its own rights, which takes over what is in the rings.
+ * Stops serving the host at once: an orderly end would open files that the host names. Once told,
+ * the host starts an exporter with its own rights, which takes over the records in the rings.
  */
 static void bar(struct sp_waiter *w)
 {
@@ -346,11 +480,46 @@ static void bar(struct sp_waiter *w)
 	w->end_ns = 0;
 }
 
+/*
+ * Compares the confinement of the host with that at its beginning. free_ns is the time before the
+ * comparison: later changes may be the work of an attacker who has taken over the host. If the host
+ * has a filter that no hook saw, its hooks are told to make no system call any more.
+ */
+static void look_at_confinement(struct sp_waiter *w)
+{
+	uint64_t filters = sp_rights_filters();
+	uint64_t own = sp_confinement_own_filters();
+	int64_t now = sp_clock_real_ns();
+	struct sp_confinement is;
+
+	if (filters != 0 && own != 0 && filters > own) {
+		w->confined = SP_CONFINED_FILTER;
+		atomic_fetch_or_explicit(&w->view->region->deferred_work, SP_WORK_SECCOMP,
+					 memory_order_release);
+		return;
+	}
+	sp_confinement_read(w->host->proc, &w->host->confinement, &is);
+	w->confined = sp_confinement_compare(&w->host->confinement, &is);
+	if (w->confined == SP_CONFINED_NOT)
+		w->free_ns = now;
+}
+
+/*
+ * Of a process that has confined itself, only files are opened that it cannot have changed since
+ * (sp_core_ops.confined_ns), so its rights do not matter any more.
+ */
 bool sp_waiter_may_open(struct sp_waiter *w)
 {
-	int more = w->barred ? 0 : sp_rights_compare(w->host);
+	bool is_final = w->barred || w->confined != SP_CONFINED_NOT;
+	int more = is_final ? 0 : sp_rights_compare(w->host);
 	uint64_t now;
 
+	if (!is_final && !w->gone && more >= 0 && w->host->proc >= 0)
+		look_at_confinement(w);
+	if (w->confined != SP_CONFINED_NOT)
+		return !w->barred;
+	if (atomic_load_explicit(&w->view->region->is_undumpable, memory_order_relaxed) != 0)
+		sp_rights_hide();
 	if (!sp_is_shortage(more))
 		w->short_ns = 0;
 	if (more == 0 || more == -ENOENT)
@@ -378,8 +547,37 @@ bool sp_waiter_may_take(struct sp_waiter *w)
 }
 
 /*
- * What the next hook of the host is to do: once a second while something moves. It is never asked for
- * anything without a look at its filters.
+ * Some threads have no timer, and no hook has done the scan that was asked for. Returns the bits to
+ * ask for, and how soon it is worth to look again.
+ */
+static uint32_t insist(struct sp_waiter *w, uint32_t asked, uint64_t *pause_ns)
+{
+	const struct sp_region *r = w->view->region;
+	uint32_t cookie = atomic_load_explicit(&r->cookie, memory_order_relaxed);
+
+	if (cookie != 0 && atomic_load_explicit(&r->threads_unfit, memory_order_relaxed) == 0 &&
+	    (asked & SP_WORK_SCAN_NOW) != 0 && w->unanswered >= ROUSE_AFTER &&
+	    state_of(w) == SP_REGION_SAMPLING &&
+	    atomic_load_explicit(&r->signal_number, memory_order_relaxed) == SP_ROUSING_SIGNAL)
+		(void)sp_threads_rouse(&w->threads, w->host, SP_ROUSING_SIGNAL,
+				       SP_ROUSE_VALUE(cookie));
+	*pause_ns = ANSWER_NS << w->unanswered;
+	if (*pause_ns < LOOK_NS)
+		w->unanswered++;
+	else
+		*pause_ns = LOOK_NS;
+	return SP_WORK_SCAN_NOW;
+}
+
+static bool is_as_free_as_before(struct sp_waiter *w)
+{
+	return sp_waiter_may_open(w) && w->confined == SP_CONFINED_NOT;
+}
+
+/*
+ * Asks the next hook of the host for work: once a second while the host is active, and more often
+ * while threads come. Checks its filters first, because nothing of ours may run after the host has
+ * installed one.
  */
 static void look(struct sp_waiter *w, uint64_t now)
 {
@@ -387,31 +585,66 @@ static void look(struct sp_waiter *w, uint64_t now)
 	const struct sp_threads_known k = {
 		.known = atomic_load_explicit(&r->threads_known, memory_order_relaxed),
 		.armed = atomic_load_explicit(&r->threads_armed, memory_order_relaxed),
+		.refused = atomic_load_explicit(&r->threads_limit, memory_order_relaxed) +
+			   atomic_load_explicit(&r->threads_refused, memory_order_relaxed),
 	};
 	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
 	uint32_t seen = w->threads.seen;
 	uint32_t bits = SP_WORK_LOOK;
+	bool is_compared = false;
+	uint64_t pause_ns;
 	bool moves;
 
-	w->look_ns = now + LOOK_NS;
 	if (sp_threads_look(&w->threads, w->host, &k))
 		bits |= SP_WORK_SCAN;
-	moves = w->has_moved || (asked & SP_WORK_LOOK) == 0 || (bits & SP_WORK_SCAN) != 0 ||
+	if (w->threads.seen != seen)
+		w->often_ns = now + CHANGES_NS;
+	if (w->threads.seen != seen || w->threads.seen <= k.known)
+		w->unseen_cpu_ns = sp_host_cpu_ns(w->host);
+	pause_ns = now < w->often_ns ? OFTEN_NS : LOOK_NS;
+	if ((bits & SP_WORK_SCAN) != 0 && (asked & SP_WORK_SCAN) == 0)
+		pause_ns = ANSWER_NS;
+	if ((asked & SP_WORK_SCAN) == 0 ||
+	    (w->threads.seen == k.known && w->threads.seen <= k.armed))
+		w->unanswered = 0;
+	else if (is_as_free_as_before(w)) {
+		is_compared = true;
+		bits |= insist(w, asked, &pause_ns);
+	}
+	w->look_ns = now + pause_ns;
+	moves = w->has_moved || (asked & SP_WORK_LOOK) == 0 || bits != SP_WORK_LOOK ||
 		w->threads.seen != seen;
 	if (!moves && now < w->idle_ns)
 		return;
 	w->has_moved = false;
 	w->is_still = w->is_still && !moves;
 	w->idle_ns = now + interval_ns(w);
-	if (w->filters != 0 && sp_threads_filters(w->host) > w->filters)
-		bits |= SP_WORK_SECCOMP;
-	atomic_fetch_or_explicit(&r->deferred_work, bits, memory_order_release);
+	if (is_compared || is_as_free_as_before(w))
+		atomic_fetch_or_explicit(&r->deferred_work, bits, memory_order_release);
 }
 
 /*
- * What a thread has used that runs at this moment may not be charged yet, and is seen at the next look. Once in an
- * upload interval it is looked at all the same, as another process may share its memory. One that nobody
- * watches is never left alone: only a look tells that it asks for something, or has ended.
+ * Less CPU time than this is no sign: it takes a while until a thread with a timer, or one that got
+ * the exporter's signal, has done the scan.
+ */
+#define UNSEEN_CPU_NS (300 * SP_NS_PER_MS)
+
+uint32_t sp_waiter_unseen(const struct sp_waiter *w)
+{
+	uint32_t known =
+		atomic_load_explicit(&w->view->region->threads_known, memory_order_relaxed);
+	uint64_t cpu_ns = sp_host_cpu_ns(w->host);
+
+	return w->threads.seen > known && cpu_ns > w->unseen_cpu_ns + UNSEEN_CPU_NS
+		       ? w->threads.seen - known
+		       : 0;
+}
+
+/*
+ * Whether the host has used no CPU time since the last call. The kernel charges a running thread
+ * late, so its time is seen at the next call. Once in an upload interval the answer is false,
+ * because another process may share the host's memory. It is always false without a watching
+ * thread: then only a look shows a request, or the end.
  */
 static bool has_rested(struct sp_waiter *w, uint64_t now)
 {
@@ -422,7 +655,9 @@ static bool has_rested(struct sp_waiter *w, uint64_t now)
 	       w->end_ns == 0 && !w->gone && w->watch.runs && w->is_told_of_end && !w->has_died;
 }
 
-/* Processes may come at a moment that has no thread for each of them, and stay for months. */
+/*
+ * Processes may come at a moment when no thread can be made for each of them, and stay for months.
+ */
 static void watch_again(struct sp_waiter *w, uint64_t now)
 {
 	if (w->watch.runs || w->watch.wake == NULL || w->gone || now < w->watch_ns)
@@ -438,9 +673,9 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	bool asked;
 
 	w->news_ns = now;
-	/* What it reports at its beginning is looked at below. */
+	/* A new watching thread reports once; the code below handles that. */
 	watch_again(w, now);
-	/* Pairs with the watch's store: what was asked for before it is seen now. */
+	/* Pairs with the watch's store: requests from before it are seen now. */
 	has_fired = atomic_exchange_explicit(&w->watch.has_fired, false, memory_order_acquire);
 	if (w->barred)
 		return SP_WAIT_STOP;
@@ -449,23 +684,30 @@ unsigned sp_waiter_news(struct sp_waiter *w)
 	if (w->rests)
 		return SP_WAIT_RESTS;
 	asked = flush_is_asked(w);
-	if (!w->gone && has_gone(w)) {
+	if (!w->gone && (w->confined != SP_CONFINED_NOT || has_gone(w))) {
 		w->gone = true;
-		w->end_ns = 0; /* nobody waits for the flush of before */
+		w->end_ns = 0; /* nobody waits for an earlier flush */
 	}
 	if ((asked || w->gone) && w->end_ns == 0 && !sp_waiter_may_open(w)) {
-		/* Where its rights cannot be compared just now, it is asked again. */
+		/* If its rights cannot be compared now, they are compared again soon. */
 		w->is_asked_again = !w->barred;
 		return w->barred ? SP_WAIT_STOP : 0;
 	}
 	if (w->gone) {
 		begin_flush(w, 0);
-		return SP_WAIT_FLUSH | SP_WAIT_STOP;
+		if (w->confined == SP_CONFINED_NOT || w->host->joined)
+			return SP_WAIT_FLUSH | SP_WAIT_STOP;
+		/*
+		 * Our keeper is a child of that process, which could start no other exporter, and
+		 * would wait for our end at its own.
+		 */
+		w->family->end(w->family->arg);
+		return SP_WAIT_FLUSH | SP_WAIT_STOP | SP_WAIT_END;
 	}
 	if (asked) {
 		begin_flush(w, atomic_load_explicit(&w->view->region->flush_deadline_ns,
 						    memory_order_relaxed));
-		/* Our keeper is a child of the process that has started us. */
+		/* Our keeper is a child of the process that started us. */
 		if (w->host->joined ||
 		    atomic_load_explicit(&w->view->region->end_asked, memory_order_relaxed) == 0)
 			return SP_WAIT_FLUSH;
@@ -481,12 +723,15 @@ uint64_t sp_waiter_due_ns(const struct sp_waiter *w)
 {
 	if (w->gone)
 		return w->barred ? 0 : UINT64_MAX;
-	if (w->has_died || atomic_load_explicit(&w->watch.has_fired, memory_order_relaxed))
+	if (w->has_died || w->confined != SP_CONFINED_NOT ||
+	    atomic_load_explicit(&w->watch.has_fired, memory_order_relaxed))
 		return 0;
-	/* It is asked again when its rings are looked into, which is soon enough. */
+	/* The next call comes with the next drain, which is soon enough. */
 	if (w->rests)
 		return UINT64_MAX;
 	if (w->is_asked_again || is_leaving(w))
 		return w->news_ns + SOON_NS;
-	return w->news_ns + (w->watch.runs && w->host->pidfd >= 0 ? LOOK_NS : BLIND_NS);
+	if (!w->watch.runs || w->host->pidfd < 0)
+		return w->news_ns + BLIND_NS;
+	return w->look_ns < w->news_ns + LOOK_NS ? w->look_ns : w->news_ns + LOOK_NS;
 }

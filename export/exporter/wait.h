@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a host asks for: flushes, and its end; and what is looked after meanwhile.
+ * The requests of a host, for flushes and for the end of the exporter, and its state between
+ * requests.
  */
 #ifndef SP_WAIT_H
 #define SP_WAIT_H
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "export/exporter/confinement.h"
 #include "export/exporter/host.h"
 #include "export/exporter/view.h"
 #include "sampler/config/config.h"
@@ -26,13 +28,13 @@ struct sp_watch {
 	uint32_t seen;
 	pthread_t thread;
 	bool runs;
-	_Atomic bool has_fired; /* since its owner has set this back */
+	_Atomic bool has_fired; /* a wake has come since the owner cleared this */
 	_Atomic bool stop;
 };
 
 /*
  * Reports once at the beginning, because the region may have changed before. 0 or a negative errno;
- * then the caller has to poll, and sp_waiter_news() tries it again.
+ * then the caller has to poll, and sp_waiter_news() tries to start it again.
  */
 int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event);
 
@@ -48,37 +50,43 @@ struct sp_threads {
 	uint32_t looks;   /* since the last advice */
 	uint32_t pause;   /* looks to skip, because a scan did not help */
 	uint32_t advised; /* armed threads when a scan was last asked for */
+	uint32_t running; /* a thread that ran; 0 = none seen */
+	uint64_t ran;     /* its CPU time then, in ticks */
 };
 
 struct sp_threads_known {
 	uint32_t known; /* known to the host's side */
 	uint32_t armed;
+	uint32_t refused; /* without a timer, and a scan would not change that */
 };
 
-/* Compares now. True if the host should scan. */
+/* Looks and compares. True if the host should scan. */
 bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
 		     const struct sp_threads_known *k);
 
 /*
- * A number that grows when the host's first thread gets one more seccomp filter, or strict mode; 0
- * if unknown. Linux shows the count of filters since 5.10.
+ * Sends the signal with that value to a thread of the host that ran at this call and at the one
+ * before, and has used CPU time in between. False if there is none, or the signal cannot be sent.
  */
-uint64_t sp_threads_filters(const struct sp_host *h);
+bool sp_threads_rouse(struct sp_threads *t, const struct sp_host *h, int signo, uint64_t value);
 
 /* The kernel's name of that thread, padded with NUL; all NUL if it is gone. */
 void sp_threads_name(const struct sp_host *h, uint32_t tid, char name[SP_THREAD_NAME_BYTES]);
 
 struct sp_waiter;
+struct sp_member;
 
-/* What concerns all processes. */
+/* Functions for what concerns all processes of the exporter. */
 struct sp_family_hook {
 	/*
-	 * All that has our rights gives up as many as this process has given up. 0 or a negative
-	 * errno: they stay as they are.
+	 * Makes the exporter give up the rights that this process has given up. 0 or a negative
+	 * errno: nothing has changed.
 	 */
 	int (*follow)(void *arg, const struct sp_waiter *process);
-	/* The process that has started us ends: we have to, too. Nobody joins any more. */
+	/* The process that started us ends, so we have to end, too. Nobody joins any more. */
 	void (*end)(void *arg);
+	/* The process with that number, if this exporter serves it. */
+	struct sp_member *(*find)(void *arg, uint32_t pid);
 	void *arg;
 	bool ends;
 };
@@ -89,32 +97,36 @@ struct sp_waiter {
 	const struct sp_config *config;
 	const struct sp_family_hook *family;
 	struct sp_watch watch; /* its owner starts and stops it */
-	/* What is asked for while the host does nothing lies together, up to where its threads are. */
+	/* The fields that are read while the host is idle are together, up to `threads`. */
 	uint64_t news_ns;    /* of the last sp_waiter_news() */
-	uint64_t idle_ns;    /* when one is looked at next in which nothing moves, or that rests */
-	uint64_t cpu_ns;     /* that it had used by news_ns; 0 = unknown */
-	uint64_t leaving_ns; /* since when it wants to be another program; 0 = it does not */
-	uint64_t end_ns;     /* of the flush in progress; 0 = there is none */
-	uint32_t answer;     /* what flush_done will be then */
-	bool is_asked_again; /* for a flush, while another one was in progress */
-	bool has_moved;      /* set by whoever found something in its rings */
-	bool is_still;       /* nothing has moved since its memory map was read */
-	bool rests;          /* it had used none since the call before that */
-	bool is_told_of_end; /* somebody waits for the pidfd, and sets has_died; else it is polled */
+	uint64_t idle_ns;    /* the time of the next look at a host that is idle */
+	uint64_t cpu_ns;     /* the host's CPU time at news_ns; 0 = unknown */
+	uint64_t leaving_ns; /* since when it has announced an exec; 0 = it has not */
+	uint64_t end_ns;     /* end of the flush in progress; 0 = none */
+	uint32_t answer;     /* the value of flush_done after it */
+	bool is_asked_again; /* another flush was asked for during the last one */
+	bool has_moved;      /* set by the caller that found records in its rings */
+	bool is_still;       /* no sign of activity since its memory map was read */
+	bool rests;          /* it had used no CPU time at the last call */
+	bool is_told_of_end; /* a pidfd tells its end, and sets has_died; otherwise we poll */
 	bool has_died;
-	bool gone;   /* the host is dead, or another program, or barred */
+	bool gone;   /* the host is dead, or another program, or barred, or has confined itself */
 	bool barred; /* we have rights that it has given up: nothing of it may be opened */
 	struct sp_threads threads;
-	uint64_t filters; /* over the host at first: sp_threads_filters() */
-	uint64_t
-		watch_ns; /* when the thread that watches is tried again, if it could not be made */
-	uint64_t look_ns; /* when the host is looked at next, if something moves in it */
-	uint64_t image_ns;  /* when its memory map is */
-	uint64_t stack_ns;  /* when the beginning of its stack is */
-	uint64_t stack;     /* that was there */
-	uint64_t rights_ns; /* when its rights were compared with ours */
-	uint64_t
-		short_ns; /* since when that has failed for want of memory or descriptors; 0 = it has not */
+	/* the host's CPU time when threads came last, or when its side knew all threads */
+	uint64_t unseen_cpu_ns;
+	uint32_t unanswered;       /* looks since a scan was asked for that nobody has done */
+	uint64_t often_ns;         /* until when we look more often */
+	enum sp_confined confined; /* since it came; then nothing of it is read any more */
+	int64_t free_ns; /* when it was last found as free as at its beginning, by CLOCK_REALTIME */
+	uint64_t watch_ns;  /* when we try again to start the watching thread */
+	uint64_t look_ns;   /* the next look, if it is active */
+	uint64_t image_ns;  /* the next read of its memory map */
+	uint64_t stack_ns;  /* the next read of its stack's address */
+	uint64_t stack;     /* the stack's address at the last read */
+	uint64_t rights_ns; /* when its rights were compared last */
+	/* since when the comparison fails for want of memory or descriptors; 0 = it does not */
+	uint64_t short_ns;
 };
 
 void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
@@ -124,11 +136,21 @@ void sp_waiter_init(struct sp_waiter *w, struct sp_view *v, struct sp_host *h,
 uint64_t sp_waiter_due_ns(const struct sp_waiter *w);
 bool sp_waiter_may_open(struct sp_waiter *w);
 
-/* The same before something is taken from its rings: as it was a tenth of a second ago. */
+/*
+ * As sp_waiter_may_open(), before records are taken from its rings; the answer may be a tenth of a
+ * second old.
+ */
 bool sp_waiter_may_take(struct sp_waiter *w);
 unsigned sp_waiter_news(struct sp_waiter *w);
 uint32_t sp_waiter_left_ms(const struct sp_waiter *w);
 bool sp_waiter_pending(const struct sp_waiter *w);
+
+/*
+ * The number of threads that the host's side does not know, although the host has used CPU time,
+ * during which it should have found them.
+ */
+uint32_t sp_waiter_unseen(const struct sp_waiter *w);
+
 void sp_waiter_flushed(struct sp_waiter *w);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exporter's loop: each process that it works for is drained, and at every upload interval what it
- * sampled is handed to the worker, which makes profiles of it and sends them. A process that has ended is forgotten
- * once what is queued of it was sent or lost. All state hangs on one object made by sp_export_run().
+ * The exporter's loop. It drains the rings of each process that it serves, and at every upload
+ * interval hands the collected samples to the worker, which makes profiles of them and sends them.
+ * A process that has ended is forgotten once its last profiles were sent or lost. All state hangs
+ * on one object made by sp_export_run().
  *
- * A process that is about to end waits until it is answered. As long as there are others that outlive it, that is as
- * soon as its rings are empty, and its files written where profiles go into a folder; the last one waits until the
- * worker has sent what there is, within the time that the process gives.
+ * A process that is about to end waits for the exporter's answer. If another process outlives it,
+ * the answer comes as soon as its rings are empty and, if profiles go into a folder, its files are
+ * written. If it is the last one, the answer comes when the worker has sent everything, or when the
+ * process's flush time is over.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,14 +21,17 @@
 #include "export/util/clock.h"
 #include "export/util/turn.h"
 
-/* Of processes that have ended so many may have their last profiles queued beyond what the living ones may. */
+/*
+ * The queue has places for the last profiles of at most this many ended processes, besides those of
+ * living ones.
+ */
 #define ENDED_MAX 256U
 #define SOON_NS (200 * SP_NS_PER_MS)
-/* So often in a row a process has what it sampled made a profile for want of room. */
+/* At most this many profiles of one process in one turn of the loop, if its tables are full. */
 #define FULL_MAX 4U
 /*
- * A worker that is not done so long after its time is over hangs, in a library or in a file system. A process that
- * waits for its last profiles has stopped to do so by then.
+ * A worker that has not finished this long after the process's flush time hangs, in a library or in
+ * a file system. A process has stopped waiting for its last profiles by then.
  */
 #define LATE_NS (500 * SP_NS_PER_MS)
 #define LATE_LOOK_MS 20U
@@ -35,22 +40,25 @@ struct exporter {
 	const struct sp_export_family *family;
 	struct sp_worker *worker;
 	struct sp_target *targets;  /* oldest first */
-	uint32_t living;            /* of these */
-	struct sp_target *flushing; /* the one that the worker has an order for */
-	bool has_flushed;           /* the order before that one was a flush for it */
-	struct sp_target
-		*last; /* the exporter ends with it; NULL = as long as there are others it stays */
-	bool has_left; /* and takes nothing more of the others */
+	uint32_t living;            /* how many of them live */
+	struct sp_target *flushing; /* the process for which the worker has an order */
+	bool has_flushed;           /* the last order was a flush, and for that process */
+	/* the exporter ends with this process; NULL = it stays as long as there are others */
+	struct sp_target *last;
+	bool has_left; /* it takes no more samples of the others */
 	bool is_alone; /* the worker was given up */
 };
 
-/* Those that are due soon have their turn as well, so that many wake us as seldom as one. */
+/*
+ * Serves everything due within the next 200 ms now, so that hundreds of processes share one
+ * wake-up.
+ */
 static bool is_due(const struct sp_target *t, uint64_t now)
 {
 	return !t->ended && sp_target_due_ns(t) <= now + SOON_NS;
 }
 
-/* Who is to be told of what concerns all, and how much may be queued. */
+/* Tells the upload which process's settings and log to use, and how much may be queued. */
 static void lead(struct exporter *x, const struct sp_target *t)
 {
 	uint32_t ended = 0;
@@ -72,9 +80,9 @@ static struct sp_target *first_living(const struct exporter *x)
 }
 
 /*
- * Somebody who will be there when this one has ended, and keeps the exporter alive. Not others that are
- * about to end, too: the workers of a server that stops ask all at once, and when the last of them has
- * gone the server ends, and often its container with all that runs in there.
+ * Whether another process keeps the exporter alive after the end of this one. Processes that are
+ * about to end do not count: the workers of a server that stops ask all at once, and when the last
+ * of them has gone the server ends, and often its container with all that runs in there.
  */
 static bool is_outlived(const struct exporter *x, const struct sp_target *t)
 {
@@ -126,7 +134,7 @@ static void welcome(struct exporter *x)
 		(void)add(x, ops);
 }
 
-/* Everything that is there, of a process that may put no more. */
+/* Takes all samples of a process that may put no more. */
 static void finish(struct sp_target *t, unsigned bits)
 {
 	sp_target_finish(t);
@@ -135,8 +143,8 @@ static void finish(struct sp_target *t, unsigned bits)
 }
 
 /*
- * The exporter has to end with this process, within its time, and whatever cannot be sent by then is
- * lost. What all the others have is sent with it.
+ * The exporter has to end with this process, within its flush time. It sends the samples of all
+ * other processes, too; those that it cannot send by then are lost.
  */
 static void begin_end(struct exporter *x, struct sp_target *last)
 {
@@ -148,9 +156,9 @@ static void begin_end(struct exporter *x, struct sp_target *last)
 }
 
 /*
- * Most of the others end as well, a moment later, and have put their last samples meanwhile. What they put from now
- * on stays in their rings, and is taken by the exporter that they start: no profile follows here that it could be
- * in.
+ * Most of the other processes end as well, a moment later, and have put their last samples
+ * meanwhile: takes these now. The samples that they put from now on stay in their rings, for the
+ * exporter that they start: this one makes no more profiles.
  */
 static void leave(struct exporter *x)
 {
@@ -167,11 +175,11 @@ static void serve(struct exporter *x, struct sp_target *t)
 {
 	unsigned bits;
 
-	/* All that is there, so that nothing is waited for with a full ring. */
+	/* Empties the rings, so that the process does not wait with a full ring for an answer. */
 	for (unsigned i = 0; i < FULL_MAX && sp_target_drain(t) && t->is_full; i++)
 		sp_target_make_room(t);
 	sp_target_make_room(t);
-	/* It asks for a flush until that is answered. */
+	/* The process repeats its request until it is answered. */
 	bits = t->asked & ~t->awaited;
 	if ((bits & SP_WAIT_END) != 0 && x->last == NULL)
 		begin_end(x, t);
@@ -189,9 +197,12 @@ static void end(struct exporter *x, struct sp_target *t)
 	sp_target_abandon(t);
 	t->ended = true;
 	x->living--;
-	/* It may be queued for an hour, and there may be hundreds. */
+	/* Its profiles may be queued for an hour, and there may be hundreds of such processes. */
 	sp_target_retire(t);
-	/* Into a status file only: in memory nobody finds it any more. */
+	/*
+	 * This writes only a status file: readers do not find the memory file of an ended process
+	 * any more.
+	 */
 	sp_target_report(t);
 	lead(x, first_living(x));
 }
@@ -214,13 +225,13 @@ static void answer(struct exporter *x, struct sp_target *t)
 		ops->flushed(ops->arg);
 }
 
-/* Nobody will be there to send what is left. */
+/* With this process the exporter ends, and nobody would send the queued profiles. */
 static bool ends_all(const struct exporter *x, const struct sp_target *t)
 {
 	return (t->awaited & SP_WAIT_STOP) != 0 && (x->living == 1 || t == x->last);
 }
 
-/* Something was put since the worker had its order. */
+/* The process has put samples since the worker got its order. */
 static bool has_more(const struct exporter *x, const struct sp_target *t)
 {
 	if (t != x->last)
@@ -240,7 +251,10 @@ static bool has_unsent(const struct exporter *x)
 	return t != NULL;
 }
 
-/* Of a target that may give one. False: it needs nothing more of the worker. */
+/*
+ * Gives the worker an order for process t, which may give one. False: the worker has nothing more
+ * to do for it.
+ */
 static bool give_order(struct exporter *x, struct sp_target *t)
 {
 	enum sp_worker_order order;
@@ -262,7 +276,7 @@ static bool give_order(struct exporter *x, struct sp_target *t)
 	return true;
 }
 
-/* So long that nothing will come of it. */
+/* The flush time of the process has been over for so long that the worker will not finish. */
 static bool is_late(struct sp_target *t)
 {
 	uint64_t now = sp_clock_mono_ns();
@@ -274,7 +288,10 @@ static bool is_late(struct sp_target *t)
 	return now - t->late_ns >= LATE_NS;
 }
 
-/* One that nobody outlives. The worker has one order at a time. False: it has to wait. */
+/*
+ * For a process that no other outlives. The worker has one order at a time. False: the process has
+ * to wait.
+ */
 static bool settle_last(struct exporter *x, struct sp_target *t)
 {
 	bool is_free = x->flushing == NULL || (x->flushing == t && sp_worker_is_done(x->worker));
@@ -294,12 +311,14 @@ static bool is_settled(struct exporter *x, struct sp_target *t)
 {
 	if (x->last != NULL ? t == x->last : !is_outlived(x, t))
 		return settle_last(x, t);
-	/* What goes into a folder is there when the process ends. */
+	/* Profiles that go into a folder are written before the process ends. */
 	return (t->awaited & SP_WAIT_FLUSH) == 0 || t->ops->config->output_dir == NULL ||
 	       t->origin.unnamed == 0 || is_late(t);
 }
 
-/* Answers whoever need not wait any longer; others may take their place then. */
+/*
+ * Answers all processes that need not wait any longer; the worker may then take orders for others.
+ */
 static void settle(struct exporter *x)
 {
 	struct sp_target *t = x->targets;
@@ -321,8 +340,8 @@ static void settle(struct exporter *x)
 }
 
 /*
- * Those that have ended, and of whom nothing is queued any more. Their stderr has ended with them: what was
- * lost of them is told to one that lives.
+ * Forgets processes that have ended and have no profile in the queue. Their stderr has ended with
+ * them, so their losses are logged by a process that lives.
  */
 static void dismiss(struct exporter *x)
 {
@@ -387,7 +406,7 @@ static void loop(struct exporter *x)
 				serve(x, t);
 		settle(x);
 		report(x);
-		/* A worker that hangs may still look at what it has. */
+		/* A worker that hangs may still use the objects of its process. */
 		if (x->is_alone)
 			continue;
 		dismiss(x);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The status of a process, as JSON: what is sampled, sent and lost, and in sentences what is wrong with it
- * and what to do. It is always in a memory file of this exporter that is named after the process, where
- * programs of the same user find it in /proc (spanprof-report --status PID), and in the file that
- * SPANPROF_STATUS_FILE names. A reader sees the old status or the new one, never half of one.
+ * The status of a process, as JSON: how much is sampled, sent and lost, and in sentences what is
+ * wrong with it and what to do. It is always in a memory file of this exporter that is named after
+ * the process, where programs of the same user find it in /proc (spanprof-report --status PID), and
+ * in the file that SPANPROF_STATUS_FILE names. A reader sees the old status or the new one, never
+ * half of one.
  *
- * The sentences exist here alone: spanprof-report prints them, and spanprof-doctor prints what it prints.
- * Each is beside its condition, in the order in which somebody should read them. A sentence is true whenever
- * its condition holds, also where nobody asked: what may be as it should be is not told.
- * Context: the exporter.
+ * Only this file has the sentences: spanprof-report prints them, and spanprof-doctor prints the
+ * output of spanprof-report. Each sentence is beside its condition. They are in the order in which
+ * a user should read them. A sentence is true whenever its condition holds, and no sentence tells
+ * of a state that may be intended. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/loop/status.h"
@@ -25,6 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "export/export.h"
@@ -50,10 +52,12 @@ void sp_signal_name(int number, char out[SP_SIGNAL_NAME])
 		(void)snprintf(out, SP_SIGNAL_NAME, "%d", number);
 }
 
-static void put_aims(struct sp_text_out *l, const struct sp_config *c, const char *address)
+static void put_aims(struct sp_text_out *l, const struct sp_config *c, const char *const address[],
+		     unsigned n)
 {
-	if (address != NULL)
-		sp_text_out_put(l, ", pushing to %.300s", address);
+	for (unsigned i = 0; i < n; i++)
+		sp_text_out_put(l, "%s%.*s", i == 0 ? ", pushing to " : " and ", 300 / (int)n,
+				address[i]);
 	if (c->output_dir != NULL)
 		sp_text_out_put(l, ", writing into %.200s", c->output_dir);
 }
@@ -75,7 +79,8 @@ static void put_sdks(struct sp_text_out *l, const struct sp_core_facts *f)
 		sp_text_out_put(l, "; no SDK has recorded a span so far");
 }
 
-bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool at_once)
+bool sp_start_line_tell(const struct sp_core_ops *ops, const char *const address[], unsigned n,
+			bool at_once)
 {
 	const struct sp_config *c = ops->config;
 	char text[SP_START_LINE_BYTES];
@@ -93,7 +98,7 @@ bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool
 			c->service_name, c->sample_rate_hz);
 	if (signal[0] != '\0')
 		sp_text_out_put(&l, ", %s", signal);
-	put_aims(&l, c, address);
+	put_aims(&l, c, address, n);
 	put_sdks(&l, &f);
 	ops->log(ops->arg, SP_LOG_INFO, text);
 	return true;
@@ -102,9 +107,11 @@ bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool
 #define PROBLEM_BYTES 700
 #define SKEW_MAX_MS 600000
 #define MINUTE_MS 60000U
-/* Fewer samples than these may be outside of spans by chance: the program may have just begun. */
+/* Fewer samples outside of spans prove nothing: the program may have just begun. */
 #define SAMPLES_ENOUGH 20U
-/* Linux 6.3: a memory file that nobody can make executable, which a machine may ask for. */
+/* At most this many objects without names or lines are listed. */
+#define OBJECTS_MAX 20U
+/* Linux 6.3: a memory file that can never be made executable. A machine may allow no others. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8U
 #endif
@@ -112,13 +119,16 @@ bool sp_start_line_tell(const struct sp_core_ops *ops, const char *address, bool
 struct sp_status {
 	const struct sp_core_ops *ops;
 	char path[PATH_MAX]; /* "" = no file is wanted */
-	int memory;          /* the memory file; -1 = there is none */
-	bool is_hidden;      /* the process has ended, so nobody looks for it by its number */
-	uint64_t written;    /* a hash of what the memory file was made of */
+	int memory;          /* the memory file; -1 = none */
+	bool is_hidden;      /* the process has ended, so no reader looks for it by its number */
+	uint64_t written;    /* a hash of the facts that the memory file shows */
 	struct sp_export_log_site said;
 };
 
-/* %p is the process id, so that forked children have files of their own. False: too long. */
+/*
+ * %p is replaced by the process id, so that forked children have files of their own. False: the
+ * result is too long.
+ */
 static bool expand(char *out, size_t cap, const char *path, uint32_t pid)
 {
 	size_t n = 0;
@@ -238,13 +248,11 @@ static json_t *sdks(const struct sp_core_facts *f)
 	return list;
 }
 
-static json_t *push(const struct sp_status_input *in)
+static json_t *push(const struct sp_status_server *s)
 {
-	const struct sp_push_news *n = in->news;
+	const struct sp_push_news *n = s->news;
 
-	if (n == NULL)
-		return json_null();
-	return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o}", "address", text(in->address),
+	return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o}", "address", text(s->address),
 			 "last_status", n->last_status, "last_error", text(n->last_error),
 			 "last_success_unix_ms",
 			 n->last_success_ms != 0 ? json_integer(n->last_success_ms) : json_null(),
@@ -252,7 +260,25 @@ static json_t *push(const struct sp_status_input *in)
 			 n->has_skew ? json_integer(n->skew_ms) : json_null());
 }
 
-/* As SPANPROF_SIGNAL takes it, or a number. */
+/* If there are several servers, the counts of this process at each of them. */
+static json_t *pushes(const struct sp_status_input *in)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < in->servers; i++) {
+		const struct sp_delivery *d = in->server[i].delivery;
+		json_t *one = push(&in->server[i]);
+
+		json_object_set_new(one, "samples_sent", number(d->samples_sent));
+		json_object_set_new(one, "samples_lost", number(d->samples_lost));
+		json_object_set_new(one, "waits_sent", number(d->waits_sent));
+		json_object_set_new(one, "waits_lost", number(d->waits_lost));
+		json_array_append_new(list, one);
+	}
+	return list;
+}
+
+/* The name that SPANPROF_SIGNAL takes, or null. */
 static json_t *signal_name(int number)
 {
 	char name[SP_SIGNAL_NAME];
@@ -272,15 +298,94 @@ static json_t *off_cpu(const struct sp_core_ops *ops, const struct sp_off_cpu_ne
 			 text(n->refusal));
 }
 
-/* What the sentences are about, and the one that is being made. */
+/* reason: a word for programs; text and remedy: for people. */
+static const struct {
+	const char *reason;
+	const char *text;
+	const char *remedy; /* NULL = no remedy is known */
+} lacks[SP_LACKS] = {
+	[SP_LACK_DEBUG_FILE] = {"debug_file_not_found",
+				"its debug information is in a separate file, which was not found",
+				"install its debug symbols (the -dbgsym, -dbg or -debuginfo "
+				"package), or set DEBUGINFOD_URLS"},
+	[SP_LACK_DEBUG_INFO] = {"no_debug_info",
+				"it has no debug information, and no build id to find it by",
+				"build it with -g and -Wl,--build-id, and do not strip it"},
+	[SP_LACK_OVER_LIMIT] = {"over_limit",
+				"its debug information is compressed, and unpacked too large",
+				"do not compress the debug information (-gz=none)"},
+	[SP_LACK_PACKED] = {"zstd",
+			    "its debug information is packed with zstd, which this libelf cannot "
+			    "read",
+			    "build it with -gz=zlib, or install elfutils 0.192"},
+	[SP_LACK_PARTS] = {"split",
+			   "its debug information is in a .dwp file, which this libdw cannot read, "
+			   "or its .dwo files are gone",
+			   "keep the .dwo files beside it, build without -gsplit-dwarf, or install "
+			   "elfutils 0.192"},
+	[SP_LACK_DAMAGED] = {"damaged", "its debug information cannot be read", NULL},
+	[SP_LACK_FILE] = {"file_gone", "its file is gone, or cannot be read as ELF",
+			  "keep the file as long as it is in use"},
+	[SP_LACK_RIGHTS] = {"no_rights", "its file may not be read by the user of the process",
+			    "let that user read the file"},
+	[SP_LACK_SAME_FILE] = {"file_changed",
+			       "another file has taken its place, or it was "
+			       "overwritten",
+			       "replace files by rename, and start the program again"},
+	[SP_LACK_MAP] = {"generated_code",
+			 "generated at run time, and there is no /tmp/perf-PID.map",
+			 "let the runtime write one (node --perf-basic-prof, python -X perf)"},
+};
+
+static json_t *build_id(const struct sp_missing_object *o)
+{
+	char hex[2 * SP_BUILD_ID_MAX + 1] = "";
+
+	for (size_t i = 0; i < o->build_id_len; i++)
+		(void)snprintf(hex + 2 * i, 3, "%02x", o->build_id[i]);
+	return o->build_id_len != 0 ? json_string(hex) : json_null();
+}
+
+/* The objects with the largest times, and the time of all others. */
+static json_t *missing(const struct sp_missing *m)
+{
+	json_t *list = json_array();
+	uint64_t others_ns = m->other_ns;
+	uint64_t others = 0;
+
+	for (size_t i = 0; i < m->n; i++) {
+		const struct sp_missing_object *o = &m->object[i];
+
+		/* The debug file of the object may have been found meanwhile. */
+		if (o->lack == SP_LACK_NOTHING)
+			continue;
+		if (json_array_size(list) == OBJECTS_MAX) {
+			others++;
+			others_ns += o->ns;
+			continue;
+		}
+		json_array_append_new(
+			list, json_pack("{s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o}", "object",
+					text(o->file), "build_id", build_id(o), "cpu_ns",
+					number(o->ns), "unnamed_cpu_ns", number(o->unnamed_ns),
+					"has_unnamed_functions", o->has_unnamed, "reason",
+					lacks[o->lack].reason, "text", text(lacks[o->lack].text),
+					"remedy", text(lacks[o->lack].remedy)));
+	}
+	return json_pack("{s:o, s:o, s:o, s:o}", "cpu_ns", number(m->ns), "objects", list, "others",
+			 number(others), "others_cpu_ns", number(others_ns));
+}
+
+/* The facts that the sentences use, and the list that they are added to. */
 struct view {
 	const struct sp_core_ops *ops;
 	const struct sp_core_facts *facts;
 	const struct sp_status_input *in;
+	const struct sp_core_cpu *cpu;
 	json_t *list;
 };
 
-/* fmt is of the problem; remedy NULL = nothing that is known helps. */
+/* fmt describes the problem; remedy NULL = no remedy is known. */
 static SP_PRINTF(3, 4) void problem(const struct view *v, const char *remedy, const char *fmt, ...)
 {
 	char sentence[PROBLEM_BYTES];
@@ -299,7 +404,13 @@ static void sampling_stopped(const struct view *v)
 
 	if (v->facts->sampling)
 		return;
-	if (filters != 0)
+	if (filters == 0 && v->facts->confined != NULL)
+		problem(v, NULL,
+			"the exporter has stopped serving this process, which is more confined "
+			"than "
+			"the exporter: %s",
+			v->facts->confined);
+	else if (filters != 0)
 		problem(v, NULL,
 			"profiling has stopped for good: the program installed a seccomp filter");
 	else if (v->ops->counter_read(v->ops->arg, SP_COUNT_SIGNAL_TAKEN) == 0)
@@ -307,8 +418,8 @@ static void sampling_stopped(const struct view *v)
 			"profiling has stopped in this process");
 }
 
-/* The name of the spans' service as variables, and the SDK's own resource, have it. "" = unknown. */
-static void name_service_of_spans(const struct sp_config *c, char *out, size_t cap)
+/* The service that the variables name, as an SDK reads them. "" = none. */
+static void name_service_by_variables(const struct sp_config *c, char *out, size_t cap)
 {
 	const char *variable = getenv("OTEL_SERVICE_NAME");
 	const char *attributes = c->resource_attributes;
@@ -325,27 +436,93 @@ static void name_service_of_spans(const struct sp_config *c, char *out, size_t c
 	free(buf);
 }
 
-/* Links lead from a span to the profiles of the service that the span names. */
+/*
+ * The service that the program has given its SDK in code: the spans have this service. "" =
+ * unknown.
+ */
+static const char *service_in_code(const struct view *v)
+{
+	for (unsigned i = 0; i < v->facts->sdks; i++)
+		if (v->facts->sdk[i].service[0] != '\0')
+			return v->facts->sdk[i].service;
+	return "";
+}
+
+/* A link from a span leads to the profiles of the span's service, so both should have the same. */
 static void services_differ(const struct view *v)
 {
 	const struct sp_config *c = v->ops->config;
-	char spans[512];
+	const char *code = service_in_code(v);
+	char variables[512];
+	const char *spans;
 
-	name_service_of_spans(c, spans, sizeof(spans));
-	if (strncmp(c->service_name, SP_CONFIG_UNKNOWN_SERVICE,
-		    sizeof(SP_CONFIG_UNKNOWN_SERVICE) - 1) == 0)
+	name_service_by_variables(c, variables, sizeof(variables));
+	spans = code[0] != '\0' ? code : variables;
+	if (spans[0] != '\0' && strcmp(spans, c->service_name) != 0)
+		problem(v,
+			"give both the same name: remove SPANPROF_APPLICATION_NAME, "
+			"PYROSCOPE_APPLICATION_NAME and OTEL_PYROSCOPE_APP_NAME, or set them to "
+			"that of "
+			"the spans",
+			"the profiles have the service \"%.200s\", the spans \"%.200s\"",
+			c->service_name, spans);
+	else if (strncmp(c->service_name, SP_CONFIG_UNKNOWN_SERVICE,
+			 sizeof(SP_CONFIG_UNKNOWN_SERVICE) - 1) == 0)
 		problem(v, "set OTEL_SERVICE_NAME to the service.name of the spans",
 			"no service name is set, so the profiles have the service \"%.200s\"",
 			c->service_name);
-	else if (spans[0] != '\0' && strcmp(spans, c->service_name) != 0)
+	else if (variables[0] != '\0' && strcmp(variables, spans) != 0)
 		problem(v,
-			"give both the same name: remove SPANPROF_APPLICATION_NAME, "
-			"PYROSCOPE_APPLICATION_NAME and OTEL_PYROSCOPE_APP_NAME, or set them to it",
-			"the profiles have the service \"%.200s\", the spans \"%.200s\"",
-			c->service_name, spans);
+			"look for that service, or have the program leave its name to "
+			"OTEL_SERVICE_NAME",
+			"the environment names the service \"%.200s\", but the program gives its "
+			"SDK the name \"%.200s\", "
+			"which its spans and profiles have",
+			variables, spans);
 }
 
-/* Not where there is another way to the same. */
+/* The log has the same sentence once (preload/lifecycle/allocations.c). */
+static void allocations_untold(const struct view *v)
+{
+	if (!v->ops->config->alloc)
+		return;
+	if (v->facts->allocations == SP_ALLOCATIONS_ABSENT)
+		problem(v,
+			"set LD_PRELOAD to \"libspanprof.so libspanprof-alloc.so\", with the "
+			"folder "
+			"that both are in, or use spanprof-run --alloc",
+			"SPANPROF_ALLOC is set, and libspanprof-alloc.so is not loaded: no profile "
+			"of allocations");
+	else if (v->facts->allocations == SP_ALLOCATIONS_SANITIZED)
+		problem(v, NULL,
+			"the program has a sanitizer, whose allocator is not replaced: no profile "
+			"of "
+			"allocations");
+	else if (v->facts->allocations == SP_ALLOCATIONS_HIDDEN)
+		problem(v,
+			"if that is preloaded, name it behind libspanprof-alloc.so in LD_PRELOAD",
+			"the program has an allocator of its own in front of "
+			"libspanprof-alloc.so: no profile of allocations");
+}
+
+static void threads_unseen(const struct view *v)
+{
+	const uint32_t n = v->facts->threads_unseen;
+
+	if (n == 0 || !v->facts->sampling)
+		return;
+	problem(v,
+		v->facts->signal_number != SP_ROUSING_SIGNAL
+			? "remove SPANPROF_SIGNAL, so that the exporter can have their timers made"
+			: "have the program start a span or a thread now and then, or open the "
+			  "library without RTLD_DEEPBIND",
+		"%" PRIu32
+		" thread%s not sampled: %s calls do not pass the profiler's hooks, as in a "
+		"library that was opened with RTLD_DEEPBIND",
+		n, n == 1 ? " is" : "s are", n == 1 ? "its" : "their");
+}
+
+/* Facts that another way replaces without a loss are not mentioned. */
 static void sdk_not_understood(const struct view *v)
 {
 	const struct sp_core_facts *f = v->facts;
@@ -372,7 +549,10 @@ static void no_span_at_work(const struct view *v)
 
 	if (v->in->with_span != 0 || v->in->without_span < SAMPLES_ENOUGH)
 		return;
-	/* Samples that are to have neither an id nor a name do not tell. A context that is read has no name. */
+	/*
+	 * If samples get neither span id nor span name, they do not show whether they are in spans.
+	 * Thread contexts of another library have no span names.
+	 */
 	if (c->span_id_scope == SP_SCOPE_NONE && (c->span_name_scope == SP_SCOPE_NONE || reads))
 		return;
 	if (v->ops->counter_read(v->ops->arg, SP_COUNT_SPANS_STARTED) != 0 || reads)
@@ -392,25 +572,33 @@ static bool has_skew(const struct sp_push_news *n)
 	return n->has_skew && (n->skew_ms > SKEW_MAX_MS || n->skew_ms < -SKEW_MAX_MS);
 }
 
-static void push_fails(const struct view *v)
+static void push_fails_at(const struct view *v, const struct sp_status_server *s)
 {
-	const struct sp_push_news *n = v->in->news;
-	const char *remedy;
+	const struct sp_push_news *n = s->news;
+	const char *remedy = n->last_error + n->remedy_at;
+	bool is_one = v->in->servers == 1;
 
-	if (n == NULL)
-		return;
-	remedy = n->last_error + n->remedy_at;
 	if (n->last_error[0] != '\0')
 		problem(v, remedy[0] != '\0' ? remedy + strlen("; ") : NULL,
-			"the last push to %.200s failed: %.*s", v->in->address, (int)n->remedy_at,
+			"the last push to %.200s failed: %.*s", s->address, (int)n->remedy_at,
 			n->last_error);
 	else if (has_skew(n))
-		problem(v, "set the clocks", "the server's clock is %" PRId64 " s %s this one",
+		problem(v, "set the clocks", "the %s%.200s is %" PRId64 " s %s this one",
+			is_one ? "server's clock" : "clock of ", is_one ? "" : s->address,
 			(n->skew_ms < 0 ? -n->skew_ms : n->skew_ms) / 1000,
 			n->skew_ms < 0 ? "behind" : "ahead of");
 }
 
-/* A folder that is not there is made with the first profile, if it can be. What failed once may be long over. */
+static void push_fails(const struct view *v)
+{
+	for (unsigned i = 0; i < v->in->servers; i++)
+		push_fails_at(v, &v->in->server[i]);
+}
+
+/*
+ * A missing folder is made with the first profile, so it is a problem only after a failure. A
+ * failure of an earlier write may be over, so the folder is checked now.
+ */
 static void folder_closed(const struct view *v)
 {
 	const char *folder = v->ops->config->output_dir;
@@ -434,6 +622,27 @@ static void folder_closed(const struct view *v)
 			sp_user_file_error(failed));
 }
 
+/*
+ * Debug information that the build put into the file, and that our libraries cannot read. Most
+ * objects of a system have no debug information, which is no fault.
+ */
+static void debug_info_unread(const struct view *v)
+{
+	const struct sp_missing *m = v->in->missing;
+
+	for (size_t i = 0; i < m->n; i++) {
+		enum sp_lack lack = m->object[i].lack;
+
+		if (lack != SP_LACK_PACKED && lack != SP_LACK_PARTS && lack != SP_LACK_OVER_LIMIT)
+			continue;
+		problem(v, lacks[lack].remedy,
+			"functions of %.300s have no lines, and what is inlined into them is not "
+			"seen: %s",
+			m->object[i].file, lacks[lack].text);
+		return;
+	}
+}
+
 static void waits_without_stacks(const struct view *v)
 {
 	if (v->in->waits != NULL && v->in->waits->refusal != NULL)
@@ -452,30 +661,218 @@ static void losses_with_remedy(const struct view *v)
 	}
 }
 
-static json_t *problems(const struct sp_core_ops *ops, const struct sp_core_facts *f,
-			const struct sp_status_input *in)
+/* Up to this share of the CPU time is missing in most programs. */
+#define MISSING_PERCENT 3U
+#define MISSING_LEAST_NS SP_NS_PER_MS
+
+static bool is_much(uint64_t ns, uint64_t of_ns)
+{
+	return ns >= MISSING_LEAST_NS && ns / MISSING_PERCENT >= of_ns / 100;
+}
+
+static const struct {
+	const char *word, *one, *more, *remedy; /* for one process, for several */
+} unprofiled[] = {
+	[SP_UNPROFILED_NOT] = {"", "", "", NULL},
+	[SP_UNPROFILED_ENVIRONMENT] =
+		{"environment", "LD_PRELOAD is not in its environment",
+		 "LD_PRELOAD is not in their environment",
+		 "let the program that executes it keep LD_PRELOAD and the variables that begin "
+		 "with SPANPROF_"},
+	[SP_UNPROFILED_SECURE] = {"secure",
+				  "its loader ignores LD_PRELOAD, because it has other rights",
+				  "their loader ignores LD_PRELOAD, because they have other rights",
+				  NULL},
+	[SP_UNPROFILED_STATIC] = {"static", "it is static", "they are static", NULL},
+	[SP_UNPROFILED_OTHER] = {"other", "its loader has not loaded it",
+				 "their loader has not loaded it", NULL},
+	[SP_UNPROFILED_UNSEEN] = {"unseen", "the exporter may not look into it",
+				  "the exporter may not look into them", NULL},
+};
+
+static uint64_t cpu_of_all(const struct sp_core_cpu *c)
+{
+	uint64_t ns = c->own_ns + c->waited_ns;
+
+	for (unsigned i = 0; i < c->programs; i++)
+		ns += c->program[i].ns;
+	return ns;
+}
+
+static void put_program(struct sp_text_out *l, const struct sp_core_program *p)
+{
+	bool one = p->processes == 1;
+
+	sp_text_out_put(l,
+			"%" PRIu32
+			" process%s of \"%.15s\" %s without the profiler (%s): %.2f s of CPU time",
+			p->processes, one ? "" : "es", p->name,
+			p->why == SP_UNPROFILED_UNSEEN ? "may run"
+			: one                          ? "runs"
+						       : "run",
+			one ? unprofiled[p->why].one : unprofiled[p->why].more,
+			(double)p->ns / 1e9);
+}
+
+static void children_without_profiler(const struct view *v)
+{
+	const struct sp_core_cpu *c = v->cpu;
+
+	for (unsigned i = 0; i < c->programs; i++) {
+		char words[PROBLEM_BYTES] = "";
+		struct sp_text_out l = {words, sizeof(words), 0};
+
+		put_program(&l, &c->program[i]);
+		if (is_much(c->program[i].ns, cpu_of_all(c)))
+			problem(v, unprofiled[c->program[i].why].remedy, "%s", words);
+	}
+}
+
+/* The log mentions only programs that used at least this much CPU time. */
+#define TOLD_LEAST_NS SP_NS_PER_S
+
+bool sp_children_tell(const struct sp_core_ops *ops)
+{
+	char words[PROBLEM_BYTES] = "";
+	struct sp_text_out l = {words, sizeof(words), 0};
+	struct sp_core_cpu c;
+
+	ops->cpu(ops->arg, &c);
+	for (unsigned i = 0; i < c.programs && l.len == 0; i++) {
+		const struct sp_core_program *p = &c.program[i];
+
+		if (p->why == SP_UNPROFILED_UNSEEN || p->ns < TOLD_LEAST_NS ||
+		    !is_much(p->ns, cpu_of_all(&c)))
+			continue;
+		put_program(&l, p);
+		sp_export_log(ops, SP_LOG_WARN, "%s%s%s", words,
+			      unprofiled[p->why].remedy != NULL ? "; " : "",
+			      unprofiled[p->why].remedy != NULL ? unprofiled[p->why].remedy : "");
+	}
+	return l.len != 0;
+}
+
+static void children_unseen(const struct view *v)
+{
+	const struct sp_core_cpu *c = v->cpu;
+
+	if (is_much(c->unknown_ns, cpu_of_all(c)))
+		problem(v, NULL,
+			"processes that it has started used %.2f s of CPU time and ended before "
+			"they were looked at: a program that was executed with the profiler has "
+			"profiles of its own, without the time of exec, loader and exit, and a "
+			"process of a few milliseconds may have none",
+			(double)c->unknown_ns / 1e9);
+}
+
+/*
+ * Whether much of the process's own CPU time is missing: this part of it together with all other
+ * missing parts. Only of an ended process are all samples taken, so only then the other parts
+ * count.
+ */
+static bool is_much_missing(const struct view *v, uint64_t part_ns)
+{
+	const struct sp_core_cpu *c = v->cpu;
+	uint64_t profiled = v->in->profiled_ns;
+	bool is_over = profiled != UINT64_MAX && strcmp(v->in->state, "ending") == 0;
+	uint64_t all = is_over && c->own_ns > profiled ? c->own_ns - profiled : 0;
+
+	return part_ns >= MISSING_LEAST_NS && is_much(all > part_ns ? all : part_ns, c->own_ns);
+}
+
+/* With SPANPROF_PROFILE=span, profiling begins with the first span on purpose. */
+static void began_late(const struct view *v)
+{
+	if (v->ops->config->profile == SP_PROFILE_ALWAYS && is_much_missing(v, v->cpu->before_ns))
+		problem(v, NULL,
+			"%.3f s of its CPU time were used before profiling began: by exec, the "
+			"loader, constructors of libraries, or the program that executed this one",
+			(double)v->cpu->before_ns / 1e9);
+}
+
+/*
+ * The CPU time that a thread may have used since its last sample. The kernel checks timers only at
+ * its ticks, so that may be longer than a sampling period.
+ */
+static uint64_t longest_ns(const struct sp_config *c)
+{
+	uint64_t period = SP_NS_PER_S / c->sample_rate_hz;
+	struct timespec tick = {.tv_sec = 0};
+
+	(void)clock_getres(CLOCK_REALTIME_COARSE, &tick);
+	return (uint64_t)tick.tv_nsec > period ? (uint64_t)tick.tv_nsec : period;
+}
+
+static void ends_untold(const struct view *v)
+{
+	const struct sp_core_cpu *c = v->cpu;
+	uint64_t longest = longest_ns(v->ops->config);
+	uint64_t told = v->in->profiled_ns + c->before_ns;
+
+	if (c->is_cut_off && is_much(v->facts->threads_armed * longest, c->own_ns))
+		problem(v, NULL,
+			"it ended by a system call of its own, or by a signal: what each of its "
+			"%" PRIu32 " threads used since its last sample, up to %.0f ms, is in no "
+			"profile",
+			v->facts->threads_armed, (double)longest / 1e6);
+	else if (v->in->profiled_ns != UINT64_MAX && strcmp(v->in->state, "ending") == 0 &&
+		 v->ops->config->profile == SP_PROFILE_ALWAYS && c->own_ns > told &&
+		 is_much_missing(v, c->own_ns - told))
+		problem(v, NULL, "%.3f s of its CPU time are in no profile",
+			(double)(c->own_ns - told) / 1e9);
+}
+
+static json_t *unprofiled_programs(const struct sp_core_cpu *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->programs; i++)
+		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s}", "program",
+						      text(c->program[i].name), "processes",
+						      number(c->program[i].processes), "cpu_ns",
+						      number(c->program[i].ns), "why",
+						      unprofiled[c->program[i].why].word));
+	return list;
+}
+
+static json_t *cpu_time(const struct view *v)
+{
+	const struct sp_core_cpu *c = v->cpu;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "process_ns", number(c->own_ns),
+			 "before_ns", number(c->before_ns), "profiled_ns",
+			 v->in->profiled_ns != UINT64_MAX ? number(v->in->profiled_ns)
+							  : json_null(),
+			 "children_ns", number(c->waited_ns), "children_unseen_ns",
+			 number(c->unknown_ns), "without_profiler", unprofiled_programs(c));
+}
+
+static json_t *problems(const struct view *v)
 {
 	static void (*const all[])(const struct view *v) = {
-		sampling_stopped, sdk_not_understood, no_span_at_work,    push_fails,
-		folder_closed,    services_differ,    losses_with_remedy, waits_without_stacks,
+		sampling_stopped,     sdk_not_understood, no_span_at_work,
+		push_fails,           folder_closed,      services_differ,
+		allocations_untold,   threads_unseen,     losses_with_remedy,
+		waits_without_stacks, debug_info_unread,  children_without_profiler,
+		children_unseen,      began_late,         ends_untold,
 	};
-	const struct view v = {ops, f, in, json_array()};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(all); i++)
-		all[i](&v);
-	return v.list;
+		all[i](v);
+	return v->list;
 }
 
 static json_t *document(const struct sp_core_ops *ops, const struct sp_core_facts *f,
-			const struct sp_status_input *in)
+			const struct sp_status_input *in, const struct sp_core_cpu *cpu)
 {
+	const struct view v = {ops, f, in, cpu, json_array()};
 	json_t *root = json_object();
 
 	json_object_set_new(root, "version", text(ops->version));
 	json_object_set_new(root, "pid", number(ops->pid));
 	json_object_set_new(root, "service", text(ops->config->service_name));
 	json_object_set_new(root, "state", text(f->sampling ? in->state : "stopped"));
-	json_object_set_new(root, "problems", problems(ops, f, in));
+	json_object_set_new(root, "problems", problems(&v));
 	json_object_set_new(root, "upload_interval_ms", number(ops->config->upload_interval_ms));
 	json_object_set_new(root, "sdks", sdks(f));
 	json_object_set_new(root, "signal", signal_name(f->signal_number));
@@ -497,10 +894,14 @@ static json_t *document(const struct sp_core_ops *ops, const struct sp_core_fact
 		json_pack("{s:o, s:o, s:o, s:o}", "started", counter(ops, SP_COUNT_SPANS_STARTED),
 			  "ended", counter(ops, SP_COUNT_SPANS_ENDED), "open",
 			  number(f->spans_open), "aged", counter(ops, SP_COUNT_SPANS_AGED)));
+	json_object_set_new(root, "cpu_time", cpu_time(&v));
 	json_object_set_new(root, "off_cpu", off_cpu(ops, in->waits));
 	json_object_set_new(root, "thread_context", text(f->thread_context));
+	json_object_set_new(root, "missing_names", missing(in->missing));
 	json_object_set_new(root, "loss", losses(ops));
-	json_object_set_new(root, "push", push(in));
+	json_object_set_new(root, "push", in->servers != 0 ? push(&in->server[0]) : json_null());
+	if (in->servers > 1)
+		json_object_set_new(root, "pushes", pushes(in));
 	return root;
 }
 
@@ -523,8 +924,9 @@ static int replace(const struct sp_status *s, const char *data)
 }
 
 /*
- * A whole new memory file takes the number of the one before. It is sealed, as programs of the same user
- * could otherwise write to it. Where there is none nobody is told: there may be a file, too.
+ * Writes a new memory file and gives it the descriptor number of the old one. It is sealed, because
+ * programs of the same user could otherwise write to it. A failure is not logged: the status may be
+ * in a file as well.
  */
 static void remember(struct sp_status *s, const char *data)
 {
@@ -551,8 +953,9 @@ static void remember(struct sp_status *s, const char *data)
 }
 
 /*
- * Of all processes of the exporter. As long as the server takes what is pushed, only the time of the last success,
- * the number of tries and some milliseconds between the clocks change, with each push: these may be a minute old.
+ * The news of all processes of the exporter. As long as pushes succeed, each push changes only the
+ * time of the last success, the number of tries, and the clock difference by milliseconds: these
+ * may be a minute old.
  */
 static uint64_t hash_of_news(const struct sp_push_news *n)
 {
@@ -564,21 +967,30 @@ static uint64_t hash_of_news(const struct sp_push_news *n)
 	return sp_hash_add(hash, has_skew(n));
 }
 
+static uint64_t hash_of_server(uint64_t hash, const struct sp_status_server *s)
+{
+	hash = sp_hash_add(hash, hash_of_news(s->news));
+	return s->delivery != NULL ? sp_hash_add_bytes(hash, s->delivery, sizeof(*s->delivery))
+				   : hash;
+}
+
 /*
- * Hundreds of processes that do nothing are to cost nothing: what would be the same is not made again, and
- * the time of the memory file says that it is as new.
+ * Hundreds of idle processes must cost nothing: a status that would be the same is not made again,
+ * and only the time of the memory file is updated.
  */
 static bool is_unchanged(struct sp_status *s, const struct sp_core_facts *f,
-			 const struct sp_status_input *in)
+			 const struct sp_status_input *in, const struct sp_core_cpu *cpu)
 {
 	uint64_t before = s->written;
 	uint64_t hash =
 		sp_hash_add_bytes(sp_hash_add(in->with_span, in->without_span), f, sizeof(*f));
 
+	hash = sp_hash_add(sp_hash_add_bytes(hash, cpu, sizeof(*cpu)), in->profiled_ns);
 	hash = sp_hash_add(hash, (unsigned char)in->state[0]);
 	hash = sp_hash_add(hash, (uint64_t)-in->file_error);
-	if (in->news != NULL)
-		hash = sp_hash_add(hash, hash_of_news(in->news));
+	hash = sp_hash_add(hash, in->missing->changes);
+	for (unsigned i = 0; i < in->servers; i++)
+		hash = hash_of_server(hash, &in->server[i]);
 	if (in->waits != NULL)
 		hash = sp_hash_add(sp_hash_add(hash, in->waits->ns), in->waits->refusal != NULL);
 	for (unsigned c = 0; c < SP_COUNTER_N; c++)
@@ -591,6 +1003,7 @@ static bool is_unchanged(struct sp_status *s, const struct sp_core_facts *f,
 int sp_status_write(struct sp_status *s, const struct sp_status_input *in)
 {
 	struct sp_core_facts f;
+	struct sp_core_cpu cpu;
 	json_t *root;
 	char *data;
 	int err = 0;
@@ -598,12 +1011,23 @@ int sp_status_write(struct sp_status *s, const struct sp_status_input *in)
 	if (s == NULL || (s->is_hidden && s->path[0] == '\0'))
 		return 0;
 	s->ops->facts(s->ops->arg, &f);
-	if (is_unchanged(s, &f, in))
+	s->ops->cpu(s->ops->arg, &cpu);
+	/*
+	 * The process ended abruptly, maybe long after its clock was read for the last time, and
+	 * has used at least the time that is in profiles.
+	 */
+	if (cpu.is_cut_off && in->profiled_ns != UINT64_MAX &&
+	    cpu.own_ns < in->profiled_ns + cpu.before_ns)
+		cpu.own_ns = in->profiled_ns + cpu.before_ns;
+	if (is_unchanged(s, &f, in, &cpu))
 		return 0;
-	/* The text says whether folders can be written to, and the file has a name that the host gave. */
+	/*
+	 * Writing the status needs the rights of the process: it checks folders, and the file has a
+	 * name that the host gave.
+	 */
 	if (!s->ops->may_open(s->ops->arg))
 		return -EPERM;
-	root = document(s->ops, &f, in);
+	root = document(s->ops, &f, in, &cpu);
 	data = json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII);
 	json_decref(root);
 	if (data == NULL)

@@ -12,23 +12,38 @@
 #include "export/profile/bounded_names.h"
 #include "export/profile/interval.h"
 #include "export/profile/live_blocks.h"
+#include "export/profile/name_times.h"
 #include "export/profile/root_values.h"
+#include "export/profile/slow_list.h"
 #include "export/profile/stack_map.h"
 #include "export/push/file_sink.h"
 #include "export/util/clock.h"
 
 #define SP_DRAIN_MAX 4096U /* records per call */
 #define SP_DRAIN_ROUNDS 16U
-#define SP_SNAPSHOTS_MAX 1024U /* per drain; 3 us a frame, so 0.1 ms each as a rule */
+/* snapshots of one drain; walking a frame takes 3 us, so most of them take 0.1 ms */
+#define SP_SNAPSHOTS_MAX 1024U
 #define SP_DRAIN_ACTIVE_NS (250 * SP_NS_PER_MS)
 #define SP_DRAIN_IDLE_NS SP_NS_PER_S
-/* Far more than the rings can hold. A program that keeps filling them is not waited for. */
+/*
+ * While objects are loaded at the addresses of other ones, rings are drained this often: a snapshot
+ * is walked with the objects that are mapped now.
+ */
+#define SP_DRAIN_CHANGING_NS (10 * SP_NS_PER_MS)
+#define SP_CHANGING_NS SP_NS_PER_S
+/*
+ * Far more drains than it takes to empty the rings. A program that fills them faster is not waited
+ * for.
+ */
 #define SP_FLUSH_DRAINS 64U
-/* Of a process that is about to end: looking for all of their objects takes as long as reading its mappings. */
+/*
+ * When a process is about to end: looking for the objects of more stacks would take as long as
+ * reading its mappings.
+ */
 #define SP_STACKS_ASKED 512U
 #define SP_CLOCK_SET_NS ((int64_t)SP_NS_PER_S)
 
-/* The moment at which a profile ends and the next one begins. */
+/* The moment at which one profile ends and the next one begins. */
 struct moment {
 	uint64_t mono_ns;
 	int64_t real_ns;
@@ -39,18 +54,29 @@ struct sp_target_data {
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
-	struct sp_stack_map *allocations;  /* NULL = nobody wants them */
-	struct sp_live_blocks *blocks;     /* the same */
+	struct sp_stack_map *allocations;  /* NULL = not wanted */
+	struct sp_live_blocks *blocks;     /* NULL = not wanted */
 	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
-	struct sp_root_values *values;     /* NULL = no attributes are labels */
-	struct sp_off_cpu_news waits_news; /* of the last look */
+	struct sp_root_values *values;     /* NULL = nothing of roots is joined */
+	struct sp_slow_list *slow;         /* NULL = not wanted */
+	struct sp_name_times *name_times;  /* NULL = not wanted */
+	struct moment slow_begun;          /* the interval whose slow roots are collected */
+	struct sp_off_cpu_news waits_news; /* what sp_waits_news() said last */
 	struct sp_status *status;
-	uint64_t sampled[2];      /* of CPU time, outside of spans, in spans */
+	uint64_t sampled[2];      /* samples of CPU time: outside of spans, in spans */
 	uint64_t allocated;       /* samples of allocations */
-	uint64_t flushed_samples; /* of all, at the last flush */
+	uint64_t profiled_ns;     /* of CPU time */
+	bool is_successor;        /* an exporter before this one has served the process, too */
+	bool has_told_below;      /* the log tells of a program that runs without the profiler */
+	uint64_t met_ns;          /* when this exporter began to serve the process */
+	uint64_t below_ns;        /* when the processes below it are examined next */
+	uint64_t flushed_samples; /* all samples, at the last flush */
 	bool flushed;
+	/* no file of an object has frame tables that its memory lacks; the process was told so */
+	bool has_no_frames;
 	struct moment begun; /* the profile that is being collected */
 	uint32_t batch_epoch;
+	uint64_t changed_ns; /* when an object last took the addresses of another one; 0 = never */
 };
 
 struct put_arg {
@@ -78,7 +104,13 @@ static void put_sample(const struct sp_sample *s, const struct put_arg *p)
 		return;
 	}
 	sp_stack_loss_count(p->ops, sp_stack_map_put(p->d->map, s, p->epoch, thread));
+	if (s->time_ns != 0 && p->d->slow != NULL &&
+	    !sp_stack_map_put_time(p->d->map, &(struct sp_stack_time){.monotonic_ns = s->time_ns,
+								      .weight = s->weight,
+								      .tid = s->tid}))
+		p->ops->counter_add(p->ops->arg, SP_COUNT_TIMES_OVER, 1);
 	p->d->sampled[s->span_id != 0 || s->name_id != 0]++;
+	p->d->profiled_ns += s->weight * (SP_NS_PER_S / p->ops->config->sample_rate_hz);
 }
 
 static void put_cpu_time(const struct sp_cpu_time *t, const struct put_arg *p)
@@ -86,11 +118,12 @@ static void put_cpu_time(const struct sp_cpu_time *t, const struct put_arg *p)
 	char name[SP_THREAD_NAME_BYTES];
 	uint32_t thread;
 
-	/* what is put down for another thread has not been asked for its name */
+	/* a thread that writes a record for another thread does not ask for its name */
 	memcpy(name, t->thread_name, sizeof(name));
 	if (p->d->threads != NULL && name[0] == '\0' && t->tid != 0)
 		p->ops->thread_name(p->ops->arg, t->tid, name);
 	thread = sp_thread_names_put(p->d->threads, name);
+	p->d->profiled_ns += t->ns;
 	sp_stack_loss_count(p->ops, sp_stack_map_put_cpu_time(p->d->map, t, p->epoch, thread));
 }
 
@@ -107,10 +140,18 @@ static void put_record(const struct sp_record *record, void *arg)
 		break;
 	case SP_RECORD_MODULE_EVENT:
 		sp_modules_take_event(p->d->modules, &record->module_event);
+		if (p->epoch != sp_modules_epoch(p->d->modules))
+			p->d->changed_ns = sp_clock_mono_ns();
 		p->epoch = sp_modules_epoch(p->d->modules);
 		break;
 	case SP_RECORD_SPAN_VALUES:
 		sp_root_values_take(p->d->values, &record->span_values);
+		break;
+	case SP_RECORD_ROOT_END:
+		sp_root_values_end(p->d->values, &record->root_end);
+		break;
+	case SP_RECORD_SLOW_ROOT:
+		sp_slow_list_put(p->d->slow, &record->slow_root);
 		break;
 	case SP_RECORD_FREED:
 		sp_live_blocks_freed(p->d->blocks, record->word);
@@ -123,18 +164,29 @@ static void put_record(const struct sp_record *record, void *arg)
 	}
 }
 
+/* Whether the exporter may examine the mappings and threads of the process now. */
+static bool may_look(const struct sp_core_ops *ops)
+{
+	return ops->may_open(ops->arg) && ops->confined_ns(ops->arg) == 0;
+}
+
 /*
- * Only after the ring was drained: module events show in which order objects came and went, the
- * mappings only the present, in which snapshots are walked. And only if there are snapshots,
- * because reading the mappings takes the host's mmap lock.
+ * Reads the mappings once in a drain, after the ring: module events tell in which order objects
+ * came and went, the mappings only the present, with which snapshots are walked. And only if there
+ * are snapshots, because reading the mappings takes the host's mmap lock.
  */
 static void look_once(struct put_arg *p)
 {
-	if (!p->looked && sp_host_objects_due(sp_modules_host(p->d->modules)) &&
-	    p->ops->may_open(p->ops->arg))
+	if (!p->looked && sp_host_objects_due(sp_modules_host(p->d->modules)) && may_look(p->ops))
 		(void)sp_modules_refresh(p->d->modules);
 	p->looked = true;
 	p->epoch = sp_modules_epoch(p->d->modules);
+}
+
+static void tell_frame_tables(struct sp_target_data *d, const struct sp_core_ops *ops)
+{
+	d->has_no_frames = !sp_host_objects_have_frames(sp_modules_host(d->modules));
+	ops->tell_frame_tables(ops->arg, !d->has_no_frames);
 }
 
 static void put_snapshot(const struct sp_snapshot *snap, void *arg)
@@ -144,8 +196,11 @@ static void put_snapshot(const struct sp_snapshot *snap, void *arg)
 	struct sp_sample s;
 
 	look_once(p);
-	if (!sp_unwinder_walk(p->d->unwinder, snap, ops->config->stack_depth, &s))
+	if (!sp_unwinder_walk(p->d->unwinder, snap, ops->config->stack_depth, &s)) {
 		ops->counter_add(ops->arg, SP_COUNT_UNWIND_FAILED, 1);
+		if (!p->d->has_no_frames)
+			tell_frame_tables(p->d, ops);
+	}
 	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
 		ops->counter_add(ops->arg, SP_COUNT_UNWIND_TRUNCATED, 1);
 	put_sample(&s, p);
@@ -153,14 +208,18 @@ static void put_snapshot(const struct sp_snapshot *snap, void *arg)
 
 static void tell_begin(struct sp_target *t, bool at_once)
 {
-	struct sp_target_data *d = t->data;
+	const struct sp_upload *u = sp_worker_upload(t->data->worker);
+	const char *address[SP_SERVERS_MAX];
+	unsigned n = sp_upload_servers(u);
 
-	if (!t->is_told)
-		t->is_told = sp_start_line_tell(
-			t->ops, sp_upload_address(sp_worker_upload(d->worker)), at_once);
+	if (t->is_told)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		address[i] = sp_upload_address(u, i);
+	t->is_told = sp_start_line_tell(t->ops, address, n, at_once);
 }
 
-/* What has no room stays in the rings, which hold some seconds of samples. */
+/* Samples without room in the tables stay in the rings, which hold some seconds of samples. */
 static unsigned room_for(const struct sp_target_data *d, unsigned most)
 {
 	uint32_t room = sp_stack_map_room(d->map);
@@ -170,7 +229,7 @@ static unsigned room_for(const struct sp_target_data *d, unsigned most)
 	return room < most ? room : most;
 }
 
-/* True if there was something. */
+/* True if the rings had records. */
 static bool take(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
@@ -202,20 +261,42 @@ static bool take(struct sp_target *t)
 }
 
 /*
- * What comes into empty rings is seen at the next look, and belongs into this interval's profile. Those in which
- * nothing was found are looked at together, at the next whole second, as hundreds of them would wake us that often
- * else.
+ * The rings of an active process are drained soon. Idle processes are checked together, at the next
+ * whole second, because hundreds of them would wake us hundreds of times otherwise. Never later
+ * than after an upload interval, because samples belong into the profile of their interval.
  */
 static uint64_t next_look(const struct sp_target *t, bool is_active)
 {
 	uint64_t now_ns = sp_clock_mono_ns();
 	uint64_t at = (now_ns / SP_DRAIN_IDLE_NS + 1) * SP_DRAIN_IDLE_NS;
 
-	if (is_active)
+	if (t->data->changed_ns != 0 && now_ns - t->data->changed_ns < SP_CHANGING_NS)
+		at = now_ns + SP_DRAIN_CHANGING_NS;
+	else if (is_active)
 		at = now_ns + SP_DRAIN_ACTIVE_NS;
 	else if (at < now_ns + SP_DRAIN_ACTIVE_NS)
 		at += SP_DRAIN_IDLE_NS / 2;
 	return earlier(at, now_ns + t->ops->config->upload_interval_ms * SP_NS_PER_MS);
+}
+
+/*
+ * Examines the processes below this one. An idle process may have started others that work; it is
+ * examined more and more seldom. For an active process the pause is at most an upload interval.
+ */
+static void look_below(struct sp_target *t, bool rests)
+{
+	struct sp_target_data *d = t->data;
+	uint64_t now_ns = sp_clock_mono_ns();
+	uint64_t age = now_ns - d->met_ns;
+
+	if (now_ns < d->below_ns)
+		return;
+	t->ops->look_below(t->ops->arg);
+	d->has_told_below = d->has_told_below || sp_children_tell(t->ops);
+	age = age > SP_DRAIN_ACTIVE_NS ? age : SP_DRAIN_ACTIVE_NS;
+	d->below_ns =
+		now_ns +
+		(rests ? age : earlier(age, t->ops->config->upload_interval_ms * SP_NS_PER_MS));
 }
 
 bool sp_target_drain(struct sp_target *t)
@@ -228,7 +309,9 @@ bool sp_target_drain(struct sp_target *t)
 		return false;
 	if (news != SP_WAIT_RESTS || t->has_more)
 		is_active = take(t);
-	sp_waits_run(t->waits);
+	look_below(t, news == SP_WAIT_RESTS);
+	if (t->ops->confined_ns(t->ops->arg) == 0)
+		sp_waits_run(t->waits);
 	t->has_taken = t->has_taken || t->waits != NULL;
 	t->drain_ns = next_look(t, is_active);
 	tell_begin(t, false);
@@ -241,9 +324,9 @@ static struct moment now(void)
 }
 
 /*
- * If the clock was set meanwhile, or the machine slept, the profile seems to have begun hours ago, and the
- * server, which judges by what the clock says now, would refuse it. So it lasted as long as it did, and ends
- * now.
+ * If the clock was set meanwhile, or the machine slept, the profile seems to have begun hours ago,
+ * and the server, which compares it with the present time, would refuse it. So the profile keeps
+ * its length and ends now.
  */
 static void follow_clock(struct moment *begun, struct moment end)
 {
@@ -269,7 +352,10 @@ static void begin_profile(struct sp_target *t, struct moment at)
 	struct sp_target_data *d = t->data;
 	uint32_t lost;
 
-	/* Modules that were gone before the last profile began are no longer needed, but for blocks that are there. */
+	/*
+	 * Modules that were gone before the last profile began are no longer needed, except for
+	 * sampled blocks that are not freed.
+	 */
 	lost = sp_modules_forget(d->modules, d->batch_epoch,
 				 sp_live_blocks_epoch(d->blocks, d->batch_epoch));
 	if (lost != 0)
@@ -286,8 +372,8 @@ static void begin_profile(struct sp_target *t, struct moment at)
 }
 
 /*
- * What was collected since the profile began, with its names. Its maps go with it, and empty ones take their
- * place. NULL without memory: then the old ones stay.
+ * The samples since the profile began, with their names. Their maps go with the interval, and empty
+ * ones take their place. NULL without memory: then the old maps stay.
  */
 static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 {
@@ -304,7 +390,10 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	struct sp_stack_map *map = sp_stack_map_new(&sp_stack_limits_default);
 	struct sp_stack_map *allocations =
 		d->allocations != NULL ? sp_stack_map_new(&sp_stack_limits_default) : NULL;
-	/* Also when all of them have just gone: whoever looks at the last profile sees that there is nothing. */
+	/*
+	 * A profile of memory in use is made also when the last blocks have just been freed, so
+	 * that the last profile shows nothing in use.
+	 */
 	bool in_use = sp_live_blocks_count(d->blocks) != 0 || sp_live_blocks_changed(d->blocks);
 
 	if (in_use)
@@ -323,7 +412,7 @@ static struct sp_interval *take_interval(struct sp_target *t, struct moment end)
 	return sp_interval_new(&parts);
 }
 
-/* False also for more stacks than are asked. */
+/* False also if there are more stacks than SP_STACKS_ASKED. */
 static bool knows_objects(const struct sp_target_data *d, const struct sp_stack_map *map)
 {
 	uint32_t stacks = map != NULL ? sp_stack_map_stacks(map) : 0;
@@ -336,7 +425,7 @@ static bool knows_objects(const struct sp_target_data *d, const struct sp_stack_
 		for (unsigned i = 0; i < s.depth; i++) {
 			const struct sp_module *m = sp_modules_find(d->modules, s.pc[i], s.epoch);
 
-			if (m == NULL || (m->path[0] == '\0' && !m->vdso))
+			if (m == NULL || (!sp_module_has_file(m) && !m->vdso))
 				return false;
 		}
 	}
@@ -344,9 +433,9 @@ static bool knows_objects(const struct sp_target_data *d, const struct sp_stack_
 }
 
 /*
- * The mappings are read for addresses in objects that no walk has passed, such as a thread's start routine, and for what
- * comes after them. That takes a third of a millisecond, and a process that ends waits for it: then they are read only if
- * the object of an address is not known.
+ * Reads the mappings for addresses in objects that no walk has passed, such as a thread's start
+ * routine, and for objects that are loaded later. That takes a third of a millisecond. If a process
+ * that ends waits for it, the mappings are read only if the object of an address is not known.
  */
 static void look_at_mappings(const struct sp_target *t, bool is_awaited)
 {
@@ -355,10 +444,29 @@ static void look_at_mappings(const struct sp_target *t, bool is_awaited)
 	if (!is_awaited || !knows_objects(d, d->map) || !knows_objects(d, d->allocations) ||
 	    !knows_objects(d, sp_waits_map(t->waits)))
 		(void)sp_modules_refresh(d->modules);
+	/* A library that was loaded since may have frame tables. */
+	if (d->has_no_frames)
+		tell_frame_tables(d, t->ops);
 }
 
-/* Hands over what was collected, and begins the next interval. */
-static void hand_over(struct sp_target *t, bool is_awaited)
+static enum sp_latency latency_of(void *arg, const struct sp_root_end *end)
+{
+	return sp_slow_list_latency(arg, end);
+}
+
+/* slow: the roots of the interval that are listed, which keep their ids; NULL = none. */
+static void judge_roots(struct sp_target_data *d, const struct sp_slow_batch *slow)
+{
+	if (d->values == NULL)
+		return;
+	sp_slow_list_look(d->slow);
+	sp_root_values_decide(d->values, latency_of, d->slow);
+	for (uint32_t i = 0; slow != NULL && i < sp_slow_batch_roots(slow); i++)
+		sp_root_values_keep_id(d->values, sp_slow_batch_id(slow, i));
+}
+
+/* Hands over the collected samples, and begins the next interval. */
+static void hand_over(struct sp_target *t, bool is_awaited, const struct sp_slow_batch *slow)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_core_ops *ops = t->ops;
@@ -376,15 +484,20 @@ static void hand_over(struct sp_target *t, bool is_awaited)
 		begin_profile(t, end);
 		return;
 	}
-	/* What was collected is lost then, as the process is told to be served no more. */
+	/* The collected samples are lost then: the process is told that it is served no more. */
 	if (!ops->may_open(ops->arg))
 		return;
-	look_at_mappings(t, is_awaited);
+	if (may_look(ops))
+		look_at_mappings(t, is_awaited);
 	end = now();
 	follow_clock(&d->begun, end);
 	samples = sp_stack_map_count(d->map) + sp_stack_map_count(d->allocations);
 	waits = sp_stack_map_count(sp_waits_map(t->waits));
 	modules = sp_modules_copy(d->modules);
+	if (modules != NULL && ops->confined_ns(ops->arg) != 0)
+		sp_modules_forget_perf_map(modules);
+	judge_roots(d, slow);
+	sp_name_times_correct(d->name_times, d->map, end.mono_ns - d->begun.mono_ns);
 	if (modules != NULL)
 		interval = take_interval(t, end);
 	begin_profile(t, end);
@@ -398,6 +511,30 @@ static void hand_over(struct sp_target *t, bool is_awaited)
 	sp_worker_put(d->worker, &t->origin, interval, modules);
 }
 
+/*
+ * Hands over an interval. Its slow roots are those from one tick to the next, even if the samples had
+ * to be handed over in between.
+ */
+static void end_interval(struct sp_target *t, bool is_awaited)
+{
+	struct sp_target_data *d = t->data;
+	struct moment begun = d->slow_begun;
+	struct sp_slow_batch *slow = sp_slow_list_end(d->slow, d->values);
+
+	hand_over(t, is_awaited, slow);
+	d->slow_begun = now();
+	follow_clock(&begun, d->slow_begun);
+	if (slow == NULL)
+		return;
+	if (t->ops->config->output_dir != NULL) {
+		sp_worker_put_slow(d->worker, &t->origin, slow, begun.real_ns);
+		return;
+	}
+	/* They are known for their ids alone. */
+	t->ops->counter_add(t->ops->arg, SP_COUNT_SLOW_ROOTS_FASTER, sp_slow_batch_roots(slow));
+	sp_slow_batch_free(slow);
+}
+
 void sp_target_make_room(struct sp_target *t)
 {
 	const struct sp_target_data *d = t->data;
@@ -407,7 +544,7 @@ void sp_target_make_room(struct sp_target *t)
 			      (waits == NULL || !sp_stack_map_is_crowded(waits)) &&
 			      (d->allocations == NULL || !sp_stack_map_is_crowded(d->allocations))))
 		return;
-	hand_over(t, false);
+	hand_over(t, false, NULL);
 	t->is_full = false;
 	t->report_due = true;
 }
@@ -428,16 +565,20 @@ static void write_status(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 	const struct sp_upload *u = sp_worker_upload(d->worker);
-	const struct sp_status_input in = {
+	struct sp_status_input in = {
 		.state = sp_target_ending(t) ? "ending" : "active",
-		.address = sp_upload_address(u),
-		.news = sp_upload_news(u),
+		.servers = sp_upload_servers(u),
 		.with_span = d->sampled[1],
 		.without_span = d->sampled[0],
 		.waits = sp_config_wants_waits(t->ops->config) ? &d->waits_news : NULL,
+		.missing = &t->origin.missing,
 		.file_error = t->origin.files != NULL ? sp_file_sink_error(t->origin.files) : 0,
+		.profiled_ns = d->is_successor ? UINT64_MAX : d->profiled_ns,
 	};
 
+	for (unsigned i = 0; i < in.servers; i++)
+		in.server[i] = (struct sp_status_server){
+			sp_upload_address(u, i), sp_upload_news(u, i), &t->origin.delivery[i]};
 	(void)sp_waits_news(t->waits, &d->waits_news);
 	(void)sp_status_write(d->status, &in);
 }
@@ -457,10 +598,13 @@ void sp_target_tick(struct sp_target *t)
 	if (t->report_due)
 		sp_target_report(t);
 	tell_begin(t, true);
-	hand_over(t, false);
-	/* When it is known what became of it, at the latest before the next one. */
+	end_interval(t, false);
+	/*
+	 * The report waits until the profiles of this interval are sent or lost, at most until the
+	 * next tick.
+	 */
 	t->report_due = true;
-	/* In step with the first one, but never two at once. */
+	/* In step with the first tick. Missed ticks are skipped. */
 	t->tick_ns += interval;
 	if (t->tick_ns <= now_ns)
 		t->tick_ns = now_ns + interval;
@@ -469,14 +613,15 @@ void sp_target_tick(struct sp_target *t)
 void sp_target_finish(struct sp_target *t)
 {
 	/*
-	 * A killed host leaves all that was in its rings, and there will be no later drain: what a thread has put that
-	 * seems to rest, as it was not charged for its time yet, is taken as well.
+	 * A killed host leaves samples in its rings, and no later drain will take them. So this one
+	 * takes those of a host that seems idle, too, because the kernel charges CPU time late.
 	 */
 	t->has_more = true;
+	t->data->below_ns = 0;
 	for (unsigned i = 0; i < SP_FLUSH_DRAINS && sp_target_drain(t); i++)
 		sp_target_make_room(t);
 	tell_begin(t, true);
-	hand_over(t, true);
+	end_interval(t, true);
 	t->data->flushed = true;
 	t->data->flushed_samples = sampled(t->data);
 }
@@ -490,6 +635,7 @@ void sp_target_abandon(struct sp_target *t)
 				 sp_stack_map_count(t->data->allocations));
 	ops->counter_add(ops->arg, SP_COUNT_WAITS_UNSENT,
 			 sp_stack_map_count(sp_waits_map(t->waits)));
+	sp_slow_list_abandon(t->data->slow);
 }
 
 uint64_t sp_target_due_ns(const struct sp_target *t)
@@ -502,8 +648,8 @@ uint64_t sp_target_due_ns(const struct sp_target *t)
 		return 0;
 	due = earlier(due, sp_waits_due_ns(t->waits));
 	/*
-	 * Where nothing was collected, nothing has to happen at a certain moment: the status is renewed at the next
-	 * look into the rings. Each of hundreds of processes would wake us for it else.
+	 * Without samples no tick is needed: the status is renewed at the next drain. Otherwise
+	 * each of hundreds of idle processes would wake us for its tick.
 	 */
 	return has_collected(t) ? earlier(due, t->tick_ns) : due;
 }
@@ -513,6 +659,8 @@ static int make(struct sp_target *t, const struct sp_core_ops *ops)
 	struct sp_target_data *d = t->data;
 
 	d->modules = sp_modules_new(ops->proc, ops->maps);
+	if (d->modules != NULL)
+		sp_modules_set_own(d->modules, ops->own_object);
 	d->map = sp_stack_map_new(&sp_stack_limits_default);
 	if (ops->config->alloc) {
 		d->allocations = sp_stack_map_new(&sp_stack_limits_default);
@@ -522,8 +670,12 @@ static int make(struct sp_target *t, const struct sp_core_ops *ops)
 		d->unwinder = sp_unwinder_new(sp_modules_host(d->modules));
 	if (ops->config->thread_name)
 		d->threads = sp_thread_names_new(ops);
-	if (ops->config->span_labels != NULL)
+	if (sp_config_joins_roots(ops->config))
 		d->values = sp_root_values_new(ops);
+	if (ops->config->slow != NULL)
+		d->slow = sp_slow_list_new(ops);
+	if (sp_config_measures_roots(ops->config))
+		d->name_times = sp_name_times_new(ops);
 	if (sp_config_wants_waits(ops->config) && d->unwinder != NULL)
 		t->waits = sp_waits_new(
 			&(struct sp_waits_env){ops, d->modules, d->unwinder, d->threads});
@@ -531,7 +683,9 @@ static int make(struct sp_target *t, const struct sp_core_ops *ops)
 			       (ops->config->alloc &&
 				(d->allocations == NULL || d->blocks == NULL)) ||
 			       (ops->config->thread_name && d->threads == NULL) ||
-			       (ops->config->span_labels != NULL && d->values == NULL) ||
+			       (sp_config_joins_roots(ops->config) && d->values == NULL) ||
+			       (ops->config->slow != NULL && d->slow == NULL) ||
+			       (sp_config_measures_roots(ops->config) && d->name_times == NULL) ||
 			       (sp_config_wants_waits(ops->config) && t->waits == NULL)
 		       ? -ENOMEM
 		       : 0;
@@ -554,9 +708,13 @@ int sp_target_init(struct sp_target *t, const struct sp_core_ops *ops, struct sp
 	if (err != 0)
 		return err;
 	t->data->status = sp_status_new(ops);
-	if (ops->may_open(ops->arg))
+	t->data->is_successor = ops->counter_read(ops->arg, SP_COUNT_SAMPLES_DRAINED) != 0;
+	if (may_look(ops))
 		(void)sp_modules_refresh(t->data->modules);
 	begin_profile(t, now());
+	t->data->slow_begun = t->data->begun;
+	t->data->met_ns = t->data->begun.mono_ns;
+	t->data->below_ns = t->data->met_ns + SP_DRAIN_ACTIVE_NS;
 	t->tick_ns =
 		t->data->begun.mono_ns + sp_clock_first_wait(interval, sp_clock_seed(ops->pid));
 	write_status(t);
@@ -577,6 +735,8 @@ void sp_target_retire(struct sp_target *t)
 	sp_live_blocks_free(d->blocks);
 	sp_bounded_names_free(d->threads);
 	sp_root_values_free(d->values);
+	sp_slow_list_free(d->slow);
+	sp_name_times_free(d->name_times);
 	t->waits = NULL;
 	d->unwinder = NULL;
 	d->modules = NULL;
@@ -585,6 +745,8 @@ void sp_target_retire(struct sp_target *t)
 	d->blocks = NULL;
 	d->threads = NULL;
 	d->values = NULL;
+	d->slow = NULL;
+	d->name_times = NULL;
 }
 
 void sp_target_fini(struct sp_target *t)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See waits.h. Context: the exporter. */
+/* Context: the exporter. */
 #include "export/loop/waits.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct sp_waits {
 	struct sp_stack_map *map;
 	struct sp_bounded_names *names;
 	struct sp_interval_thread deadlock[SP_DEADLOCK_MAX];
-	unsigned deadlocked; /* in this interval; 0 = there is none */
+	unsigned deadlocked; /* in this interval; 0 = none */
 	uint64_t pc[SP_FRAMES_MAX];
 };
 
@@ -28,13 +28,13 @@ static uint32_t thread_of(const struct sp_waits *w, uint32_t tid)
 	return sp_thread_names_put(w->env.threads, name);
 }
 
-/* A host may write any number there. */
+/* The index comes from the host's memory, where any number may be. */
 static uint32_t name_of(const struct sp_thread_label *label)
 {
 	return label->name_id < SP_STACK_OWNER_UNNAMED ? label->name_id : 0;
 }
 
-/* The function in which a thread waits: not the C library's, but the one that called into it. */
+/* The function in which a thread waits: not the function of the C library, but its caller. */
 static uint64_t function_of(const struct sp_waits *w, const uint64_t *pc, unsigned depth)
 {
 	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
@@ -92,9 +92,14 @@ static void put(void *arg, const struct sp_wait *wait)
 		put_owner(w, wait, &labels, &entry.stack);
 	w->env.ops->counter_add(w->env.ops->arg, SP_COUNT_WAITS, 1);
 	sp_stack_loss_count(w->env.ops, sp_stack_map_put_wait(w->map, &entry));
+	if (w->env.ops->config->slow != NULL &&
+	    !sp_stack_map_put_time(w->map, &(struct sp_stack_time){.monotonic_ns = wait->at_ns,
+								   .ns = wait->ns,
+								   .tid = wait->tid}))
+		w->env.ops->counter_add(w->env.ops->arg, SP_COUNT_TIMES_OVER, 1);
 }
 
-/* The next interval has room for another one. */
+/* True = the deadlock is taken. Without room here it is in the next interval. */
 static bool take_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
 {
 	struct sp_waits *w = arg;
@@ -119,8 +124,8 @@ static bool take_deadlock(void *arg, const struct sp_wait *thread, unsigned n)
 }
 
 /*
- * Reading the mappings takes the host's mmap lock: only where something new is on a stack. Code of no object that we know,
- * because its file is gone or there never was one, stays that way.
+ * Reads the mappings if `pc` is in no object that we know: that takes the host's mmap lock. Code
+ * without an object, because its file is gone or there never was one, is asked for once.
  */
 static uint32_t prepare(void *arg, uint64_t pc)
 {
@@ -128,14 +133,15 @@ static uint32_t prepare(void *arg, uint64_t pc)
 	const struct sp_host_objects *host = sp_modules_host(w->env.modules);
 
 	if (sp_host_objects_map(host, pc) == NULL && sp_host_objects_due(host) &&
-	    w->env.ops->may_open(w->env.ops->arg))
+	    w->env.ops->may_open(w->env.ops->arg) && w->env.ops->confined_ns(w->env.ops->arg) == 0)
 		(void)sp_modules_refresh(w->env.modules);
 	return sp_modules_epoch(w->env.modules);
 }
 
 /*
- * The code of glibc, but not its function syscall(), by which others wait for words of their own. Before it enters the
- * kernel, that fetches the last argument of the call from where a seventh argument of its own is.
+ * Whether the code at pc may be a lock of glibc. The code of glibc's function syscall() is no lock:
+ * programs wait for words of their own by it. It is known by the instruction before the system
+ * call, which loads the sixth argument of the system call; syscall() got it as its seventh.
  */
 static bool may_be_lock(void *arg, uint64_t pc)
 {

@@ -13,7 +13,7 @@
 #include "export/profile/interval.h"
 #include "export/profile/stack_map.h"
 
-/* What a target shares with its waits. */
+/* What a target and its waits have in common. */
 struct sp_waits_env {
 	const struct sp_core_ops *ops;
 	struct sp_modules *modules;
@@ -23,16 +23,16 @@ struct sp_waits_env {
 
 struct sp_waits;
 
-/* NULL when out of memory. What is passed must outlive it; env is copied. */
+/* NULL when out of memory. The objects that env points to must outlive it; env itself is copied. */
 struct sp_waits *sp_waits_new(const struct sp_waits_env *env);
 void sp_waits_free(struct sp_waits *w);
 
-/* All of these do nothing for NULL, which has no map and is never due. */
-void sp_waits_run(struct sp_waits *w);   /* looks at the threads if it is time to */
+/* All functions accept NULL: it has no map, is never due, and they do nothing. */
+void sp_waits_run(struct sp_waits *w);   /* examines the threads if it is time */
 void sp_waits_clear(struct sp_waits *w); /* another profile has begun */
 /*
- * The caller has the map from now on, and an empty one takes its place; what else is put there is valid until
- * sp_waits_clear(). False without memory for that.
+ * Moves the map to the caller, and an empty one takes its place. The other parts are valid until
+ * sp_waits_clear(). False without memory for an empty map.
  */
 bool sp_waits_take(struct sp_waits *w, struct sp_interval_parts *parts);
 uint64_t sp_waits_due_ns(const struct sp_waits *w);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the loaded objects in the memory map of a host. An object is accepted where the first page
- * of its first load is mapped, its code is behind it as its program headers say, and where it is no
- * other file is mapped. Its code may be in anonymous memory: some programs copy theirs to huge
- * pages. A file that a program maps by hand, as data or as code, is no object.
+ * Finds the loaded objects in the memory map of a host. An object is found where the first page of
+ * its first load is mapped, its code follows as the program headers say, and no other file is
+ * mapped in between. Its code may be in anonymous memory: some programs copy their code to huge
+ * pages. A file that a program maps without the loader, as data or as code, is not an object.
  *
- * Between two loads of a program or loader the kernel leaves a gap, and may use it: on aarch64, where loads are
- * 64 KiB apart, the vDSO lies in the gap of the loader. So one object may be inside of another.
- * Context: the exporter.
+ * Between two loads of a program or loader the kernel leaves a gap, and may use it: on aarch64,
+ * where loads are 64 KiB apart, the vDSO lies in the gap of the loader. So one object may be inside
+ * of another. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/objects/host_objects.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "export/objects/perf_map.h"
 #include "export/util/clock.h"
 #include "export/util/containers.h"
 
@@ -31,16 +33,18 @@
 #define SP_PAGES 256U
 
 /*
- * Pages of files, where they are mapped. Their addresses lie beside each other: a walk may ask for a thousand words of a
- * stack whether they point behind a call, and most are in no object.
+ * Pages of files, by the address at which they are mapped. The addresses are in one array, so that
+ * a search touches few cache lines: a walk may ask of a thousand words of a stack whether they
+ * point behind a call, and most of these words point into no object.
  */
 struct pages {
 	uint64_t at[SP_PAGES];     /* 0 = none */
-	uint64_t absent[SP_PAGES]; /* one that no object has */
-	uint8_t *byte[SP_PAGES];   /* made when one is read there: most processes read few */
+	uint64_t absent[SP_PAGES]; /* a page that no object contains */
+	/* allocated when the page is read, because most processes read few pages */
+	uint8_t *byte[SP_PAGES];
 };
 
-/* There are two: of this refresh and of the last one. */
+/* There are two lists: one of this refresh and one of the last refresh. */
 struct list {
 	struct sp_host_object *object;
 	size_t n;
@@ -50,6 +54,7 @@ struct list {
 struct sp_host_objects {
 	char proc[64];
 	int spare_maps;
+	int perf_map; /* only in a copy: sp_host_objects_perf_map() */
 	char exe[PATH_MAX];
 	uint64_t page;
 	struct sp_maps maps;
@@ -57,8 +62,10 @@ struct sp_host_objects {
 	struct sp_object_files files;
 	struct list now;
 	struct list next;
-	struct pages *memory; /* NULL until one is read */
+	struct pages *memory; /* NULL until a page is read */
 	struct sp_host_memory own_memory;
+	int mem;        /* /proc/PID/mem, while a refresh needs it; -1 */
+	bool is_denied; /* the kernel refused to open it; no further attempt, because the kernel's log may mention each one */
 	uint64_t end_ns;
 	uint64_t took_ns;
 };
@@ -68,7 +75,7 @@ static uint64_t page_down(const struct sp_host_objects *h, uint64_t a)
 	return a & ~(h->page - 1);
 }
 
-/* Whether the part of the file around offset, or a copy of it, is mapped executable at addr. */
+/* Whether this part of the file, or a copy of it, is mapped executable at addr. */
 static bool code_at(const struct sp_host_objects *h, const struct sp_map *first, uint64_t addr,
 		    uint64_t offset)
 {
@@ -112,17 +119,10 @@ static bool is_laid_out(const struct sp_host_objects *h, const struct sp_object_
 	return code;
 }
 
-static const struct sp_object_load *first_load(const struct sp_object_file *f)
-{
-	const struct sp_object_load *first = &f->load[0];
-
-	for (unsigned i = 1; i < f->loads; i++)
-		if (f->load[i].vaddr < first->vaddr)
-			first = &f->load[i];
-	return first;
-}
-
-/* The innermost object that reaches to addr or beyond, of those before place n; a place from 1, or 0. */
+/*
+ * The number, from 1 on, of the innermost object that reaches to addr or beyond, among the first n
+ * of the list; 0 = none.
+ */
 static size_t around(const struct list *l, size_t n, uint64_t addr)
 {
 	while (n != 0 && addr >= l->object[n - 1].hi)
@@ -173,7 +173,7 @@ static int put_unknown(struct sp_host_objects *h, const struct sp_map *map,
 static int put_known(struct sp_host_objects *h, const struct sp_map *map,
 		     const struct sp_object_file *f)
 {
-	const struct sp_object_load *first = first_load(f);
+	const struct sp_object_load *first = sp_object_first_load(f);
 	struct sp_host_object o = {.file = f};
 	size_t outer;
 
@@ -190,9 +190,51 @@ static int put_known(struct sp_host_objects *h, const struct sp_map *map,
 	return put_object(h, &o);
 }
 
+static int open_memory(struct sp_host_objects *h)
+{
+	char path[sizeof(h->proc) + 8];
+	int fd;
+
+	if (h->is_denied)
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/mem", h->proc);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	h->is_denied = fd < 0 && (errno == EACCES || errno == EPERM);
+	return fd;
+}
+
+/*
+ * Reads memory of the process through /proc/PID/mem. The descriptor still belongs to this process if another process
+ * gets its id.
+ */
+static bool read_mem(void *arg, uint64_t at, void *out, size_t bytes)
+{
+	struct sp_host_objects *h = arg;
+	size_t done = 0;
+
+	if (h->mem < 0)
+		h->mem = open_memory(h);
+	while (h->mem >= 0 && done < bytes && at <= (uint64_t)INT64_MAX - bytes) {
+		ssize_t n = pread(h->mem, (char *)out + done, bytes - done, (off_t)(at + done));
+
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	return done == bytes;
+}
+
+static void close_memory(struct sp_host_objects *h)
+{
+	if (h->mem >= 0)
+		close(h->mem);
+	h->mem = -1;
+}
+
 static int look(struct sp_host_objects *h)
 {
-	const struct sp_object_host host = {.proc = h->proc, .exe = h->exe};
+	const struct sp_object_host host = {
+		.proc = h->proc, .exe = h->exe, .memory = {read_mem, h}};
 	int err = 0;
 
 	h->next.n = 0;
@@ -207,6 +249,10 @@ static int look(struct sp_host_objects *h)
 		if (err == 0)
 			err = f->known ? put_known(h, map, f) : put_unknown(h, map, f);
 	}
+	for (size_t i = 0; i < h->next.n && err == 0; i++)
+		sp_object_files_hold(&h->files, h->next.object[i].file, &host,
+				     h->next.object[i].bias);
+	close_memory(h);
 	return err;
 }
 
@@ -224,7 +270,10 @@ static void take_over(struct sp_host_objects *h)
 	struct list list = h->now;
 	struct sp_maps maps = h->maps;
 
-	/* Another object may be mapped there now, and a page costs some microseconds to read. */
+	/*
+	 * All pages are dropped, because another object may be mapped there now. Reading a page
+	 * again takes only microseconds.
+	 */
 	free_pages(h);
 	h->now = h->next;
 	h->next = list;
@@ -282,6 +331,7 @@ struct sp_host_objects *sp_host_objects_new(const char *proc, int maps)
 		return NULL;
 	(void)snprintf(h->proc, sizeof(h->proc), "%s", proc);
 	h->spare_maps = maps;
+	h->perf_map = h->mem = -1;
 	h->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	return h;
 }
@@ -291,12 +341,20 @@ void sp_host_objects_free(struct sp_host_objects *h)
 	if (h == NULL)
 		return;
 	sp_object_files_fini(&h->files);
+	sp_host_objects_forget_perf_map(h);
 	free_pages(h);
 	free(h->now.object);
 	free(h->next.object);
 	sp_maps_fini(&h->maps);
 	sp_maps_fini(&h->reading);
 	free(h);
+}
+
+void sp_host_objects_forget_perf_map(struct sp_host_objects *copy)
+{
+	if (copy->perf_map >= 0)
+		close(copy->perf_map);
+	copy->perf_map = -1;
 }
 
 struct sp_host_objects *sp_host_objects_copy(const struct sp_host_objects *h)
@@ -307,6 +365,9 @@ struct sp_host_objects *sp_host_objects_copy(const struct sp_host_objects *h)
 		sp_host_objects_free(copy);
 		return NULL;
 	}
+	/* The map is opened even if no generated code is mapped any more: node has unmapped its code by its end. */
+	if (copy != NULL)
+		copy->perf_map = sp_perf_map_open(h->proc);
 	return copy;
 }
 
@@ -332,6 +393,14 @@ const struct sp_host_object *sp_host_objects_find(const struct sp_host_objects *
 	return i != 0 && h->now.object[i - 1].file->known ? &h->now.object[i - 1] : NULL;
 }
 
+bool sp_host_objects_have_frames(const struct sp_host_objects *h)
+{
+	for (size_t i = 0; i < h->now.n; i++)
+		if (sp_object_file_frames(h->now.object[i].file) != NULL)
+			return true;
+	return false;
+}
+
 const struct sp_map *sp_host_objects_map(const struct sp_host_objects *h, uint64_t addr)
 {
 	const struct sp_map *map = sp_maps_find(&h->maps, addr);
@@ -344,15 +413,34 @@ const char *sp_host_objects_path(const struct sp_host_objects *h, const struct s
 	return sp_maps_path(&h->maps, map);
 }
 
+bool sp_host_objects_is_generated(const struct sp_host_objects *h, const struct sp_map *map)
+{
+	/*
+	 * The kernel's names for memory that a program makes itself: anonymous with a name, memfd_create(), shared.
+	 */
+	static const char *const own[] = {"[anon", "/memfd:", "/dev/zero", "/SYSV"};
+	const char *path = sp_maps_path(&h->maps, map);
+
+	for (unsigned i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (strncmp(path, own[i], strlen(own[i])) == 0)
+			return true;
+	return path[0] == '\0';
+}
+
+int sp_host_objects_perf_map(const struct sp_host_objects *copy)
+{
+	return copy->perf_map;
+}
+
 const char *sp_host_objects_proc(const struct sp_host_objects *h)
 {
 	return h->proc;
 }
 
 /*
- * Memory is read out of files. Segments that are writable are left out: the loader has relocated them, so the file
- * does not say what they contain. A library that was upgraded on disk has another file at its path; what is mapped is the
- * old one.
+ * Memory is read from files. Writable segments are left out, because the loader has relocated them and the file does
+ * not say what they contain. When a library was upgraded on disk, its path leads to another file; the old file is
+ * still the mapped one.
  */
 
 void sp_host_objects_set_memory(struct sp_host_objects *h, const struct sp_host_memory *memory)
@@ -368,8 +456,8 @@ bool sp_host_objects_read_own(const struct sp_host_objects *h, uint64_t addr, vo
 }
 
 /*
- * Whole pages, because the loader maps segments in pages, and fills the last page of a file with
- * zeros.
+ * Whether the load contains the page. Whole pages count, because the loader maps segments in pages, and fills the
+ * last page of a file with zeros.
  */
 static bool holds_page(const struct sp_host_object *o, const struct sp_object_load *l, uint64_t at)
 {
@@ -389,7 +477,17 @@ static const struct sp_object_load *load_of_page(const struct sp_host_object *o,
 	return NULL;
 }
 
-/* The object may begin inside of its first page, or end inside of its last one. */
+/* Reads a page of an object that exists only in memory. */
+static bool read_mapped(struct sp_host_objects *h, const struct sp_host_object *o, uint64_t at,
+			void *out)
+{
+	bool done = o->file->in_memory && read_mem(h, at, out, SP_PAGE);
+
+	close_memory(h);
+	return done;
+}
+
+/* An object may begin inside of its first page, and end inside of its last one. */
 static bool read_page(struct sp_host_objects *h, uint64_t at, size_t i)
 {
 	const struct sp_host_object *o = sp_host_objects_find(h, at + SP_PAGE - 1);
@@ -409,6 +507,7 @@ static bool read_page(struct sp_host_objects *h, uint64_t at, size_t i)
 	if (h->memory->byte[i] == NULL ||
 	    (!sp_object_file_read(o->file, at - o->bias - l->vaddr + l->offset, h->memory->byte[i],
 				  SP_PAGE) &&
+	     !read_mapped(h, o, at, h->memory->byte[i]) &&
 	     !sp_host_objects_read_own(h, at, h->memory->byte[i], SP_PAGE)))
 		return false;
 	h->memory->at[i] = at;

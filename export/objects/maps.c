@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads /proc/PID/maps. A database may map thousands of data files, and a program with a garbage
- * collector as many pieces of anonymous memory. Each line is judged as it comes, so that those cost
- * reading time and no memory. Context: the exporter.
+ * collector as many pieces of anonymous memory. Each line is checked as it is read, so that such
+ * mappings cost reading time but no memory. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/objects/maps.h"
@@ -37,7 +37,7 @@ struct run {
 struct reading {
 	struct sp_maps *m;
 	struct run run;
-	uint64_t end; /* of the last line */
+	uint64_t end; /* the end of the last line */
 };
 
 /* A number and the character that must follow it. */
@@ -152,7 +152,7 @@ static int add_line(struct reading *r, char *line)
 	return err;
 }
 
-/* Hands over each complete line of the buffer and keeps the rest. Returns what is kept. */
+/* Passes on each complete line of the buffer and moves the rest to its beginning. Returns the length of the rest. */
 static size_t add_lines(struct reading *r, char *buf, size_t len, int *err)
 {
 	char *line = buf;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the file of a mapping. The kernel shows its device and inode. The inode must be that of the
- * file found. The device need not be: on btrfs and overlayfs, which containers use, the kernel
- * shows another device than fstat() does (that of the inode's file system in one place, of the
- * mount or subvolume in the other). A file with the same inode on another device is accepted only
- * after all paths were tried for one with the same device; and any file only if its headers agree
- * with what is mapped (host_objects.c). Context: the exporter.
+ * Finds the file of a mapping. The kernel shows a mapping's device and inode. The file must have
+ * that inode. Its device may differ: on overlayfs and btrfs, fstat() shows another device than the
+ * mapping, because the mount or subvolume has another device than the file system. First all paths
+ * are searched for a file with the same inode and device, and only then for a file with the same
+ * inode on another device. The headers of either file must agree with the mapped memory
+ * (host_objects.c). Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/objects/object_file.h"
@@ -18,12 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "export/objects/maps.h"
+#include "export/objects/object_name.h"
 #include "export/util/containers.h"
 #include "export/util/shortage.h"
 #include "sampler/base/arch_sig.h"
+#include "sampler/region/record.h"
 
 static size_t padded(size_t n)
 {
@@ -56,11 +59,10 @@ size_t sp_elf_build_id(const void *notes, size_t len, uint8_t *id, size_t cap)
 }
 
 /*
- * The vDSO is found in our own memory. The kernel maps the file as it is, with section
- * headers. Its program headers do not tell how much that is: where they end just below the end of a
- * page, as in Linux 6.1, the section headers are on one more. So our list of mappings is asked, once.
- * By a call of its own (mincore) the kernel would tell as well, but a filter of system calls that the
- * host has left to us may end us for one that nothing else makes.
+ * The vDSO is found in our own memory. The kernel maps the vDSO as a whole file, with section headers. Its program
+ * headers do not say how large it is: if they end just below the end of a page, as in Linux 6.1, the section headers
+ * are on one more page. So our own list of mappings is read, once. A system call (mincore) would tell too, but a
+ * seccomp filter that the host has left to us may kill us for a call that nothing else makes.
  */
 
 static uint64_t end_of_mapping(uint64_t addr)
@@ -98,26 +100,59 @@ const uint8_t *sp_vdso_image(size_t *size)
 #define SP_PHDRS_MAX 64U
 #define SP_NOTES_MAX 65536U
 #define SP_PAGE UINT64_C(4096)
-#ifdef __aarch64__
-#define SP_MACHINE EM_AARCH64
-#else
-#define SP_MACHINE EM_X86_64
-#endif
+#define SP_IMAGE_MAX ((size_t)16 << 20)
+/* The limit for an image of a file that can be read as long as nobody writes to it. */
+#define SP_IMAGE_OF_FILE_MAX ((size_t)1 << 20)
 
-/* Where the bytes are: in an open file, or in our own memory. */
+/* The source of a file's bytes: an open file, our own memory, or a mapping of a process. */
 struct source {
 	int fd;
 	const uint8_t *image; /* NULL: in fd */
 	size_t size;
+	const struct sp_host_memory *memory; /* NULL: in fd or the image */
+	uint64_t at;                         /* address there of the file's first byte */
+	const struct sp_object_file *f;      /* the object whose segments are mapped */
 };
 
-/* How many bytes there are from offset on, at most bytes; or a negative errno. */
+const struct sp_object_load *sp_object_first_load(const struct sp_object_file *f)
+{
+	const struct sp_object_load *first = &f->load[0];
+
+	for (unsigned i = 1; i < f->loads; i++)
+		if (f->load[i].vaddr < first->vaddr)
+			first = &f->load[i];
+	return first;
+}
+
+static uint64_t bias_of(const struct source *s)
+{
+	return s->at - (sp_object_first_load(s->f)->vaddr & ~(SP_PAGE - 1));
+}
+
+/* Bytes of the file that are in no known segment are assumed to be mapped behind its beginning. */
+static bool read_memory(const struct source *s, void *out, size_t bytes, uint64_t offset)
+{
+	uint64_t at = s->at + offset;
+
+	for (unsigned i = 0; i < s->f->loads; i++) {
+		const struct sp_object_load *l = &s->f->load[i];
+
+		if ((l->flags & PF_R) != 0 && offset >= l->offset &&
+		    offset - l->offset < l->filesz && bytes <= l->filesz - (offset - l->offset))
+			at = bias_of(s) + l->vaddr + (offset - l->offset);
+	}
+	return s->memory->read(s->memory->arg, at, out, bytes);
+}
+
+/* The number of bytes that were read from offset on, at most bytes; or a negative errno. */
 static ssize_t read_at(const struct source *s, void *out, size_t bytes, uint64_t offset)
 {
 	size_t done = 0;
 
 	if (offset > INT64_MAX - bytes)
 		return -EINVAL;
+	if (s->memory != NULL)
+		return read_memory(s, out, bytes, offset) ? (ssize_t)bytes : -EIO;
 	if (s->image != NULL) {
 		done = offset >= s->size ? 0 : s->size - (size_t)offset;
 		done = done < bytes ? done : bytes;
@@ -143,7 +178,10 @@ static bool read_exactly(const struct source *s, void *out, size_t bytes, uint64
 	return read_at(s, out, bytes, offset) == (ssize_t)bytes;
 }
 
-/* The part [vaddr, vaddr + bytes) of the object, where it is in the file and mapped readable. */
+/*
+ * Finds the load that contains [vaddr, vaddr + bytes). NULL if it is not readable, or these bytes
+ * are not in the file.
+ */
 static const struct sp_object_load *load_of(const struct sp_object_file *f, uint64_t vaddr,
 					    uint64_t bytes)
 {
@@ -180,10 +218,7 @@ static bool take_load(struct sp_object_file *f, const Elf64_Phdr *ph)
 	return true;
 }
 
-/*
- * Only a note inside a load is read, because only loads are mapped, whatever the other headers
- * claim.
- */
+/* A note is read only if it is inside a load, because only loads are mapped, whatever the other headers say. */
 static void take_note(struct sp_object_file *f, const struct source *s, const Elf64_Phdr *ph)
 {
 	const struct sp_object_load *l = load_of(f, ph->p_vaddr, ph->p_filesz);
@@ -212,10 +247,19 @@ static void take_headers(struct sp_object_file *f, const Elf64_Ehdr *eh)
 	}
 }
 
+/* Behind the file's end there are zeros, as in the mapping. */
+static void take_content(struct sp_object_file *f, const struct source *s)
+{
+	uint64_t page[SP_MODULE_CONTENT_BYTES / 8] = {0};
+
+	if (read_at(s, page, sizeof(page), 0) > 0)
+		f->content = sp_module_content(page);
+}
+
 static bool is_our_elf(const Elf64_Ehdr *eh)
 {
 	return memcmp(eh->e_ident, ELFMAG, SELFMAG) == 0 && eh->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       eh->e_ident[EI_DATA] == ELFDATA2LSB && eh->e_machine == SP_MACHINE &&
+	       eh->e_ident[EI_DATA] == ELFDATA2LSB && eh->e_machine == SP_OBJECT_MACHINE &&
 	       (eh->e_type == ET_DYN || eh->e_type == ET_EXEC) &&
 	       eh->e_phentsize == sizeof(Elf64_Phdr) && eh->e_phnum <= SP_PHDRS_MAX;
 }
@@ -237,14 +281,21 @@ static bool parse(struct sp_object_file *f, const struct source *s)
 			take_note(f, s, &ph[i]);
 		if (ph[i].p_type == PT_GNU_EH_FRAME && load_of(f, ph[i].p_vaddr, 1) != NULL)
 			f->eh_frame_hdr = ph[i].p_vaddr;
+		if (ph[i].p_type == PT_DYNAMIC &&
+		    load_of(f, ph[i].p_vaddr, ph[i].p_filesz) != NULL) {
+			f->dynamic = ph[i].p_vaddr;
+			f->dynamic_bytes = ph[i].p_filesz;
+		}
 	}
 	take_headers(f, &eh);
+	if (f->build_id_len == 0)
+		take_content(f, s);
 	return f->loads != 0;
 }
 
 /*
- * A regular file, or a negative errno. Checked before it is opened, because opening a device may
- * have an effect.
+ * A descriptor of a regular file, or a negative errno. The kind is checked before the file is opened, because opening
+ * a device may have an effect.
  */
 static int open_regular(const char *path, struct stat *st)
 {
@@ -257,7 +308,7 @@ static int open_regular(const char *path, struct stat *st)
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* It may have been replaced in between. */
+	/* The file may have been replaced in between. */
 	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
 		return fd;
 	close(fd);
@@ -289,11 +340,11 @@ static bool path_of(unsigned which, const struct sp_object_host *host, const str
 
 #define SP_PATHS 4U
 
-/* The descriptor of the file, or a negative errno; -ENOENT: there is no way to it. */
+/* The descriptor of the file, or a negative errno; -ENOENT: no path leads to it. */
 static int find(struct sp_object_file *f, const struct sp_object_host *host,
 		const struct sp_map *map, char path[SP_OBJECT_PATH_MAX])
 {
-	/* What is shown of a file outside of our root begins with "(unreachable)" and is no path. */
+	/* The kernel shows "(unreachable)" in front of a file outside of our root: that is no path. */
 	for (unsigned i = 0; f->mapped[0] == '/' && i < 2 * SP_PATHS; i++) {
 		bool any_device = i >= SP_PATHS;
 		int fd = path_of(i % SP_PATHS, host, map, f->mapped, path)
@@ -311,6 +362,49 @@ static int find(struct sp_object_file *f, const struct sp_object_host *host,
 	return -ENOENT;
 }
 
+/* Whether the file may be gone from its path when its names are looked up. */
+static bool is_passing(const struct sp_object_file *f)
+{
+	return f->st.st_nlink == 0 || f->build_id_len == 0 || sp_object_is_temporary(f->mapped);
+}
+
+static bool read_by_address(void *arg, uint64_t vaddr, void *out, size_t bytes)
+{
+	const struct source *s = arg;
+	const struct sp_object_load *l = load_of(s->f, vaddr, bytes);
+
+	if (l == NULL)
+		return false;
+	if (s->memory != NULL)
+		return s->memory->read(s->memory->arg, bias_of(s) + vaddr, out, bytes);
+	return read_exactly(s, out, bytes, l->offset + (vaddr - l->vaddr));
+}
+
+static struct sp_object_layout layout_of(const struct sp_object_file *f)
+{
+	return (struct sp_object_layout){
+		.load = f->load,
+		.loads = f->loads,
+		.lo = f->lo,
+		.hi = f->hi,
+		.eh_frame_hdr = f->eh_frame_hdr,
+		.dynamic = f->dynamic,
+		.dynamic_bytes = f->dynamic_bytes,
+	};
+}
+
+static void take_soname(struct sp_object_file *f, struct source *s)
+{
+	const struct sp_object_reader reader = {read_by_address, s,
+						s->memory != NULL ? bias_of(s) : 0};
+
+	const struct sp_object_layout layout = layout_of(f);
+
+	s->f = f;
+	if (sp_object_is_temporary(f->mapped))
+		sp_object_soname(&layout, &reader, f->soname);
+}
+
 static int read_file(struct sp_object_file *f, const struct sp_object_host *host,
 		     const struct sp_map *map)
 {
@@ -318,25 +412,60 @@ static int read_file(struct sp_object_file *f, const struct sp_object_host *host
 	struct source s = {.fd = find(f, host, map, path)};
 
 	if (s.fd < 0)
-		return sp_is_shortage(s.fd) ? s.fd : 0;
+		return s.fd;
 	f->path = strdup(path);
 	f->known = f->path != NULL && parse(f, &s);
+	if (f->known)
+		take_soname(f, &s);
+	if (f->known && is_passing(f))
+		f->held = sp_held_object_file(s.fd);
 	close(s.fd);
 	return f->path != NULL ? 0 : -ENOMEM;
 }
+
+/* Reading memory of a device may have an effect. */
+static bool is_of_device(const char *mapped)
+{
+	return strncmp(mapped, "/dev/", 5) == 0 && strncmp(mapped, "/dev/shm/", 9) != 0;
+}
+
+/* If no path leads to the file, its mapped memory tells as much as the handler knows. */
+static void read_mapped(struct sp_object_file *f, const struct sp_object_host *host,
+			const struct sp_map *map)
+{
+	struct source s = {.fd = -1, .memory = &host->memory, .at = map->start, .f = f};
+
+	if (host->memory.read == NULL || is_of_device(f->mapped) || map->offset != 0 ||
+	    (map->prot & PROT_READ) == 0)
+		return;
+	f->known = f->in_memory = parse(f, &s);
+	if (f->known)
+		take_soname(f, &s);
+	f->st = (struct stat){.st_dev = f->device, .st_ino = f->inode};
+}
+
+/* What sp_object_file_frames() reads of a file later, although the file itself is const. */
+struct sp_object_frames {
+	struct sp_frame_table *table;
+	bool is_read;
+};
 
 static void free_file(struct sp_object_file *f)
 {
 	if (f == NULL)
 		return;
+	sp_held_object_drop(f->held);
+	if (f->frames != NULL)
+		sp_frame_table_free(f->frames->table);
+	free(f->frames);
 	free(f->mapped);
 	free(f->path);
 	free(f);
 }
 
 /*
- * Finds and reads the file of a mapping. mapped is its path. NULL when out of memory or descriptors; then it is
- * worth another try.
+ * Finds and reads the file of a mapping. mapped is its path. NULL when out of memory or descriptors; a later attempt
+ * may succeed.
  */
 static struct sp_object_file *new_file(const struct sp_object_host *host, const struct sp_map *map,
 				       const char *mapped)
@@ -358,25 +487,32 @@ static struct sp_object_file *new_file(const struct sp_object_host *host, const 
 		f->known = parse(f, &own);
 	else if (err == 0 && !f->vdso)
 		err = read_file(f, host, map);
-	if (err != 0) {
+	if (err == -ENOENT)
+		read_mapped(f, host, map);
+	if (f->known && !f->in_memory)
+		f->frames = calloc(1, sizeof(*f->frames));
+	if (sp_is_shortage(err)) {
 		free_file(f);
 		return NULL;
 	}
 	return f;
 }
 
-/* Without access time and number of links, which do not depend on the contents. */
+/* Compares all but the access time and the number of links, which do not depend on the contents. */
 static bool same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* False if the file at its path is no longer the one that was read. */
+/* False if the path leads to another file than the one that was read. */
 static bool is_unchanged(const struct sp_object_file *f)
 {
 	struct stat st;
 
+	/* By now another file may have this inode, and be mapped at the same address. */
+	if (f->in_memory)
+		return false;
 	if (f->path == NULL)
 		return true;
 	return stat(f->path, &st) == 0 && same(&st, &f->st);
@@ -396,16 +532,39 @@ bool sp_object_file_read(const struct sp_object_file *f, uint64_t offset, void *
 		got = read_at(&s, out, bytes, offset);
 	if (s.fd >= 0)
 		close(s.fd);
+	s.fd = f->held != NULL ? f->held->fd : -1;
+	if (got < 0 && s.fd >= 0 && sp_held_object_is_unchanged(f->held))
+		got = read_at(&s, out, bytes, offset);
 	if (got < 0)
 		return false;
 	memset((char *)out + got, 0, bytes - (size_t)got);
 	return true;
 }
 
+static bool read_file_at(const void *arg, uint64_t offset, void *out, size_t bytes)
+{
+	return sp_object_file_read(arg, offset, out, bytes);
+}
+
+const struct sp_frame_table *sp_object_file_frames(const struct sp_object_file *f)
+{
+	const struct sp_frame_file file = {read_file_at, f};
+	const struct sp_object_layout layout = layout_of(f);
+	struct sp_object_frames *frames = f->frames;
+
+	if (frames == NULL)
+		return NULL;
+	if (!frames->is_read)
+		frames->table = sp_frame_table_new(&layout, &file);
+	frames->is_read = true;
+	return frames->table;
+}
+
 /* The list of the files that a host has mapped: usually a few hundred, looked up in the order in which they lie in memory. */
 struct sp_object_files_entry {
 	struct sp_object_file *file;
 	bool seen;
+	bool is_held; /* sp_object_files_hold() was called for it; the content is held as far as possible */
 };
 
 struct query {
@@ -415,8 +574,8 @@ struct query {
 };
 
 /*
- * A file that was deleted has another path now. Its inode belongs to no other file as long as it is
- * mapped.
+ * Whether `path` is the mapped path with the kernel's mark of a deleted file. While a deleted file
+ * is mapped, no other file gets its inode.
  */
 bool sp_object_files_deleted(const struct sp_object_file *f, const char *path)
 {
@@ -450,8 +609,9 @@ static int add(struct sp_object_files *all, const struct query *q,
 }
 
 /*
- * What was read of a file stays true when it is deleted. It can still be read by the program's own
- * link, or by a privileged one, but no longer by its path.
+ * Finds the path of a deleted file again. What was read from the file stays true. The file can
+ * still be read through /proc/PID/exe or, with privileges, through the link of the mapping, but no
+ * longer by its path.
  */
 static int reopen(struct sp_object_files *all, const struct query *q,
 		  const struct sp_object_files_entry *known, const struct sp_object_file **out)
@@ -468,7 +628,7 @@ static int reopen(struct sp_object_files *all, const struct query *q,
 	return 0;
 }
 
-/* Each file is opened once, and again if another one with its inode replaced it. */
+/* Each file is opened once, and again if another file with its inode has replaced it. */
 int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host *host,
 			const struct sp_map *map, const char *mapped,
 			const struct sp_object_file **out)
@@ -490,6 +650,80 @@ int sp_object_files_get(struct sp_object_files *all, const struct sp_object_host
 			return reopen(all, &q, f, out);
 	}
 	return add(all, &q, out);
+}
+
+static bool has_id_of(const struct sp_object_file *a, const struct sp_object_file *b)
+{
+	return a->build_id_len != 0 && a->build_id_len == b->build_id_len &&
+	       memcmp(a->build_id, b->build_id, a->build_id_len) == 0;
+}
+
+/*
+ * Makes `st` of an image distinguish it from other images. Without a build id this needs a hash of
+ * the image.
+ */
+static void tell_apart(struct sp_object_file *f)
+{
+	uint64_t hash =
+		f->held != NULL ? sp_hash_add_bytes(f->content, f->held->image, f->held->bytes) : 0;
+
+	f->st.st_size = f->held != NULL ? (off_t)f->held->bytes : 0;
+	f->st.st_ctim = (struct timespec){.tv_sec = (time_t)(hash >> 32),
+					  .tv_nsec = (long)(hash & UINT32_MAX)};
+}
+
+/* Whether the beginning of the memory is the object's: a program may have written another object into the file. */
+static bool is_mapped(const struct sp_object_file *f, const struct source *s)
+{
+	uint64_t page[SP_MODULE_CONTENT_BYTES / 8];
+
+	return f->build_id_len != 0 || f->content == 0 ||
+	       (s->memory->read(s->memory->arg, s->at, page, sizeof(page)) &&
+		sp_module_content(page) == f->content);
+}
+
+static void hold(struct sp_object_files *all, struct sp_object_file *f,
+		 const struct sp_host_memory *memory, uint64_t bias)
+{
+	struct source s = {.fd = -1, .memory = memory, .f = f};
+	const struct sp_object_reader reader = {read_by_address, &s, bias};
+	const struct sp_object_layout layout = layout_of(f);
+	size_t most = f->in_memory ? SP_IMAGE_MAX : SP_IMAGE_OF_FILE_MAX;
+	size_t bytes = 0;
+	uint8_t *image;
+
+	s.at = bias + (sp_object_first_load(f)->vaddr & ~(SP_PAGE - 1));
+	for (size_t i = 0; i < all->n && f->held == NULL; i++)
+		if (has_id_of(all->entry[i].file, f))
+			f->held = sp_held_object_take(all->entry[i].file->held);
+	if ((f->held == NULL || f->build_id_len == 0) && is_mapped(f, &s)) {
+		image = sp_object_image(&layout, &reader, most, &bytes);
+		if (image != NULL)
+			f->held = sp_held_object_image(f->held, image, bytes);
+	}
+	if (f->in_memory && f->build_id_len == 0)
+		tell_apart(f);
+}
+
+/* The program itself needs no image, because the kernel lets nobody write to the file of a running program. */
+static bool needs_image(const struct sp_object_file *f, const struct sp_object_host *host)
+{
+	return f->known && !f->vdso &&
+	       (f->in_memory || (f->build_id_len == 0 && strcmp(f->mapped, host->exe) != 0));
+}
+
+void sp_object_files_hold(struct sp_object_files *all, const struct sp_object_file *file,
+			  const struct sp_object_host *host, uint64_t bias)
+{
+	for (size_t i = 0; host->memory.read != NULL && i < all->n; i++) {
+		struct sp_object_files_entry *e = &all->entry[i];
+
+		if (e->file != file || e->is_held)
+			continue;
+		e->is_held = true;
+		if (needs_image(file, host))
+			hold(all, e->file, &host->memory, bias);
+	}
 }
 
 void sp_object_files_drop_unused(struct sp_object_files *all)

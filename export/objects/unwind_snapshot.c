@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks snapshots by libunwind. Its remote interface asks for everything through functions of ours, so it
- * reads no memory by itself: it sees the registers and the copied stack of one snapshot, and the host's
- * objects. The address space is ours, so nothing is cached about objects that may be gone. Context: the
- * exporter.
+ * Walks snapshots by libunwind. Its remote interface asks functions of ours for everything, so it reads no memory by
+ * itself: it sees the registers and the copied stack of one snapshot, and the host's objects. The address space
+ * belongs to us, so nothing is cached about objects that may be gone. Context: the exporter.
  */
 #include "export/objects/unwind_snapshot.h"
 
@@ -18,22 +17,25 @@
 /* The first page is never code. A return address in it is not a pointer. */
 #define SP_CODE_START 4096U
 
-/* Zero at first, but for the host's objects. */
+/* The walker's state, which libunwind's functions get as argument. Initially zero except host. */
 struct space {
 	unw_addr_space_t space; /* NULL before it is opened */
 	struct sp_host_objects *host;
 	struct sp_unwinder_stack stack;
-	uint64_t reg[SP_ARCH_REGS]; /* of the snapshot, and what was found out */
-	uint64_t function;          /* where that of the last pc asked for begins */
-	bool describing;            /* call frame information is being read */
-	bool described;             /* call frame information was found for the last pc asked for */
-	bool denied;                /* this step needed memory that is not there */
-	bool cut;                   /* the walk went on where the copy of the stack ends */
+	struct sp_regs regs; /* registers of the current frame */
+	/* the table with the function of the last pc, or NULL */
+	const struct sp_frame_table *table;
+	uint64_t table_at; /* the address at which libunwind sees it */
+	uint64_t function; /* beginning of the last pc's function */
+	bool describing;   /* libunwind is reading call frame information */
+	bool described;    /* call frame information was found for the last pc */
+	bool denied;       /* this step needed memory or a register that is not in the snapshot */
+	bool cut;          /* the walk went on beyond the end of the copied stack */
 };
 
 struct sp_unwinder {
 	struct space from;
-	bool is_blocked; /* the frame pointer is not known */
+	bool is_blocked; /* the frame pointer is unknown */
 };
 
 /*
@@ -44,7 +46,7 @@ struct sp_unwinder {
 extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
 			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
-/* A frame that is found by its return address is no larger. */
+/* A frame that is found by its return address is at most this large. */
 #define SP_SEARCH_BYTES (UINT64_C(128) << 10)
 
 /* The form of .eh_frame_hdr that every linker writes. */
@@ -62,33 +64,60 @@ struct eh_frame_hdr {
 	uint32_t count;
 };
 
+/* The rows of the object's own table, .eh_frame_hdr. False if it has no readable one. */
+static bool find_header(struct space *s, const struct sp_host_object *object, unw_dyn_info_t *di)
+{
+	uint64_t at = object->bias + object->file->eh_frame_hdr;
+	struct eh_frame_hdr hdr;
+
+	if (object->file->eh_frame_hdr == 0 ||
+	    !sp_host_objects_read(s->host, at, &hdr, sizeof(hdr)))
+		return false;
+	di->u.rti.segbase = at;
+	di->u.rti.table_data = at + sizeof(hdr);
+	/* table_len is in words; a row is two numbers of 4 bytes. */
+	di->u.rti.table_len = hdr.count;
+	return hdr.version == SP_EH_HDR_VERSION && hdr.frame_encoding == SP_EH_PCREL_SDATA4 &&
+	       hdr.count_encoding == SP_EH_UDATA4 && hdr.table_encoding == SP_EH_DATAREL_SDATA4;
+}
+
+/* The single row for that function in the table that was made from the object's file. */
+static bool find_row(struct space *s, const struct sp_host_object *object, uint64_t ip,
+		     unw_dyn_info_t *di)
+{
+	const struct sp_frame_table *table = sp_object_file_frames(object->file);
+	uint64_t at;
+
+	if (!sp_frame_table_find(table, ip - object->bias, &at))
+		return false;
+	s->table = table;
+	s->table_at = object->bias + SP_FRAME_TABLE_AT;
+	di->u.rti.segbase = di->u.rti.table_data = s->table_at + at;
+	di->u.rti.table_len = 1;
+	return true;
+}
+
 static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi,
 			  int need_unwind_info, void *arg)
 {
 	struct space *s = arg;
 	const struct sp_host_object *object = sp_host_objects_find(s->host, ip);
-	uint64_t at = object != NULL ? object->bias + object->file->eh_frame_hdr : 0;
-	struct eh_frame_hdr hdr;
 	unw_dyn_info_t di;
-	int rc;
+	int rc = -UNW_ENOINFO;
 
 	s->described = false;
-	if (object == NULL || object->file->eh_frame_hdr == 0 ||
-	    !sp_host_objects_read(s->host, at, &hdr, sizeof(hdr)))
-		return -UNW_ENOINFO;
-	if (hdr.version != SP_EH_HDR_VERSION || hdr.frame_encoding != SP_EH_PCREL_SDATA4 ||
-	    hdr.count_encoding != SP_EH_UDATA4 || hdr.table_encoding != SP_EH_DATAREL_SDATA4)
-		return -UNW_ENOINFO;
+	s->table = NULL;
+	if (object == NULL)
+		return rc;
 	memset(&di, 0, sizeof(di));
 	di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
 	di.start_ip = object->lo;
 	di.end_ip = object->hi;
-	di.u.rti.segbase = at;
-	di.u.rti.table_data = at + sizeof(hdr);
-	/* In words; a row is two numbers of 4 bytes. */
-	di.u.rti.table_len = hdr.count;
 	s->describing = true;
-	rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
+	if (find_header(s, object, &di))
+		rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
+	if (rc != 0 && find_row(s, object, ip, &di))
+		rc = search_unwind_table(as, ip, &di, pi, need_unwind_info, arg);
 	s->describing = false;
 	s->described = rc == 0;
 	s->function = rc == 0 ? pi->start_ip : 0;
@@ -112,7 +141,14 @@ static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *at, void *arg)
 	return -UNW_ENOINFO;
 }
 
-/* The copied stack first: no object lies there. */
+static bool is_generated(const struct space *s, uint64_t ip)
+{
+	const struct sp_map *map = sp_host_objects_map(s->host, ip);
+
+	return map != NULL && sp_host_objects_is_generated(s->host, map);
+}
+
+/* The copied stack comes first, because no object is there. */
 static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, int write, void *arg)
 {
 	struct space *s = arg;
@@ -128,13 +164,24 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 		memcpy(value, stack->copy + at, sizeof(*value));
 		return UNW_ESUCCESS;
 	}
+	if (s->table != NULL && sp_frame_table_word(s->table, addr - s->table_at, value))
+		return UNW_ESUCCESS;
 	if (sp_host_objects_read(s->host, addr, value, sizeof(*value)))
 		return UNW_ESUCCESS;
 	/*
-	 * Call frame information of C++ contains a pointer, in data, to its personality routine.
-	 * Nobody needs that here, but without it libunwind rejects the rest.
+	 * Call frame information of C++ contains a pointer, in data, to its personality routine. The walk does not
+	 * need it, but libunwind rejects the rest without it.
 	 */
 	if (s->describing && sp_host_objects_is_data(s->host, addr)) {
+		*value = 0;
+		return UNW_ESUCCESS;
+	}
+	/*
+	 * libunwind compares the code at a pc with known patterns. If it cannot read the code, it takes the pc for a
+	 * jump to nowhere, and a word of the stack for the return address. Generated code exists but matches no
+	 * pattern, so 0 is returned for it.
+	 */
+	if (is_generated(s, addr)) {
 		*value = 0;
 		return UNW_ESUCCESS;
 	}
@@ -147,12 +194,14 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *value, i
 static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *value, int write,
 		      void *arg)
 {
-	const struct space *s = arg;
+	struct space *s = arg;
 
 	(void)as;
-	if (write != 0 || reg < 0 || reg >= (int)SP_ARCH_REGS)
+	if (write != 0 || reg < 0 || !sp_regs_known(&s->regs, (uint64_t)reg)) {
+		s->denied = true;
 		return -UNW_EBADREG;
-	*value = s->reg[reg];
+	}
+	*value = s->regs.r[reg];
 	return UNW_ESUCCESS;
 }
 
@@ -189,8 +238,8 @@ static int no_name(unw_addr_space_t as, unw_word_t ip, char *buf, size_t size, u
 // NOLINTEND(readability-non-const-parameter)
 
 /*
- * Ready for unw_init_remote(), with the space itself as argument. libunwind opens a pipe for it and keeps
- * that, so this is for when it is needed, and costs nothing the second time. False when out of memory.
+ * Prepares unw_init_remote() with the space as argument. libunwind opens a pipe for a space and keeps it open, so
+ * this is called only when needed; a second call costs nothing. False when out of memory.
  */
 static bool open_space(struct space *s)
 {
@@ -212,7 +261,7 @@ static bool open_space(struct space *s)
 	return s->space != NULL;
 }
 
-/* One word, as libunwind reads it. False if there is none. */
+/* Reads one word through the functions that libunwind uses. False if there is none. */
 static bool read_word(struct space *s, uint64_t at, unw_word_t *word)
 {
 	return access_mem(s->space, at, word, 0, s) == 0;
@@ -265,24 +314,35 @@ static bool place_of(unw_cursor_t *cursor, struct place *p)
 	return true;
 }
 
+static bool is_behind_call(struct sp_unwinder *u, uint64_t ip)
+{
+	uint8_t code[SP_ARCH_CALL_BYTES];
+
+	return (sp_host_objects_read(u->from.host, ip - sizeof(code), code, sizeof(code)) ||
+		sp_host_objects_read_own(u->from.host, ip - sizeof(code), code, sizeof(code))) &&
+	       sp_arch_is_behind_call(code + sizeof(code), sizeof(code));
+}
+
 /*
- * Without call frame information libunwind guesses, also from what is at sp. Only one of its
- * guesses is accepted: a chain of frame pointers (code of a JIT compiler).
+ * Without call frame information libunwind guesses, also from the words at sp. Only one guess is accepted: a chain of
+ * frame pointers (code of a JIT compiler) where a call has left the return address, or which leads from generated
+ * code to generated code (sampler/unwind/unwind_sig.c).
  */
-static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint64_t ip)
+static bool by_frame_pointer(struct sp_unwinder *u, const struct place *p, uint64_t here,
+			     uint64_t ip)
 {
 	unw_word_t saved;
 
 	return p->fp >= p->sp && p->fp % sizeof(saved) == 0 &&
-	       read_word(&u->from, p->fp + sizeof(saved), &saved) && saved == ip;
+	       read_word(&u->from, p->fp + sizeof(saved), &saved) && saved == ip &&
+	       ip >= SP_CODE_START &&
+	       (is_behind_call(u, ip) ||
+		(is_generated(&u->from, here) && is_generated(&u->from, ip - 1)));
 }
 
 enum step { STEP_CALLER, STEP_OUTERMOST, STEP_FAILED };
 
-/*
- * Steps from a frame to its caller. libunwind reports some steps that it could not make as the end
- * of the stack.
- */
+/* Steps from a frame to its caller. libunwind reports some failed steps as the end of the stack. */
 static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoline, uint64_t *ip)
 {
 	uint64_t here = *ip;
@@ -295,7 +355,7 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 	if (!place_of(cursor, &before))
 		return STEP_FAILED;
 	rc = unw_step(cursor);
-	/* the made-up caller of a stack of Boost.Context, see sampler/unwind/unwind_sig.c */
+	/* the artificial caller of a stack of Boost.Context, see sampler/unwind/unwind_sig.c */
 	if (!u->from.described && !trampoline && before.fp == here)
 		return STEP_OUTERMOST;
 	if (rc <= 0)
@@ -303,11 +363,11 @@ static enum step step(struct sp_unwinder *u, unw_cursor_t *cursor, bool trampoli
 								       : STEP_FAILED;
 	if (unw_get_reg(cursor, UNW_REG_IP, ip) != 0 || !place_of(cursor, &after))
 		return STEP_FAILED;
-	if (!u->from.described && !trampoline && !by_frame_pointer(u, &before, *ip))
+	if (!u->from.described && !trampoline && !by_frame_pointer(u, &before, here, *ip))
 		return STEP_FAILED;
 	if (*ip == 0)
 		return STEP_OUTERMOST;
-	/* A caller's sp is higher; interrupted code may be on another stack. */
+	/* A caller's sp is higher, but interrupted code may be on another stack. */
 	if (*ip < SP_CODE_START || *ip >= SP_ARCH_ADDRESS_END ||
 	    (after.sp < before.sp && !trampoline))
 		return STEP_FAILED;
@@ -331,10 +391,13 @@ static uint64_t word_at(const struct sp_unwinder_stack *s, uint64_t at)
 struct frame {
 	unw_cursor_t cursor;
 	uint64_t ip;
-	bool is_exact; /* ip is where it was interrupted, not where it will go on */
+	bool is_exact; /* ip is where the code was interrupted, not the return address of a call */
 };
 
-/* From that frame on, which becomes the last one that was reached. STEP_CALLER: there is no room for more. */
+/*
+ * Walks from the frame *f, which becomes the last frame that was reached. STEP_CALLER: s has no
+ * place for more frames.
+ */
 static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp_sample *s)
 {
 	for (;;) {
@@ -342,7 +405,7 @@ static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, st
 		struct frame next = *f;
 		enum step outcome;
 
-		/* record.h's convention: a caller's pc lies inside its call. */
+		/* By the convention of record.h a caller's pc lies inside its call instruction. */
 		s->pc[s->depth++] = f->ip - (f->is_exact || trampoline ? 0 : 1);
 		if (s->depth >= max)
 			return STEP_CALLER;
@@ -355,7 +418,7 @@ static enum step follow(struct sp_unwinder *u, struct frame *f, unsigned max, st
 }
 
 #if defined(__x86_64__)
-/* "jmp *slot(%rip)", the stub of a PLT, as it is or behind endbr64 and with bnd: where its slot is. 0 = none. */
+/* The slot of a PLT stub, "jmp *slot(%rip)" with or without endbr64 and bnd; 0 = no stub. */
 static uint64_t slot_of_stub(struct sp_host_objects *code_of, uint64_t at)
 {
 	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -376,9 +439,9 @@ static uint64_t slot_of_stub(struct sp_host_objects *code_of, uint64_t at)
 }
 
 /*
- * Whether a call has left that return address, and of which function: code is read from the files of the
- * host's objects. Where it calls by a slot for functions of other objects (a GOT), that slot is read from the
- * host. A call by a pointer does not tell.
+ * Whether that return address is behind a call of that function. Code is read from the files of the host's objects.
+ * If the call goes through a slot for functions of other objects (a GOT), the slot is read from the host. A call
+ * through a pointer does not say which function it calls.
  */
 static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
 {
@@ -401,7 +464,7 @@ static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
 	return target != 0 && target == function;
 }
 #else
-/* bl. What a PLT's stub calls is not looked up. */
+/* bl. The function behind a PLT stub is not looked up. */
 static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
 {
 	uint32_t code;
@@ -413,18 +476,24 @@ static bool calls(struct sp_unwinder *u, uint64_t at, uint64_t function)
 }
 #endif
 
-/* The caller of that frame, if its frame pointer has to be this because its return address lies there. */
+/*
+ * Steps from the frame to its caller, on the assumption that its return address is at return_at:
+ * sets the frame pointer to the value that leads there. False if the step does not lead there.
+ */
 static bool step_by(struct sp_unwinder *u, const struct frame *f, uint64_t return_at,
 		    struct frame *caller)
 {
-	u->from.reg[SP_ARCH_REG_FP] = return_at - sizeof(uint64_t);
+	sp_regs_set(&u->from.regs, SP_ARCH_REG_FP, return_at - sizeof(uint64_t));
 	*caller = *f;
 	caller->is_exact = false;
 	return step(u, &caller->cursor, false, &caller->ip) == STEP_CALLER &&
 	       caller->ip == word_at(&u->from.stack, return_at);
 }
 
-/* Where its return address may lie; false if it is not the frame pointer that is missing. */
+/*
+ * Whether a step from this frame needs only the frame pointer, which is unknown. *from: the lowest
+ * address at which the return address may be.
+ */
 static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, uint64_t *from)
 {
 	unw_cursor_t at = f->cursor;
@@ -438,8 +507,9 @@ static bool lacks_frame_pointer(struct sp_unwinder *u, const struct frame *f, ui
 }
 
 /*
- * A call of just this function has left its return address there. Where it was called by a pointer there is none, and
- * behind the stack may lie megabytes of something else.
+ * Searches the stack for the return address that a call of just this function has left. If the
+ * function was called through a pointer there is no such address, and megabytes of other data may
+ * follow.
  */
 static bool find_caller(struct sp_unwinder *u, struct frame *f, uint64_t from)
 {
@@ -454,7 +524,7 @@ static bool find_caller(struct sp_unwinder *u, struct frame *f, uint64_t from)
 		*f = caller;
 		return true;
 	}
-	/* It may lie behind the copy. */
+	/* The search has reached the end of the copy, and the return address may be behind it. */
 	u->from.cut |= at - from < SP_SEARCH_BYTES && u->from.stack.has_more;
 	return false;
 }
@@ -476,11 +546,11 @@ static bool walk(struct sp_unwinder *u, struct frame *f, unsigned max, struct sp
 	return end != STEP_FAILED || u->from.cut;
 }
 
-/* From the registers on, which are set. s has nothing but flags that stay. */
+/* Walks a stack from the registers in u->from.regs. s is empty except for flags, which stay. */
 static bool walk_stack(struct sp_unwinder *u, const struct sp_unwinder_stack *stack, unsigned max,
 		       struct sp_sample *s)
 {
-	uint64_t pc = u->from.reg[SP_ARCH_REG_PC];
+	uint64_t pc = u->from.regs.r[SP_ARCH_REG_PC];
 	struct frame f = {.ip = pc, .is_exact = true};
 
 	s->depth = 0;
@@ -501,7 +571,8 @@ bool sp_unwinder_walk(struct sp_unwinder *u, const struct sp_snapshot *snap, uns
 						snap->stack_bytes == SP_SNAPSHOT_STACK_MAX};
 
 	u->is_blocked = false;
-	memcpy(u->from.reg, snap->reg, sizeof(u->from.reg));
+	for (unsigned i = 0; i < SP_ARCH_REGS; i++)
+		sp_regs_set(&u->from.regs, i, snap->reg[i]);
 	memcpy(s, snap->sample, sizeof(snap->sample));
 	s->flags &= SP_SAMPLE_OFF_STACK;
 	return walk_stack(u, &stack, max, s);
@@ -511,9 +582,7 @@ bool sp_unwinder_walk_blocked(struct sp_unwinder *u, const struct sp_unwinder_bl
 			      unsigned max, struct sp_sample *s)
 {
 	u->is_blocked = true;
-	memset(u->from.reg, 0, sizeof(u->from.reg));
-	u->from.reg[SP_ARCH_REG_SP] = blocked->sp;
-	u->from.reg[SP_ARCH_REG_PC] = blocked->pc;
+	u->from.regs = blocked->regs;
 	memset(s, 0, offsetof(struct sp_sample, pc));
 	return walk_stack(u, &blocked->stack, max, s);
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names descriptors of the host (descriptor.h). The kernel's tables of sockets (/proc/PID/net) have a row for each
- * connection of the machine, so a busy server would be read from end to end for each wait. Instead the exporter
- * takes a descriptor of its own for the socket (pidfd_getfd), asks for its addresses, and closes it at once.
+ * connection of the machine, so on a busy server each wait would cost a pass through a long table. Instead the
+ * exporter takes a descriptor of its own for the socket (pidfd_getfd), asks for its addresses, and closes it at once.
  *
- * While it is open the socket is not closed when the host closes it: the other end is told some microseconds later.
- * So it is taken only of what the link in /proc says is a socket, only for the two questions, and nothing is done
- * with it but to ask. The number may be of something else by then: it counts if it has the inode that the link had.
+ * If the host closes its socket while the exporter's descriptor is open, the other end learns it some microseconds
+ * later. So the exporter takes a descriptor only if the link in /proc says that it is a socket, and uses it only for
+ * two questions. By then the host may use that number for another file: the answer counts only if the inode is the
+ * link's.
  *
- * The right to trace the host is needed, as for its stacks, and a container's seccomp filter may want more
- * (CAP_SYS_PTRACE). A filter that kills for a call that it does not allow would kill the exporter, so below a filter
- * a child tries it first.
+ * The exporter needs the right to trace the host, as for stacks, and a container's seccomp filter may require
+ * CAP_SYS_PTRACE as well. A filter may kill a process that makes a forbidden call. So if there is a filter, a child
+ * process makes the call first.
  *
  * Context: the exporter.
  */
@@ -35,7 +36,7 @@
 
 #include "export/util/clock.h"
 
-#define PIDFD_OPEN_NR 434L /* the same everywhere; headers may be older */
+#define PIDFD_OPEN_NR 434L /* the same on all processors; headers may be older */
 #define PIDFD_GETFD_NR 438L
 #define RETRY_NS (2 * SP_NS_PER_S)
 #define KEPT 1024U
@@ -59,8 +60,8 @@ bool sp_descriptor_link(const char *proc, uint64_t fd, char link[SP_DESCRIPTOR_T
 }
 
 /*
- * 0: a filter that was there before us lets the call through, or refuses it without killing. -EAGAIN: that is not known,
- * because no process could be made just now.
+ * 0: a seccomp filter that was there before us lets the call through, or refuses it without killing. -EAGAIN: the
+ * answer is not known, because no child could be made just now.
  */
 static int may_call(void)
 {
@@ -86,7 +87,10 @@ static int may_call(void)
 	return answer;
 }
 
-/* A descriptor of ours for a socket of the host, or a negative errno; -EBADF: it has become something else. */
+/*
+ * A descriptor of ours for a socket of the host, or a negative errno; -EBADF: the number belongs to another file by
+ * now.
+ */
 static int borrow(uint32_t pid, uint64_t fd, uint64_t inode)
 {
 	int process = may_call();
@@ -115,7 +119,7 @@ union address {
 	struct sockaddr_un local;
 };
 
-/* "10.0.0.5:5432", "[2001:db8::1]:443", "/run/db.sock", "@abstract". False if there is none. */
+/* "10.0.0.5:5432", "[2001:db8::1]:443", "/run/db.sock", "@abstract". False if the socket has no address. */
 static bool put_address(const union address *a, socklen_t len, char *out, size_t cap)
 {
 	size_t path = len > offsetof(struct sockaddr_un, sun_path)
@@ -149,7 +153,7 @@ static bool put_address(const union address *a, socklen_t len, char *out, size_t
 	}
 }
 
-/* Whom a call of connect() wants to reach, which the socket itself does not tell before it has. */
+/* The address in the arguments of connect(): the socket itself has no other end before it is connected. */
 static socklen_t read_wanted(uint32_t pid, const struct sp_task_place *place, union address *out)
 {
 	size_t len = place->arg[2] < sizeof(*out) ? place->arg[2] : sizeof(*out);
@@ -176,7 +180,10 @@ static const char *kind_of(int socket)
 	return protocol == IPPROTO_TCP ? "tcp" : protocol == IPPROTO_UDP ? "udp" : NULL;
 }
 
-/* The other end, or its own address if it has none (a listener). True: it stays so as long as the socket is there. */
+/*
+ * Writes the address of the other end, or the socket's own if there is no other end (a listener). True: the answer
+ * holds as long as the socket exists.
+ */
 static bool ask(int socket, uint32_t pid, const struct sp_task_place *place,
 		char text[SP_DESCRIPTOR_TEXT])
 {
@@ -200,7 +207,7 @@ static bool ask(int socket, uint32_t pid, const struct sp_task_place *place,
 		(void)snprintf(text, SP_DESCRIPTOR_TEXT, "%s %s", kind, end);
 	else
 		(void)snprintf(text, SP_DESCRIPTOR_TEXT, "socket");
-	/* One of datagrams may be connected to somebody else. */
+	/* The program may connect a datagram socket to another address. */
 	return is_other && strncmp(kind, "udp", 3) != 0;
 }
 

@@ -3,18 +3,18 @@
  * Reads the owner of a lock from the memory of the host (lock_owner.h).
  *
  * A thread that waits for a lock waits in the system call futex, whose first argument is the address of a word. In
- * the locks of glibc the number of the thread that holds it is beside that word: it is written when the lock has been
- * taken, and cleared before it is given back, so whoever is read there holds the lock at that moment. Nothing says
- * that a word belongs to such a lock: condition variables, semaphores and the locks of other languages wait in
- * the same call. So everything that glibc has there is compared: what the thread waits for the word to be, the
- * alignment, the kind of the lock, whether it is shared between processes, and how often it is held. Where something
- * is different, nothing is said.
+ * the locks of glibc the holder's thread id is beside that word: a thread writes its id after it has taken the lock,
+ * and clears the id before it releases the lock. So the thread with that id holds the lock at that moment. But the
+ * word need not belong to a lock: condition variables, semaphores and the locks of other languages wait in the same
+ * system call. So the code compares everything that glibc has there: the value that the thread waits for, the
+ * alignment, the kind of the lock, whether processes share it, and how often it is held. If one of these differs, the
+ * answer is 0.
  *
- * With priority inheritance the kernel itself takes the word for the number of the owner, and in a robust lock
- * it finds its thread by it.
+ * With priority inheritance the word itself is the owner's thread id, and the kernel finds the thread by it; the same
+ * is true of a robust lock.
  *
- * Layouts: pthread_mutex_t as it is since glibc 2.4, pthread_rwlock_t since 2.25, on x86-64 and aarch64. Readers of
- * a lock for readers and writers are not known. Context: the exporter.
+ * Layouts: pthread_mutex_t as it is since glibc 2.4, pthread_rwlock_t since 2.25, on x86-64 and aarch64. The readers
+ * of a read-write lock are not known. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/off_cpu/lock_owner.h"
@@ -30,12 +30,14 @@
 
 #define PAGE UINT64_C(4096)
 
-/* pthread_mutex_t, as far as it matters. */
+/* The fields of pthread_mutex_t that are used here. */
 struct mutex {
-	uint32_t lock; /* the word: 1 = held, 2 = and perhaps waited for; or the owner, with bits */
-	uint32_t count; /* how often a recursive one is held */
+	/* the word: 1 = held, 2 = held and perhaps waited for; or the owner's thread id with flags */
+	uint32_t lock;
+	uint32_t count; /* how often a recursive lock is held */
 	uint32_t owner;
-	uint32_t users; /* who holds it, and who waits for a condition with it */
+	/* 1 for the holder, and 1 for each thread that waits for a condition with this lock */
+	uint32_t users;
 	uint32_t kind;
 };
 
@@ -45,7 +47,7 @@ struct mutex {
 #define MUTEX_PROTECTS 64U
 #define MUTEX_SHARED 128U
 #define MUTEX_ELISION (256U | 512U)
-/* Of one that protects: its ceiling is in the word. */
+/* A lock with a priority ceiling (PTHREAD_PRIO_PROTECT) has the ceiling in its word. */
 #define MUTEX_CEILING UINT32_C(0xfff80000)
 
 /* pthread_rwlock_t; its threads wait for one of two words. */
@@ -55,7 +57,7 @@ struct rwlock {
 	uint32_t writes;       /* word: readers wait for it */
 	uint32_t writers_word; /* word: writers wait for it */
 	uint32_t unused[2];
-	uint32_t writer; /* that holds it */
+	uint32_t writer; /* the thread that writes */
 	uint32_t shared;
 };
 
@@ -94,7 +96,10 @@ static uint32_t owner_of_word(uint32_t word)
 	return word & FUTEX_TID_MASK;
 }
 
-/* Whether it is held as its kind has it: robust ones and those that protect are counted once, though not recursive. */
+/*
+ * Whether the fields are those of a held lock of its kind: robust locks and locks with a ceiling have a count of 1,
+ * though they are not recursive.
+ */
 static bool is_held(const struct mutex *m)
 {
 	if (m->users == 0)
@@ -104,14 +109,14 @@ static bool is_held(const struct mutex *m)
 	return m->count <= ((m->kind & (MUTEX_ROBUST | MUTEX_PROTECTS)) != 0);
 }
 
-/* As above; it waits as long as the word has that value. */
+/* The owner, or 0. The thread waits as long as the word has that value. */
 static uint32_t owner_of_mutex(const struct sp_task_place *p, const struct mutex *m, uint32_t value)
 {
 	uint32_t rest = m->kind & ~(MUTEX_TYPES | MUTEX_SHARED | MUTEX_ELISION);
 
 	if (!is_held(m))
 		return 0;
-	/* The kernel does not know whether a robust one is shared, so glibc takes each for shared. */
+	/* The kernel does not know whether a robust lock is shared, so glibc treats all of them as shared. */
 	if (rest == MUTEX_ROBUST)
 		return (value & FUTEX_WAITERS) != 0 && !is_private(p) ? owner_of_word(m->lock) : 0;
 	if (is_private(p) != ((m->kind & MUTEX_SHARED) == 0))
@@ -125,7 +130,10 @@ static uint32_t owner_of_rwlock(const struct sp_task_place *p, const struct rwlo
 {
 	uint32_t word = p->arg[0] % 8 == 0 ? l->writes : l->writers_word;
 
-	/* Who has waited for it before may sleep on when another one takes it, who does not know. */
+	/*
+	 * When a thread takes the lock without knowing that others wait, the word loses its second bit, and a thread
+	 * that waited before may sleep on.
+	 */
 	if ((word | RWLOCK_WAITED_FOR) != RWLOCK_HELD_AND_WAITED_FOR || l->unused[0] != 0 ||
 	    l->unused[1] != 0 || l->shared > 1 || is_private(p) != (l->shared == 0))
 		return 0;

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which threads are looked at, when, and for how much time a look stands (off_cpu.h).
+ * Decides which threads the exporter looks at, when, and how much time each look stands for (off_cpu.h).
  *
- * Looks come at random instants, so that no program can be in step with them, and each is independent of what went
- * before. What a look finds (the span, the stack, and what the thread waits for) stands for all the time that the
- * thread was blocked since it was last found blocked: the time that has passed, less what its clocks say that it was on
- * a processor or waited for one. So the sum of a thread is that of its clocks, and each name gets of it what it has, in
- * expectation, however short its spans are. In the thread's own time, which stands still while it is not blocked,
- * these looks are a Poisson process, and the time before such a look is as long, on the average, wherever it falls.
+ * A look reads the state of a thread: its span, its stack, and what it waits for. Looks come at random moments, so no
+ * program can be in step with them, and each look is independent of the earlier ones. A look that finds the thread
+ * blocked stands for all the time that the thread was blocked since the last such look. That is the time that has
+ * passed, less the time on a processor and the time waiting for one, which the thread's clocks tell. So the sum of a
+ * thread equals its clocks, and each span name gets, in expectation, exactly its share, however short its spans are.
+ * The reason: in blocked time, a clock that stands still while the thread is not blocked, the looks are a Poisson
+ * process, and the average time before a look is the same at every moment.
  *
- * That gives the rules. Nothing depends on when spans began and ended. A look that finds the thread running
- * changes nothing, and one that finds it blocked outside of spans takes the time and throws it away. A look that
- * failed, came late, or was not made makes later ones stand for more. A thread gets the time of one look in advance,
- * because as much is left over when it ends.
+ * The rules follow from that. The moments at which spans begin and end do not matter. A look that finds the thread
+ * running changes nothing. A look that finds it blocked outside of spans takes the time and throws it away. If a look
+ * failed, came late, or was not made, later looks stand for more time. A thread gets the time of one look in advance,
+ * because on the average as much is left over when it ends.
  *
- * What a thread waited for a processor is an account of its own, which a look takes that finds it runnable: the kernel
- * does not show whether it is on a processor just then. Its advance is the part of a look's time that the thread waits
- * when it could run.
+ * The time that a thread waits for a processor is a separate sum. A look that finds the thread runnable takes it,
+ * because the kernel does not show whether the thread is on a processor just then. The advance of that sum is a part
+ * of one look's time: the part of its runnable time for which the thread waits.
  *
- * Looking takes a bounded part of a processor. If that does not suffice, each thread is looked at with a chance, the
- * same for all: so large that the round takes its part of the time since the round before it. The time of one look is
- * then what has really passed, divided by the chance that there really was: nothing in it is learnt, and so nothing is
- * wrong with it while the exporter does not know yet what looks cost, or how late a busy machine lets it come.
+ * Looking takes a bounded part of a processor (BUDGET). If looking at all threads would take more, each thread is
+ * looked at with the same chance. The chance is such that a round of looks takes its part of the time since the round
+ * before it. The time of one look is then the time that has really passed, divided by the chance that was really
+ * used. This time contains no estimate. So it is right even while the exporter does not know yet what a look costs,
+ * or how late a busy machine lets the exporter run.
  *
- * Who waits for a lock waits for a thread: the one that holds it at the time of the look (lock_owner.h). The span
- * of that thread is read between two readings of the lock that find the same owner, and after them the first thread
- * must not have gone on. So the owner had the lock, and this span, while the other waited. Where the owner is blocked
- * itself, its stack is read too, and counts if it holds the lock afterwards and has not run meanwhile.
+ * A thread that waits for a lock waits for the thread that holds the lock at the time of the look (lock_owner.h). The
+ * exporter reads the lock's owner, then the span of the owner, then the owner again. The span counts if both readings
+ * found the same owner, and if the waiting thread has not gone on afterwards: then the owner had the lock and this
+ * span while the other thread waited. If the owner is blocked too, its stack is read as well; it counts if the owner
+ * still holds the lock afterwards and has not run meanwhile.
  *
- * Where three looks in a row at each of some threads have found that it waits for the next one, in a circle, all of the
- * locks are read once more. If then none of the threads has run since those looks, each still waits for the next one:
- * a deadlock, which is told once.
+ * A deadlock is a circle of threads, in which three looks in a row at each thread found that it waits for the next
+ * one. Then the exporter reads all the locks once more. If none of the threads has run since those looks, each still
+ * waits for the next one, and the deadlock is reported once.
  *
  * Context: the exporter.
  */
@@ -48,28 +51,35 @@
 #include "export/util/containers.h"
 
 #define THREADS_MAX 65536U
-/* Looking may take so much of a processor: 1.5 %. */
+/* The part of a processor that looks may take: 1.5 %. */
 #define BUDGET 0.015
-/* And no more of one round than of so much time. */
+/* A round takes at most its part of this much time. */
 #define LATE_NS (3.0 * SP_OFF_CPU_PERIOD_NS)
-/* What a look costs, as if so many had been made. */
+/* The average cost of a look begins as if LOOKS looks had cost LOOK_NS each. */
 #define LOOK_NS 20000.0
 #define LOOKS 50
-/* The first stacks take milliseconds, as the host's objects are read; that says nothing of what follows. */
+/*
+ * The first stacks take milliseconds, because the exporter reads the host's objects for them. Later ones do not, so
+ * more than this is not averaged.
+ */
 #define LOOK_MOST_NS 100000.0
-/* An exporter begins milliseconds after the first span. What threads have waited then is told if it is more than this. */
+/*
+ * The exporter starts milliseconds after the first span. If threads have waited longer than this before it started,
+ * it is reported.
+ */
 #define UNWATCHED_NS SP_NS_PER_S
-/* So many rounds are averaged over. */
+/* Averages are over this many rounds. */
 #define ROUNDS 64
-/* So many looks in a row make a deadlock. */
+/* After this many looks in a row with the same owner a thread may be part of a deadlock. */
 #define DEADLOCK_LOOKS 3
-/* A chance of one. */
+/* A chance of 1. */
 #define ALWAYS (UINT64_C(1) << 20)
 
-/* Where a thread was found blocked, with its stack. */
+/* Where a look found the thread blocked: the system call and the stack. */
 struct place {
 	bool is_known;
-	uint64_t slices; /* of its time on processors: it has not run since if that is the same */
+	/* how often the thread had got a processor: it has not run since if the number is the same */
+	uint64_t slices;
 	struct sp_task_place at;
 	uint32_t epoch;
 	uint16_t depth;
@@ -79,28 +89,27 @@ struct place {
 	char leaf[SP_WAIT_LEAF];
 };
 
-/* Zero at first. */
+/* One thread of the host. Initially zero. */
 struct thread {
-	uint32_t tid; /* 0 = none */
-	uint32_t n;   /* of its label at the last look */
-	bool is_gone; /* that thread has ended, though its place does not say so */
-	bool is_idle; /* it was blocked outside of spans */
+	uint32_t tid; /* 0 = unused */
+	uint32_t n;   /* the version of its label at the last look */
+	bool is_gone; /* the thread has ended, though its entry in the region does not say so */
+	bool is_idle; /* the last look found it blocked outside of spans */
 	bool has_clocks;
 	uint32_t idle_looks;
-	bool has_skipped; /* its clocks are of before at_ns */
-	uint64_t at_ns;   /* when these were read */
+	bool has_skipped; /* looks were left out: the clocks are older than at_ns */
+	uint64_t at_ns;   /* the time of the last look */
 	struct sp_task_times times;
 	struct sp_task_file file;
-	uint64_t advance_ns; /* that it has got */
-	int64_t blocked_ns; /* since a look has last taken it; the clocks of a thread that runs lag */
+	uint64_t advance_ns; /* the advance that it has got so far */
+	int64_t blocked_ns;  /* blocked time that no look has taken yet; below 0 if clocks lag */
 	int64_t delay_ns;
 	uint64_t delay_advance_ns;
 	struct place place;
-	uint32_t
-		owner; /* of the lock that it waits for: its place in the array, plus 1; 0 = not known */
-	uint32_t waited; /* looks in a row that have found that, without having run between */
+	uint32_t owner;  /* index of the owner of its lock, + 1; 0 = unknown */
+	uint32_t waited; /* looks in a row that found this owner, while the thread has not run */
 	uint64_t wait_slices;
-	bool is_told; /* of that wait, that it is part of a deadlock */
+	bool is_told; /* the deadlock that this wait is part of has been reported */
 };
 
 struct sp_off_cpu {
@@ -109,29 +118,29 @@ struct sp_off_cpu {
 	struct sp_off_cpu_kernel kernel;
 	struct sp_wait_stacks *stacks;
 	struct sp_sockets sockets;
-	const struct sp_thread_labels_part *labels; /* during a round */
+	const struct sp_thread_labels_part *labels; /* valid during a round */
 	struct thread *thread;
 	size_t cap;
-	uint32_t last_owner; /* its place in the array; many threads may wait for one */
-	uint32_t threads;    /* in the array */
+	uint32_t last_owner; /* index in the array; many threads may wait for one owner */
+	uint32_t threads;    /* entries in the array */
 	uint64_t begun_ns;
 	bool has_begun; /* a round has found threads */
 	uint64_t due_ns;
-	uint64_t at_ns; /* the last round */
+	uint64_t at_ns; /* when the last round was */
 	uint64_t random;
-	uint64_t chance;     /* of a thread to be looked at in this round, of ALWAYS */
-	uint64_t advance_ns; /* what a look in this round gives a thread in advance */
+	uint64_t chance;     /* the chance of each thread in this round, as a part of ALWAYS */
+	uint64_t advance_ns; /* the advance of each thread that this round looks at */
 	/* Averages of rounds. */
 	struct {
-		double period_ns; /* on a busy machine they come late */
+		double period_ns; /* between two rounds; longer on a busy machine */
 		double took_ns, looks, with_span, chance;
 	} mean;
-	uint32_t rounds;    /* that these are of */
-	uint32_t with_span; /* threads that this round has found in spans */
+	uint32_t rounds;    /* the number of rounds in the averages */
+	uint32_t with_span; /* threads in spans that this round has found */
 	uint64_t put_ns;
 };
 
-/* The kernel of this machine */
+/* Questions to the kernel of this machine, for struct sp_off_cpu_kernel. */
 
 static uint64_t now_ns(void *arg)
 {
@@ -153,7 +162,7 @@ static bool read_times(void *arg, struct sp_task_file *file, uint32_t tid,
 	return sp_task_times_read(file, o->ops->proc, tid, out);
 }
 
-/* Without the right to see in what a thread is blocked, whether it is. */
+/* If the exporter may not see where a thread is blocked, this says only whether it is. */
 static int read_place(void *arg, uint32_t tid, struct sp_task_place *out)
 {
 	struct sp_off_cpu *o = arg;
@@ -180,8 +189,8 @@ static bool read_memory(void *arg, uint32_t tid, uint64_t at, void *out, size_t 
 }
 
 /*
- * Until the next round: a number that forgets, as each millisecond may be the last one with the same chance. Its mean
- * is the period.
+ * The time until the next round. It is drawn from a distribution without memory: each millisecond is the last one
+ * with the same chance. The mean is SP_OFF_CPU_PERIOD_NS.
  */
 static uint64_t wait_ns(struct sp_off_cpu *o)
 {
@@ -239,7 +248,7 @@ void sp_off_cpu_free(struct sp_off_cpu *o)
 	free(o);
 }
 
-/* A look */
+/* The result of a look, and the stack that it reads. */
 
 static void put(struct sp_off_cpu *o, const struct sp_wait *w, struct sp_thread_labels *labels)
 {
@@ -277,7 +286,9 @@ static void take_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_t
 		(void)snprintf(p->leaf, sizeof(p->leaf), "[blocked, no stack: %s]",
 			       why != NULL ? why : "unknown");
 	}
-	/* A thread that has gone on meanwhile was there all the same: what is known of it are its span and its call. */
+	/*
+	 * If the thread has gone on meanwhile, its stack is not known, but its span and its system call still count.
+	 */
 	p->is_known = err == 0;
 }
 
@@ -293,7 +304,7 @@ static void know_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_t
 	take_stack(o, t, at);
 }
 
-/* The lock that a thread waits for */
+/* Reads memory of the host for lock_owner.h, on behalf of the thread that waits for the lock. */
 
 struct lock {
 	struct sp_off_cpu *o;
@@ -312,7 +323,7 @@ static uint32_t tid_of(const struct sp_off_cpu *o, uint32_t place)
 	return atomic_load_explicit(&o->labels->thread[place].tid, memory_order_acquire);
 }
 
-/* A thread of the host that has had a span; o->threads = there is none with that number. */
+/* The index of a thread of the host that has had a span; o->threads = no thread has that id. */
 static uint32_t place_of(const struct sp_off_cpu *o, uint32_t tid)
 {
 	uint32_t i = 0;
@@ -325,8 +336,9 @@ static uint32_t place_of(const struct sp_off_cpu *o, uint32_t tid)
 }
 
 /*
- * Where the owner of a lock is blocked, if it is. The kernel hands a lock with priority inheritance over to one that
- * waits for it: that one has not run yet, and may still be blocked there.
+ * Reads where the owner of a lock is blocked, if it is. The kernel may hand a lock with priority inheritance to a
+ * waiting thread: that thread is the owner then, and may still be blocked in the wait for this lock, because it has
+ * not run yet.
  */
 static bool see_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *lock)
 {
@@ -344,7 +356,7 @@ static bool see_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_ta
 	return t->place.is_known;
 }
 
-/* It has got no processor since then. */
+/* Whether the thread has got no processor since then. */
 static bool has_not_run(struct sp_off_cpu *o, struct thread *t, uint64_t slices)
 {
 	struct sp_task_times times;
@@ -352,7 +364,10 @@ static bool has_not_run(struct sp_off_cpu *o, struct thread *t, uint64_t slices)
 	return o->kernel.times(o->kernel.arg, &t->file, t->tid, &times) && times.slices == slices;
 }
 
-/* Then it is where it was. Some kernels do not count how often a thread has run, and have to be asked for the place. */
+/*
+ * Whether the thread is still where it was. A kernel that does not count how often a thread has run shows 0 slices,
+ * and then the place is compared.
+ */
 static bool is_blocked_still(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at)
 {
 	struct sp_task_place now;
@@ -363,7 +378,10 @@ static bool is_blocked_still(struct sp_off_cpu *o, struct thread *t, const struc
 					memcmp(&now, at, sizeof(now)) == 0);
 }
 
-/* Who holds the lock that the thread waits for there, if it is one and its owner is in a span; else o->threads. */
+/*
+ * The index of the thread that holds the lock for which the thread waits there, if it is a lock and the owner is in a
+ * span; otherwise o->threads.
+ */
 static uint32_t know_owner(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at,
 			   struct sp_thread_labels_copy *label, struct sp_wait *w)
 {
@@ -387,7 +405,7 @@ static uint32_t know_owner(struct sp_off_cpu *o, struct thread *t, const struct 
 		return o->threads;
 	w->owner = &label->label;
 	owner = &o->thread[place];
-	/* One that is new here, or in whose place another one was, is seen by its own look first. */
+	/* If the owner's entry is new, or was another thread's, a look at the owner has to come first. */
 	if (owner->tid != tid || owner->is_gone || !see_stack(o, owner, at) ||
 	    owner->place.epoch != w->epoch || sp_lock_owner(at, &memory) != tid ||
 	    !has_not_run(o, owner, owner->place.slices))
@@ -397,7 +415,7 @@ static uint32_t know_owner(struct sp_off_cpu *o, struct thread *t, const struct 
 	return place;
 }
 
-/* Deadlocks */
+/* The functions that find deadlocks. */
 
 static bool holds_what_waits(struct sp_off_cpu *o, struct thread *t, const struct thread *owner)
 {
@@ -451,7 +469,10 @@ static void look_for_deadlock(struct sp_off_cpu *o, struct thread *t)
 	tell_deadlock(o, member, n);
 }
 
-/* That place in the array has who holds the lock; o->threads = it is not known. */
+/*
+ * A look found that the thread waits for the thread at index `place`; o->threads = unknown. Counts
+ * such looks in a row.
+ */
 static void waits_for(struct sp_off_cpu *o, struct thread *t, uint32_t place)
 {
 	uint32_t owner = place < o->threads ? place + 1 : 0;
@@ -485,6 +506,7 @@ static void put_blocked(struct sp_off_cpu *o, struct thread *t, const struct sp_
 		.depth = p->depth,
 		.flags = p->flags,
 		.ns = ns,
+		.at_ns = t->at_ns,
 	};
 	waits_for(o, t, know_owner(o, t, at, &owner, &w));
 	put(o, &w, labels);
@@ -501,8 +523,8 @@ static uint64_t since(uint64_t now, uint64_t then)
 }
 
 /*
- * What a thread waited before the exporter began is no look's: what it did then may have been something else. The
- * first round tells how much that was, of all threads, as each is looked at with that chance.
+ * Time that a thread waited before the exporter started belongs to no look, because the thread may have waited for
+ * something else. The first round reports how much that was, extrapolated to all threads by the chance of a look.
  */
 static void tell_unwatched(const struct sp_off_cpu *o, uint64_t ns)
 {
@@ -513,7 +535,7 @@ static void tell_unwatched(const struct sp_off_cpu *o, uint64_t ns)
 				    (uint64_t)(all_ns / (double)SP_NS_PER_MS));
 }
 
-/* What the thread did since its clocks were read last, or at the first time, since its first label. */
+/* Adds the thread's time since its clocks were last read, or at the first look since its first label. */
 static void spend(const struct sp_off_cpu *o, struct thread *t,
 		  const struct sp_thread_labels_copy *c, uint64_t now,
 		  const struct sp_task_times *times)
@@ -523,7 +545,7 @@ static void spend(const struct sp_off_cpu *o, struct thread *t,
 		uint64_t delay = since(times->delay_ns, t->times.delay_ns);
 		uint64_t ran = since(times->cpu_ns, t->times.cpu_ns);
 
-		/* What it did before the last look that was left out was outside of spans. */
+		/* All that the thread did before the last skipped look was outside of spans. */
 		if (t->has_skipped) {
 			delay = delay < passed ? delay : passed;
 			ran = ran < passed - delay ? ran : passed - delay;
@@ -548,7 +570,10 @@ static void spend(const struct sp_off_cpu *o, struct thread *t,
 	t->times = *times;
 }
 
-/* What it has waited for processors of the time of one look at it while it could run. */
+/*
+ * Updates the advance of the sum of waits for a processor: the part of one look's time for which the thread waits
+ * while it could run.
+ */
 static void advance_delay(struct thread *t)
 {
 	uint64_t could_run = t->times.cpu_ns + t->times.delay_ns;
@@ -577,7 +602,8 @@ static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_pl
 					      .tid = t->tid,
 					      .leaf = "[waiting for a CPU]",
 					      .flags = SP_SAMPLE_ROOTED,
-					      .ns = ns},
+					      .ns = ns,
+					      .at_ns = t->at_ns},
 			    labels);
 	} else if (t->blocked_ns > 0) {
 		ns = (uint64_t)t->blocked_ns;
@@ -590,8 +616,9 @@ static void take(struct sp_off_cpu *o, struct thread *t, const struct sp_task_pl
 }
 
 /*
- * A thread that is idle outside of spans costs nothing: as long as its label has not changed it has none, and its files
- * are read at the 1st, 2nd, 4th, 8th such look, and so on. All that time is thrown away.
+ * A thread that is idle outside of spans costs almost nothing. As long as the version of its label has not changed,
+ * it is in no span. Then only the 1st, 2nd, 4th, 8th such look and so on reads its files, and its blocked time is
+ * thrown away.
  */
 static bool is_still_idle(struct thread *t, const struct sp_thread_labels *labels)
 {
@@ -627,7 +654,7 @@ static void look(struct sp_off_cpu *o, struct thread *t, struct sp_thread_labels
 		return;
 	}
 	now = o->kernel.now_ns(o->kernel.arg);
-	/* The label immediately before the place: a thread may change both within microseconds. */
+	/* The label is read immediately before the place, because a thread may change both within microseconds. */
 	if (!sp_thread_labels_copy(labels, &c) || c.tid != tid)
 		return;
 	err = o->kernel.place(o->kernel.arg, tid, &at);
@@ -640,7 +667,7 @@ static void look(struct sp_off_cpu *o, struct thread *t, struct sp_thread_labels
 		take(o, t, &at, &c.label, labels);
 }
 
-/* A round */
+/* The functions of a round, in which each thread gets at most one look. */
 
 static bool make_room(struct sp_off_cpu *o, uint32_t used)
 {
@@ -656,8 +683,9 @@ static bool make_room(struct sp_off_cpu *o, uint32_t used)
 }
 
 /*
- * The chance of each thread for the time since the last round. One that comes very late takes no more for it: where
- * processors are that full, it would not be over before the next one is due, or the host has ended.
+ * Computes the chance of each thread for the time since the last round. A round that comes very late does not take
+ * more than its part of LATE_NS: on such a busy machine a longer round would not be over before the next one is due,
+ * or before the host has ended.
  */
 static void spread(struct sp_off_cpu *o, double since_ns)
 {

@@ -11,7 +11,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Open files of all processes; and no more than this share of the limit, which exporter/family.c leaves us. */
+/*
+ * Descriptors that may stay open, for all processes together; and at most this share of the limit that
+ * exporter/family.c gives us.
+ */
 #define FILES_MAX 128U
 #define FILES_SHARE 8U
 
@@ -24,7 +27,7 @@ static int digit_of(char c)
 	return -1;
 }
 
-/* One number without a sign, and the blank or newline behind it. NULL if there is none, or it is too large. */
+/* Parses an unsigned number and the blank or newline behind it. NULL if there is none, or if it is too large. */
 static const char *number(const char *text, unsigned base, uint64_t *out)
 {
 	const char *at = text;
@@ -86,7 +89,7 @@ bool sp_task_place_parse(const char *text, struct sp_task_place *out)
 
 bool sp_task_state_parse(const char *text, struct sp_task_place *out)
 {
-	/* The name of the thread may hold anything, parentheses too. */
+	/* The name of the thread may contain any characters, parentheses too. */
 	const char *at = strrchr(text, ')');
 
 	memset(out, 0, sizeof(*out));

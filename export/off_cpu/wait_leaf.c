@@ -16,7 +16,7 @@ enum what {
 	CHILD,
 	EVENTS,
 	SIGNAL,
-	DESCRIPTOR, /* what the first argument is */
+	DESCRIPTOR, /* the kind of the first argument */
 	SOCKET,
 	FILE_LOCK,
 	NONE,
@@ -33,7 +33,7 @@ struct call {
 		SYS_##name, #name, what                                                            \
 	}
 
-/* Those of old that aarch64 never had are behind #ifdef. */
+/* Old system calls that aarch64 never had are behind #ifdef. */
 static const struct call calls[] = {
 	CALL(futex, LOCK),
 	CALL(nanosleep, TIMER),
@@ -116,7 +116,7 @@ static const char *const words[] = {
 	[FILE_LOCK] = "lock", [DESCRIPTOR] = NULL, [NONE] = NULL,
 };
 
-/* A poll() or select() of nothing is a sleep. */
+/* A poll() or select() without descriptors is a sleep. */
 static bool waits_for_nothing(const struct sp_task_place *p, const char *name)
 {
 	if (strstr(name, "poll") != NULL && strncmp(name, "epoll", 5) != 0)
@@ -132,7 +132,7 @@ static const struct call *call_of(uint64_t number)
 	return NULL;
 }
 
-/* The kind of thing that a descriptor is, by its link in /proc/PID/fd; NULL = none of ours. */
+/* The kind of a descriptor, by its link in /proc/PID/fd; NULL = a kind without a name here. */
 static const char *kind_of_link(const char *link)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wait_stack.h. Context: the exporter. */
+/* Walks the stacks of waiting threads (wait_stack.h). Context: the exporter. */
 #define _GNU_SOURCE
 #include "export/off_cpu/wait_stack.h"
 
@@ -16,7 +16,10 @@
 #include "sampler/base/arch_sig.h"
 
 #define PAGE UINT64_C(4096)
-/* What a walk begins with, and more each time that is not enough: a frame may have an array of thousands. */
+/*
+ * A walk begins with this much of the stack, and with MORE times as much each time that is too little: one frame may
+ * have an array of thousands of bytes.
+ */
 #define FIRST_BYTES (UINT64_C(16) << 10)
 #define MORE 8U
 #define MOST_BYTES (UINT64_C(1) << 20)
@@ -29,14 +32,19 @@ struct sp_wait_stacks {
 	const struct sp_core_ops *ops;
 	struct sp_unwinder *unwinder;
 	const char *refusal;
-	bool may_read;     /* the host's memory */
-	uint64_t retry_ns; /* nothing is tried before */
-	bool awaits_leave; /* but as soon as the host has given it: it was asked, and nothing was tried since */
+	bool may_read;     /* the exporter may read the host's memory */
+	uint64_t retry_ns; /* no new attempt before this time */
+	/*
+	 * the exporter has asked the host for permission; after its answer the next attempt does
+	 * not wait for retry_ns
+	 */
+	bool awaits_permission;
 };
 
 /*
- * Of the stack that is being walked. One for all processes, as one thread walks: memory of their own would be a megabyte
- * for each, which counts towards the exporter's limit although hardly any stack is as large.
+ * The copy of the stack that is being walked. There is one for all processes, because only one thread walks. One for
+ * each process would be a megabyte each, and count towards the exporter's memory limit, although hardly any stack is
+ * that large.
  */
 static struct iovec piece[PIECES];
 static uint8_t stack[MOST_BYTES];
@@ -53,8 +61,8 @@ bool sp_wait_stacks_read(uint32_t tid, uint64_t at, void *out, size_t bytes)
 // NOLINTEND(readability-non-const-parameter)
 
 /*
- * Slots of the host's objects for functions of others, which change once, if at all; and what no file shows any more, code and
- * call frame information, which never do.
+ * Reads parts of the host's memory that never change: code and call frame information that no file shows any more. It
+ * also reads slots of the host's objects for functions of other objects, which change at most once.
  */
 static bool read_memory(void *arg, uint64_t at, void *out, size_t bytes)
 {
@@ -96,7 +104,7 @@ static ssize_t read_file(const char *path, char *text, size_t cap)
 	return got;
 }
 
-/* 0 also where there is no Yama. */
+/* Yama's setting, a digit; '0' also if the kernel has no Yama. */
 static char yama_scope(void)
 {
 	char text[8];
@@ -129,23 +137,24 @@ static const char *reason_of(int err, bool is_memory)
 	}
 }
 
-static bool still_awaits_leave(const struct sp_wait_stacks *w)
+static bool still_awaits_permission(const struct sp_wait_stacks *w)
 {
-	return w->awaits_leave && w->ops->is_tracer_asked(w->ops->arg);
+	return w->awaits_permission && w->ops->is_tracer_asked(w->ops->arg);
 }
 
 /*
- * Only a process itself can give another one leave. It does so when one of its threads next starts a span, pushes
- * a label or makes a thread, and that is worth a look at once: a program may have ended by the time of the next
- * one. Where the leave is of no use, because the program has given it to somebody else since, it is asked for now
- * and then.
+ * Only the host itself can give us permission (PR_SET_PTRACER). It does so when one of its threads
+ * next starts a span, pushes a label or makes a thread. Then the exporter tries again at once,
+ * because a program may have ended by the time of the next attempt. If the permission does not
+ * help, because the program has given it to another process since, the exporter asks again after
+ * each retry_ns.
  */
 static int refused(struct sp_wait_stacks *w, int err, bool is_memory)
 {
 	bool can_give = (err == -EPERM || err == -EACCES) && yama_scope() == '1';
 
 	w->may_read = false;
-	w->awaits_leave = can_give && (w->refusal == NULL || still_awaits_leave(w));
+	w->awaits_permission = can_give && (w->refusal == NULL || still_awaits_permission(w));
 	w->refusal = reason_of(err, is_memory);
 	w->retry_ns = sp_clock_mono_ns() + RETRY_NS;
 	if (can_give)
@@ -179,7 +188,10 @@ int sp_wait_stacks_place(struct sp_wait_stacks *w, uint32_t tid, struct sp_task_
 
 // NOLINTBEGIN(readability-non-const-parameter): written through struct iovec
 
-/* Up to the first page that is not there. Each piece lies in one page, because none is read in part. */
+/*
+ * Copies up to the first page that cannot be read. Each piece lies within one page, because the kernel does not read
+ * a piece in part.
+ */
 static ssize_t copy_stack(uint32_t tid, uint64_t at, uint64_t left)
 {
 	struct iovec local = {.iov_base = stack, .iov_len = left};
@@ -207,7 +219,7 @@ static bool is_stack(const struct sp_task_place *p)
 	       p->sp < SP_ARCH_ADDRESS_END - MOST_BYTES;
 }
 
-/* The number of the thread may be another's by now, and then what was copied does not count. */
+/* The thread's id may be another thread's by now, and then the copy does not count. */
 static bool is_still_there(const struct sp_wait_stacks *w, uint32_t tid,
 			   const struct sp_task_place *place)
 {
@@ -218,13 +230,24 @@ static bool is_still_there(const struct sp_wait_stacks *w, uint32_t tid,
 	       memcmp(&now, place, sizeof(now)) == 0;
 }
 
-/* As sp_wait_stacks_walk(), by so much of the stack. */
+/* A thread in a page fault is in no system call, so it has no argument. */
+static struct sp_regs regs_of(const struct sp_task_place *place)
+{
+	struct sp_regs regs = {.known = 0};
+
+	for (unsigned i = 0; place->state == SP_TASK_CALLS && i < SP_TASK_ARGS; i++)
+		sp_regs_set(&regs, sp_arch_syscall_reg(i), place->arg[i]);
+	sp_regs_set(&regs, SP_ARCH_REG_SP, place->sp);
+	sp_regs_set_pc(&regs, place->pc);
+	return regs;
+}
+
+/* sp_wait_stacks_walk() with this many bytes of the stack. */
 static int walk(struct sp_wait_stacks *w, uint32_t tid, const struct sp_task_place *place,
 		uint64_t bytes, struct sp_sample *s)
 {
 	struct sp_unwinder_blocked blocked = {
-		.sp = place->sp,
-		.pc = place->pc,
+		.regs = regs_of(place),
 		.stack = {.at = place->sp, .copy = stack},
 	};
 	ssize_t got = copy_stack(tid, place->sp, bytes);
@@ -273,5 +296,5 @@ bool sp_wait_stacks_may_try(const struct sp_wait_stacks *w)
 {
 	if (w->refusal == NULL || sp_clock_mono_ns() >= w->retry_ns)
 		return true;
-	return w->awaits_leave && !still_awaits_leave(w);
+	return w->awaits_permission && !still_awaits_permission(w);
 }

@@ -9,7 +9,7 @@
 #include "export/util/containers.h"
 #include "sampler/base/text.h"
 
-/* Of what is waited for the system call alone has a place of its own. There are some 400. */
+/* Names of waits without an object, "CALL", have separate room. There are some 400 system calls. */
 #define SP_CALL_NAMES_MAX 512U
 #define SP_CALL_NAME_BYTES 48U
 
@@ -71,10 +71,10 @@ void sp_bounded_names_free(struct sp_bounded_names *n)
 	free(n);
 }
 
-/* OTHER where there are as many already. */
+/* The id of a name; OTHER if there are too many names already. */
 static uint32_t intern(struct sp_bounded_names *n, const char *raw, size_t bytes, uint32_t max)
 {
-	char text[SP_WAIT_NAME_BYTES]; /* the others are shorter */
+	char text[SP_WAIT_NAME_BYTES]; /* of the longer of the two kinds of names */
 	size_t len = sp_text_clean(text, sizeof(text), raw, bytes);
 	uint32_t id;
 
@@ -99,7 +99,7 @@ uint32_t sp_thread_names_put(struct sp_bounded_names *n, const char raw[SP_THREA
 	return n != NULL ? put(n, raw, SP_THREAD_NAME_BYTES - 1) : EMPTY;
 }
 
-/* Without what it waits for, as "CALL (other)"; what is in brackets is no call and stays. */
+/* The name of a wait without its object, as "CALL (other)"; a name in brackets is no system call and stays. */
 static uint32_t put_call(struct sp_bounded_names *n, const char *raw)
 {
 	char text[SP_CALL_NAME_BYTES];

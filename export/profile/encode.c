@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encodes records of an interval as a profile, in either format: adds each with its frames, until the next one would
- * exceed a limit of the server. A profile stands for samples or for waits, so that each of them is counted once: one of
- * waiting time for the waits, one of both types for the waits if no other one does. Context: the exporter.
+ * Encodes records of an interval as a profile: adds each with its frames, until the next one would
+ * exceed a limit of the server. A profile counts either samples or waits, and each must be counted in exactly one
+ * profile: a profile of waiting time counts waits; the wall-clock profile counts waits if there is no profile of
+ * waiting time. Context: the exporter.
  */
 #include "export/profile/encode.h"
 
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/profile/otlp.h"
 #include "export/symbols/lines.h"
 #include "export/util/containers.h"
 #include "export/util/turn.h"
@@ -34,11 +34,19 @@ struct run {
 	const struct sp_pprof_limits *limits;
 	struct sp_pprof_times times;
 	struct sp_pprof *profile;
-	uint32_t
-		*location; /* ids, by the place in the interval's named[]; 0 = not in the profile */
+	struct sp_series_labels *series; /* NULL = samples have all their labels */
+	/* a label value of the last entry was replaced by "(other)" */
+	bool was_replaced;
+	/* an entry has other labels than in a folder */
+	bool has_changed_labels;
+	uint32_t *location; /* ids, by index in the interval's named[]; 0 = not in the profile */
 	struct place_id *place;
 	size_t places, place_cap;
 	uint64_t marker[SP_MARKERS]; /* location ids */
+	/* Of a sample with a time. */
+	int64_t end_ns;
+	uint32_t thread_id;
+	bool is_full;
 };
 
 static const char *const marker_text[SP_MARKERS] = {
@@ -80,9 +88,9 @@ static int place_id(struct run *r, const struct sp_place *place, uint64_t *id)
 }
 
 /*
- * The location has the run-time address, and its mapping has start, limit and offset, as "go tool
- * pprof" expects. The server zeroes the address, because the mapping says that all its functions
- * are known. A frame that is left to the server's symbolizer has its ELF address and no lines.
+ * The location has the run-time address, and its mapping has start, limit and offset, as "go tool pprof" expects. The
+ * server zeroes the address, because the mapping says that all its functions are known. A frame that the server's
+ * symbolizer will name has its ELF address and no lines.
  */
 static int add_location(struct run *r, const struct sp_frame *f, uint64_t *id)
 {
@@ -115,7 +123,7 @@ static int marker_id(struct run *r, unsigned which, uint64_t *id)
 	return err;
 }
 
-/* The frame of what was named. Its lines are in line. */
+/* Makes the frame of a named address. Its lines are in line. */
 static void frame_of(const struct sp_interval *i, const struct sp_named *n,
 		     struct sp_line line[SP_LINES_DEPTH], struct sp_frame *f)
 {
@@ -157,7 +165,7 @@ static int number_id(struct run *r, uint64_t number, uint32_t kind, uint64_t *id
 {
 	const struct sp_named *n = sp_interval_find(r->interval, number, kind);
 
-	/* All that is in an interval is named in it. */
+	/* Every address of an interval is named in it. */
 	return n != NULL ? named_id(r, n, id) : marker_id(r, MARK_UNKNOWN, id);
 }
 
@@ -177,9 +185,18 @@ static int locate(struct run *r, const struct sp_stack_map *map, uint32_t stack,
 		return -ENOMEM;
 	if (s.wait != 0 && number_id(r, s.wait, SP_NAMED_WAIT, &id[(*n)++]) != 0)
 		return -ENOMEM;
-	for (unsigned i = s.has_owner_pc; i < s.depth; i++)
-		if (named_id(r, &r->interval->named[s.pc[i]], &id[(*n)++]) != 0)
+	for (unsigned i = s.has_owner_pc; i < s.depth; i++) {
+		const struct sp_named *frame = &r->interval->named[s.pc[i]];
+
+		/*
+		 * Frames of the profiler's own objects are left out: threads run below our function if we saw them
+		 * begin, and our hooks call the functions that they replace.
+		 */
+		if (r->interval->place[frame->place].place.own)
+			continue;
+		if (named_id(r, frame, &id[(*n)++]) != 0)
 			return -ENOMEM;
+	}
 	if (*n == 0 && marker_id(r, MARK_UNKNOWN, &id[(*n)++]) != 0)
 		return -ENOMEM;
 	if ((s.flags & SP_SAMPLE_TRUNCATED) != 0)
@@ -189,7 +206,7 @@ static int locate(struct run *r, const struct sp_stack_map *map, uint32_t stack,
 	return 0;
 }
 
-/* The sums are of what a host wrote, and may be anything. */
+/* The sums come from the host, and may be anything. */
 static int64_t at_most(uint64_t n)
 {
 	return n < INT64_MAX ? (int64_t)n : INT64_MAX;
@@ -197,19 +214,13 @@ static int64_t at_most(uint64_t n)
 
 static int64_t ns_of(const struct sp_stack_entry *entry, int64_t period_ns)
 {
-	int64_t ns;
-
-	if (__builtin_mul_overflow(entry->weight, period_ns, &ns) ||
-	    __builtin_add_overflow(ns, entry->unsampled_ns, &ns))
-		return INT64_MAX;
-	return ns;
+	return (int64_t)sp_stack_entry_ns(entry, (uint64_t)period_ns);
 }
 
-/* Record n of the interval, with that stack. -E2BIG: does not fit any more. */
-static int add_entry(struct run *r, uint32_t n, uint32_t stack)
+/* Adds record n of the interval, with the stack and the values of entry. -E2BIG: it does not fit. */
+static int add_values(struct run *r, uint32_t n, const struct sp_stack_entry *entry)
 {
 	const struct sp_stack_map *map;
-	const struct sp_stack_entry *entry = sp_interval_record(r->interval, n, &map);
 	uint64_t id[SP_ENCODE_FRAMES];
 	struct sp_record_labels labels;
 	struct sp_pprof_sample s = {
@@ -217,17 +228,32 @@ static int add_entry(struct run *r, uint32_t n, uint32_t stack)
 		.count = (int64_t)entry->count,
 		.ns = ns_of(entry, r->times.period_ns),
 		.label = labels.label,
+		.end_ns = r->end_ns,
+		.thread_id = r->thread_id,
 	};
 
+	(void)sp_interval_record(r->interval, n, &map);
 	if (sp_profile_type_is_of_memory(r->times.type)) {
 		s.count = at_most(entry->weight / SP_STACK_BLOCK);
 		s.ns = at_most(entry->unsampled_ns);
 	}
-	if (locate(r, map, stack, id, &s.locations) != 0)
+	if (locate(r, map, entry->stack, id, &s.locations) != 0)
 		return -ENOMEM;
 	sp_interval_labels(r->interval, n, &labels);
 	s.labels = labels.n;
+	r->was_replaced = r->series != NULL && sp_series_labels_apply(r->series, &labels);
+	r->has_changed_labels = r->has_changed_labels || r->was_replaced || labels.n != s.labels;
+	s.labels = labels.n;
 	return sp_pprof_sample(r->profile, &s);
+}
+
+static int add_entry(struct run *r, uint32_t n, uint32_t stack)
+{
+	const struct sp_stack_map *map;
+	struct sp_stack_entry entry = *sp_interval_record(r->interval, n, &map);
+
+	entry.stack = stack;
+	return add_values(r, n, &entry);
 }
 
 /* Every profile carries the loss counters. */
@@ -288,7 +314,7 @@ static int open_profile(struct run *r)
 	return place_id(r, &program, &id);
 }
 
-/* Instead of all that the profile holds, the stack without its frames, however much that is. */
+/* Begins the profile anew, with only this record, and without the frames of its stack. */
 static int add_other(struct run *r, uint32_t n)
 {
 	int err;
@@ -298,7 +324,7 @@ static int add_other(struct run *r, uint32_t n)
 	return err == 0 ? add_entry(r, n, SP_STACK_OTHER) : err;
 }
 
-/* Whether the profile stands for the samples of that record. */
+/* Whether the profile counts the samples of that record. */
 static bool counts(const struct sp_encode_range *range, uint32_t record)
 {
 	bool is_wait = record >= range->interval->end[SP_MAP_SAMPLES];
@@ -306,7 +332,7 @@ static bool counts(const struct sp_encode_range *range, uint32_t record)
 	switch (range->type) {
 	case SP_PROFILE_WALL:
 		return is_wait && !range->interval->ops->config->off_cpu;
-	/* They were counted when they were allocated. */
+	/* These blocks were counted when they were allocated. */
 	case SP_PROFILE_IN_USE:
 		return false;
 	case SP_PROFILE_CPU:
@@ -318,7 +344,19 @@ static bool counts(const struct sp_encode_range *range, uint32_t record)
 	}
 }
 
-/* Moves out->end on, to the first record that is not in the profile. */
+/* Notes how many samples the profile counts of its newest record, which is the record with that number. */
+static int note_counted(struct sp_encoded *out, uint32_t record, uint64_t samples)
+{
+	uint32_t n = samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
+
+	if (!SP_GROW(out->counted, out->counted_cap, record + 1, SIZE_MAX))
+		return -ENOMEM;
+	out->counted[record] = n;
+	out->samples += n;
+	return 0;
+}
+
+/* Moves out->end to the first record that is not in the profile. */
 static int add_records(struct run *r, const struct sp_encode_range *range, struct sp_encoded *out)
 {
 	int err = 0;
@@ -342,8 +380,11 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 			out->others += entry->count;
 			err = add_other(r, out->end);
 		}
-		if (counts(range, out->end))
-			out->samples += entry->count;
+		if (r->was_replaced)
+			out->over_series += entry->count;
+		if (err == 0)
+			err = note_counted(out, sp_pprof_samples(r->profile) - 1,
+					   counts(range, out->end) ? entry->count : 0);
 	}
 	return err;
 }
@@ -368,7 +409,7 @@ struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp
 	};
 }
 
-/* Of a type, in the unit that it has. */
+/* The period of a type, in its own unit. */
 static int64_t period_of(const struct sp_config *config, enum sp_profile_type type)
 {
 	if (sp_profile_type_is_of_memory(type))
@@ -376,6 +417,11 @@ static int64_t period_of(const struct sp_config *config, enum sp_profile_type ty
 	if (type == SP_PROFILE_OFF_CPU)
 		return 0;
 	return (int64_t)(SP_NS_PER_S / (config->sample_rate_hz != 0 ? config->sample_rate_hz : 1));
+}
+
+uint64_t sp_encode_cpu_ns(const struct sp_config *config, const struct sp_stack_entry *entry)
+{
+	return (uint64_t)ns_of(entry, period_of(config, SP_PROFILE_CPU));
 }
 
 uint64_t sp_encode_samples(const struct sp_encode_range *range)
@@ -396,6 +442,7 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 	struct run r = {
 		.interval = i,
 		.limits = limits,
+		.series = range->series,
 		.times = {.period_ns = period_of(i->ops->config, range->type),
 			  .time_ns = i->time_ns,
 			  .duration_ns = i->duration_ns,
@@ -406,26 +453,88 @@ int sp_encode(const struct sp_encode_range *range, const struct sp_pprof_limits 
 	int err = r.location != NULL ? 0 : -ENOMEM;
 
 	*out = (struct sp_encoded){.end = range->from};
-	if (i->is_given_up)
-		err = -ESTALE;
 	if (err == 0)
 		err = open_profile(&r);
 	if (err == 0)
 		err = add_records(&r, range, out);
-	/* That nothing is in use any more is something to tell. */
+	/* A profile of memory in use without blocks is sent too: it says that all memory was freed. */
 	if (err == 0 && sp_pprof_samples(r.profile) == 0 && range->type != SP_PROFILE_IN_USE)
+		err = -ENOENT;
+	if (err == 0) {
+		out->records = sp_pprof_samples(r.profile);
+		out->has_all_labels = !r.has_changed_labels;
+		err = sp_pprof_pack(r.profile, &out->bytes);
+	}
+	sp_pprof_free(r.profile);
+	free(r.location);
+	free(r.place);
+	return err;
+}
+
+/* Adds the samples of a map that are of slow roots. */
+static int add_times(struct run *r, enum sp_interval_map kind, const struct sp_slow_batch *slow,
+		     uint64_t *left)
+{
+	const struct sp_stack_map *map = r->interval->map[kind];
+	const struct sp_stack_time *time;
+	uint32_t n = sp_stack_map_times(map, &time);
+	uint32_t first = kind != 0 ? r->interval->end[kind - 1] : 0;
+	struct sp_pprof_mark mark;
+	int err = 0;
+
+	for (uint32_t i = 0; err == 0 && i < n; i++) {
+		struct sp_stack_entry entry = *sp_stack_map_entry(map, time[i].entry);
+
+		if (!sp_slow_batch_time(slow, entry.labels.span_id, time[i].monotonic_ns,
+					&r->end_ns))
+			continue;
+		entry.count = 1;
+		entry.weight = time[i].weight;
+		entry.unsampled_ns = time[i].ns;
+		r->thread_id = time[i].tid;
+		sp_pprof_mark(r->profile, &mark);
+		err = add_values(r, first + time[i].entry, &entry);
+		if (err == -E2BIG) {
+			sp_pprof_rewind(r->profile, &mark);
+			*left += 1;
+			/* Nothing may be added after a rewind. */
+			r->is_full = true;
+		}
+		if (r->is_full)
+			return 0;
+	}
+	return err;
+}
+
+int sp_encode_times(const struct sp_interval *interval, const struct sp_slow_batch *slow,
+		    struct sp_encoded *out, uint64_t *left)
+{
+	const struct sp_pprof_limits limits = {SP_ENCODE_TIMES, SP_ENCODE_TIMES_BYTES};
+	struct run r = {
+		.interval = interval,
+		.limits = &limits,
+		.times = {.period_ns = period_of(interval->ops->config, SP_PROFILE_WALL),
+			  .time_ns = interval->time_ns,
+			  .duration_ns = interval->duration_ns,
+			  .type = SP_PROFILE_WALL},
+		.location = calloc(interval->named_n + 1, sizeof(*r.location)),
+	};
+	int err = r.location != NULL ? 0 : -ENOMEM;
+
+	*out = (struct sp_encoded){.end = 0};
+	*left = 0;
+	if (err == 0)
+		err = open_profile(&r);
+	for (enum sp_interval_map kind = SP_MAP_SAMPLES; err == 0 && kind <= SP_MAP_WAITS; kind++)
+		if (interval->map[kind] != NULL && !r.is_full)
+			err = add_times(&r, kind, slow, left);
+	if (err == 0 && sp_pprof_samples(r.profile) == 0)
 		err = -ENOENT;
 	if (err == 0) {
 		out->records = sp_pprof_samples(r.profile);
 		err = sp_pprof_pack(r.profile, &out->bytes);
 	}
 	sp_pprof_free(r.profile);
-	if (err == 0 && range->resource != NULL) {
-		const struct sp_bytes pprof = out->bytes;
-
-		err = sp_otlp_make(&pprof, &r.times, &out->bytes);
-		free(pprof.data);
-	}
 	free(r.location);
 	free(r.place);
 	return err;

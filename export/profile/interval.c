@@ -1,42 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Keeps what profiles are encoded from (interval.h). While a server is away, many of them may wait; so what
- * they take together is bounded, and the oldest give up their tables first. Context: the exporter.
- */
+/* The records and names of an upload interval (interval.h). Context: the exporter. */
 #include "export/profile/interval.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sampler/base/text.h"
-
-static void free_tables(struct sp_interval *i)
-{
-	for (unsigned k = 0; k < SP_MAPS; k++) {
-		sp_stack_map_free(i->map[k]);
-		i->map[k] = NULL;
-	}
-	sp_hash_index_fini(&i->by_number);
-	sp_strtab_fini(&i->text);
-	free(i->named);
-	free(i->line);
-	free(i->place);
-	free(i->value);
-	free(i->deadlock);
-}
-
-static void leave_store(struct sp_interval *i)
-{
-	struct sp_interval **at;
-
-	if (i->store == NULL)
-		return;
-	for (at = &i->store->oldest; *at != i; at = &(*at)->next)
-		;
-	*at = i->next;
-	i->store->bytes -= i->bytes;
-	i->store = NULL;
-}
 
 size_t sp_interval_seal(struct sp_interval *i)
 {
@@ -47,41 +16,19 @@ size_t sp_interval_seal(struct sp_interval *i)
 	return bytes;
 }
 
-void sp_interval_keep(struct sp_interval *i, struct sp_interval_store *store)
+void sp_interval_free(struct sp_interval *i)
 {
-	struct sp_interval **at = &store->oldest;
-
-	i->bytes = sp_interval_seal(i) + sp_hash_index_bytes(&i->by_number) +
-		   sp_strtab_bytes(&i->text) + i->named_cap * sizeof(*i->named) +
-		   i->line_cap * sizeof(*i->line) + i->place_cap * sizeof(*i->place) +
-		   (i->value != NULL ? (size_t)i->records * i->attributes * sizeof(*i->value) : 0);
-	i->store = store;
-	i->next = NULL;
-	while (*at != NULL)
-		at = &(*at)->next;
-	*at = i;
-	store->bytes += i->bytes;
-	while (store->bytes > SP_INTERVALS_BYTES && store->oldest != i) {
-		struct sp_interval *old = store->oldest;
-
-		leave_store(old);
-		free_tables(old);
-		old->is_given_up = true;
-	}
-}
-
-void sp_interval_hold(struct sp_interval *i)
-{
-	i->holds++;
-}
-
-void sp_interval_release(struct sp_interval *i)
-{
-	if (i == NULL || --i->holds != 0)
+	if (i == NULL)
 		return;
-	leave_store(i);
-	if (!i->is_given_up)
-		free_tables(i);
+	for (unsigned k = 0; k < SP_MAPS; k++)
+		sp_stack_map_free(i->map[k]);
+	sp_hash_index_fini(&i->by_number);
+	sp_strtab_fini(&i->text);
+	free(i->named);
+	free(i->line);
+	free(i->place);
+	free(i->value);
+	free(i->deadlock);
 	free(i);
 }
 
@@ -134,7 +81,7 @@ static void add_id(struct sp_record_labels *out, const char *name, uint64_t id, 
 		add_label(out, name, text);
 }
 
-/* NULL = it is not known. */
+/* NULL = the label is not known. */
 static const char *label_of(const struct sp_interval *i, uint64_t id, uint32_t kind)
 {
 	const struct sp_named *n = sp_interval_find(i, id, kind);

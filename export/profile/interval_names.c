@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names all that is in an interval: what is waited for, threads and spans by the tables of the process, as long as
- * they are at hand, and frames by the symbolizer. Texts are interned, because one name is in many frames. Context:
- * the exporter.
+ * Names everything in an interval: waits, threads and spans by the tables of the process, while these exist, and
+ * frames by the symbolizer. Texts are interned, because one name occurs in many frames. Context: the exporter.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,9 +49,15 @@ static int put_place(struct sp_interval *i, const struct sp_place *place, uint32
 {
 	struct sp_named_place *p;
 
-	for (*at = (uint32_t)i->place_n; *at != 0;)
-		if (i->place[--*at].place.key == place->key)
-			return 0;
+	for (*at = (uint32_t)i->place_n; *at != 0;) {
+		p = &i->place[--*at];
+		if (p->place.key != place->key)
+			continue;
+		/* An object's lack of debug information may show at only one of its functions. */
+		if (p->place.lack < place->lack)
+			p->place.lack = place->lack;
+		return 0;
+	}
 	if (!SP_GROW(i->place, i->place_cap, i->place_n + 1, UINT32_MAX))
 		return -ENOMEM;
 	*at = (uint32_t)i->place_n;
@@ -80,7 +85,7 @@ static int put_line(struct sp_interval *i, const struct sp_line *line)
 	return err == 0 ? put_text(i, line->file, strlen(line->file), &l->file) : err;
 }
 
-/* The last of its kind is new: what it stands for follows. */
+/* The last item of its kind is new: its meaning follows. */
 static int put_number(struct sp_interval *i, uint64_t number, uint32_t epoch)
 {
 	if (!SP_GROW(i->named, i->named_cap, i->named_n + 1, UINT32_MAX))
@@ -100,7 +105,8 @@ static int name_frame(struct sp_interval *i, uint64_t number, uint32_t epoch,
 		return err;
 	n = &i->named[i->named_n - 1];
 	n->address = f->address;
-	/* A frame that is left to the server's symbolizer has its ELF address and no lines. */
+	n->is_unnamed = f->is_unnamed;
+	/* A frame that the server's symbolizer will name has its ELF address and no lines. */
 	n->lines = f->place.raw ? 0 : f->lines;
 	err = put_place(i, &f->place, &n->place);
 	for (unsigned k = 0; err == 0 && k < n->lines; k++)
@@ -171,7 +177,7 @@ static int name_tables(struct sp_interval *i, const struct sp_interval_parts *pa
 	return err;
 }
 
-/* The text of a value, if there is room for one more that is different. */
+/* The text id of a value, unless the attribute has too many different values. */
 static int put_value(struct sp_interval *i, unsigned attribute, const char *text, size_t len,
 		     uint32_t *different, uint32_t *id)
 {
@@ -191,12 +197,12 @@ static int put_value(struct sp_interval *i, unsigned attribute, const char *text
 }
 
 /*
- * Values of attributes, by the root of each record. The entries of the maps differ by their roots, so many records
- * may have the same labels.
+ * Values of attributes, by the root of each record. Entries of the maps differ by their roots, so many records may
+ * have the same labels.
  */
 static int name_values(struct sp_interval *i, const struct sp_root_values *values)
 {
-	uint32_t different[SP_SPAN_VALUES_MAX] = {0};
+	uint32_t different[SP_ROOT_LABELS_MAX] = {0};
 	const struct sp_stack_map *map;
 	int err = 0;
 
@@ -243,6 +249,47 @@ static int take_deadlock(struct sp_interval *i, const struct sp_interval_parts *
 	return err;
 }
 
+/*
+ * Removes the ids of samples whose root was not slow. An unsampled time may be of a root without samples, whose end nobody
+ * has told, and memory in use may be of a root that ended long ago: they have no ids unless their root is known to be slow.
+ */
+static void leave_usual(void *arg, bool is_unsampled, struct sp_stack_labels *l)
+{
+	const struct sp_root_values *values = arg;
+	uint64_t alike;
+	bool is_usual = sp_root_values_is_usual(values, l->root_id, &alike);
+
+	if (!is_usual && l->root_id != 0 && (!is_unsampled || alike != l->root_id))
+		return;
+	l->span_id = 0;
+	memset(l->trace_id, 0, sizeof(l->trace_id));
+	l->blocked_by_span_id = 0;
+	l->root_id = alike;
+}
+
+/* Where nothing else tells roots apart, those with the same labels are one. */
+static void join_alike(void *arg, bool is_unsampled, struct sp_stack_labels *l)
+{
+	(void)is_unsampled;
+	(void)sp_root_values_is_usual(arg, l->root_id, &l->root_id);
+}
+
+static void relabel(struct sp_stack_map *map, const struct sp_interval_parts *parts)
+{
+	/* The callbacks only read it. */
+	void *values = (void *)(uintptr_t)parts->values;
+	uint32_t lost = 0;
+
+	if (map == NULL || values == NULL)
+		return;
+	if (parts->ops->config->slow_ids)
+		lost = sp_stack_map_relabel(map, leave_usual, values);
+	else if (parts->ops->config->span_id_scope == SP_SCOPE_NONE)
+		lost = sp_stack_map_relabel(map, join_alike, values);
+	if (lost != 0)
+		parts->ops->counter_add(parts->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
+}
+
 struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 {
 	struct sp_interval *i = calloc(1, sizeof(*i));
@@ -259,10 +306,10 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 		.time_ns = parts->time_ns,
 		.duration_ns = parts->duration_ns,
 		.names_threads = parts->threads != NULL,
-		.holds = 1,
 	};
 	for (unsigned k = 0; k < SP_MAPS; k++) {
 		i->map[k] = parts->map[k];
+		relabel(i->map[k], parts);
 		i->records += i->map[k] != NULL ? sp_stack_map_entries(i->map[k]) : 0;
 		i->end[k] = i->records;
 	}
@@ -272,11 +319,11 @@ struct sp_interval *sp_interval_new(const struct sp_interval_parts *parts)
 	if (err == 0 && take_deadlock(i, parts) == 0 &&
 	    (parts->values == NULL || name_values(i, parts->values) == 0))
 		return i;
-	sp_interval_release(i);
+	sp_interval_free(i);
 	return NULL;
 }
 
-/* *at: its place in named[]. */
+/* *at: its index in named[]. */
 static int name_address(struct sp_interval *i, struct sp_symbolizer *symbolizer, uint64_t pc,
 			uint32_t epoch, size_t *at)
 {
@@ -290,7 +337,7 @@ static int name_address(struct sp_interval *i, struct sp_symbolizer *symbolizer,
 	return name_frame(i, pc, epoch, &f);
 }
 
-/* Replaces the addresses of stacks by the places of what they stand for. */
+/* Replaces the addresses of stacks by indexes in named[]. */
 static int name_frames(struct sp_interval *i, struct sp_stack_map *map,
 		       struct sp_symbolizer *symbolizer)
 {
@@ -313,7 +360,10 @@ static int name_frames(struct sp_interval *i, struct sp_stack_map *map,
 	return 0;
 }
 
-/* What the program itself calls that code: what the C++ library is inlined into says more than its functions do. "" = unknown. */
+/*
+ * The outermost function of that address, which is the program's: it says more than functions of the C++ library that
+ * are inlined into it. "" = unknown.
+ */
 static const char *function_at(const struct sp_interval *i, const struct sp_named *at)
 {
 	const char *name = "";
@@ -371,7 +421,7 @@ static int name_deadlock(struct sp_interval *i, struct sp_symbolizer *symbolizer
 	return err;
 }
 
-/* "thread 12 (worker) in GET /a in bank_charge"; where the server has the symbols, "at shop+0x1a2b". */
+/* "thread 12 (worker) in GET /a in bank_charge"; if the server has the symbols, "at shop+0x1a2b". */
 static void put_thread(const struct sp_interval *i, const struct sp_interval_thread *thread,
 		       struct sp_text_out *t)
 {

@@ -8,15 +8,15 @@
 #include "export/util/containers.h"
 
 #define BUCKETS 16384U
-/* Of one bucket. As many as that are there only if somebody has chosen their numbers. */
+/* A longer bucket exists only if an attacker has chosen the numbers. */
 #define BUCKET_MAX 64U
 
 struct block {
 	struct block *next;
 	uint32_t epoch;
 	uint32_t thread;
-	bool is_early; /* it was freed, and its sample has not come: only its number is known */
-	struct sp_sample sample; /* as long as its depth */
+	bool is_early;           /* it was freed before its sample came: only its number is known */
+	struct sp_sample sample; /* only depth addresses are allocated */
 };
 
 struct sp_live_blocks {
@@ -26,8 +26,8 @@ struct sp_live_blocks {
 	uint32_t early;
 	size_t bytes;
 	bool changed;
-	bool is_settled; /* no sample comes any more of what was told as freed or ended */
-	/* Of the interval, or longer if samples of these spans may still come. */
+	bool is_settled; /* all samples of freed blocks and ended spans have come */
+	/* Spans that ended in this interval, or earlier if samples of them may still come. */
 	struct sp_hash_index by_span;
 	uint64_t *ended;
 	uint32_t ended_n;
@@ -39,7 +39,7 @@ static size_t bytes_of(uint32_t depth)
 	return offsetof(struct block, sample) + sp_sample_bytes(depth);
 }
 
-/* Where the pointer to the block of that number is, or the end of its bucket. NULL: the bucket is full. */
+/* The pointer to the block of that number, or to the end of its bucket. NULL: the bucket is full. */
 static struct block **find(struct sp_live_blocks *l, uint64_t number)
 {
 	struct block **at = &l->bucket[sp_hash_add(0, number) % BUCKETS];
@@ -89,7 +89,7 @@ void sp_live_blocks_put(struct sp_live_blocks *l, const struct sp_sample *s, uin
 		return;
 	at = find(l, s->block);
 	if (at != NULL && *at != NULL) {
-		/* A number comes twice only from a host that writes nonsense. */
+		/* Only a host that writes nonsense uses a number twice. */
 		if ((*at)->is_early)
 			drop(l, at);
 		return;
@@ -101,7 +101,7 @@ void sp_live_blocks_put(struct sp_live_blocks *l, const struct sp_sample *s, uin
 	b->thread = thread;
 	b->is_early = false;
 	memcpy(&b->sample, s, sp_sample_bytes(s->depth));
-	/* The values of its root's attributes are known for two intervals only. */
+	/* The attributes of its root are known for two intervals only. */
 	b->sample.root_id = 0;
 	l->changed = true;
 }

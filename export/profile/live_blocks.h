@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of memory of one process that were sampled when they were allocated and are still there. At the end of each
- * upload interval a profile is made of them. A block keeps the label of its span; once that has ended only its name,
- * so what has a name and no id is what the span has left behind.
+ * The sampled memory blocks of one process that are still allocated. At the end of each upload interval a profile is
+ * made from them. A block keeps the label of its span while the span is open. Later it keeps only the span's name, so
+ * a block with a name and no id outlived its span.
  *
- * The host says which blocks come and go, and may say anything: what does not fit, in number, in bytes or because too
- * many numbers have one hash, is counted and left out.
+ * The host reports which blocks come and go, and may report anything. Blocks that exceed the bounds of number or
+ * bytes, or whose numbers share one hash too often, are counted and left out.
  */
 #ifndef SP_LIVE_BLOCKS_H
 #define SP_LIVE_BLOCKS_H
@@ -19,7 +19,7 @@
 
 #define SP_LIVE_BLOCKS_MAX 16384U
 #define SP_LIVE_BLOCKS_BYTES ((size_t)12 << 20)
-/* Spans that end in one interval. */
+/* Spans that end in one interval, at most. */
 #define SP_LIVE_SPANS_MAX 65536U
 
 struct sp_live_blocks;
@@ -28,34 +28,34 @@ struct sp_live_blocks;
 struct sp_live_blocks *sp_live_blocks_new(const struct sp_core_ops *ops);
 void sp_live_blocks_free(struct sp_live_blocks *l);
 
-/* All of these: no-op for NULL. */
+/* The functions below do nothing for NULL. */
 
-/* The sample of an allocation, with the name of its thread if that is to be a label. */
+/* Adds the sample of an allocation, with the name of its thread if thread names are labels. */
 void sp_live_blocks_put(struct sp_live_blocks *l, const struct sp_sample *s, uint32_t epoch,
 			uint32_t thread);
 
 /*
- * The block of that number is no more, or the span of that id has ended. If the block is not there, its sample, or one
- * of that span, may still come from the ring of snapshots. When all have come from there that were begun before, it will
- * not: sp_live_blocks_settle().
+ * The block of that number was freed, or the span of that id has ended. If the block is unknown, its sample may still
+ * come from the ring of snapshots, and so may samples of the span. Call sp_live_blocks_settle() when all snapshots
+ * that were begun before have come: then they will not come any more.
  */
 void sp_live_blocks_freed(struct sp_live_blocks *l, uint64_t number);
 void sp_live_blocks_span_ended(struct sp_live_blocks *l, uint64_t span_id);
 void sp_live_blocks_settle(struct sp_live_blocks *l);
 
-/* Something came or went since the last profile. False for NULL. */
+/* Whether a block came or went since the last profile. False for NULL. */
 bool sp_live_blocks_changed(const struct sp_live_blocks *l);
 
-/* How many there are. 0 for NULL. */
+/* The number of blocks. 0 for NULL. */
 uint32_t sp_live_blocks_count(const struct sp_live_blocks *l);
 
-/* The first epoch (modules.h) that a stack is of; that one if there is none before it. */
+/* The earliest epoch (modules.h) of all stacks; epoch itself if none is earlier. */
 uint32_t sp_live_blocks_epoch(const struct sp_live_blocks *l, uint32_t epoch);
 
-/* Of stacks from before that epoch nobody knows any more what they mean. */
+/* Addresses of stacks from before that epoch have no known meaning any more: drops these stacks. */
 void sp_live_blocks_forget_stacks(struct sp_live_blocks *l, uint32_t epoch);
 
-/* Adds all of them to the map, as samples of allocations. */
+/* Adds all blocks to the map, as samples of allocations. */
 void sp_live_blocks_collect(struct sp_live_blocks *l, struct sp_stack_map *to);
 
 #endif

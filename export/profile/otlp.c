@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a profile in OTLP of one in pprof, which is whole and within the limits (pprof.c), so that only one format has to
- * be built up and taken back. The dictionary of OTLP has seven tables. In each the first element is the zero value, which
- * packs to nothing, none is there twice, and none is there that nothing refers to. A table of interned texts is all of
- * that, so each element is packed and looked up by its bytes. A sample is known by all of it but its value; of two with
- * the same stack and labels the values are added. Context: the exporter.
+ * Converts a profile from pprof to OTLP. The pprof profile is complete and within the limits (pprof.c), so only one
+ * format needs code to build a profile and to undo a part of it. The dictionary of OTLP has seven tables. In each
+ * table the first element is the zero value, which packs to nothing; no element occurs twice, and each is referred
+ * to. A table of interned texts has these three properties, so each element is packed and looked up by its bytes. A
+ * sample is identified by everything but its value; of two with the same stack and labels the values are added.
+ * Context: the exporter.
  */
 #include "export/profile/otlp.h"
 
@@ -23,18 +24,18 @@
 #define TRACE_ID 16U
 #define SPAN_ID 8U
 
-/* In the order of the dictionary's fields. */
+/* The tables in the order of the dictionary's fields. */
 enum table { MAPPINGS, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS, TABLES };
 
 /*
- * A profile has one value. So the number of blocks is a profile before that of their bytes, with the same samples.
- * Servers know CPU time as a number of samples with a period. CPU time between samples is no multiple of it, so it is
- * in a profile of its own, whose period is a nanosecond.
+ * A profile of OTLP has one value per sample. So there are two profiles: first the number of samples or of blocks of
+ * memory, then the CPU time or the bytes. Values that are not sampled, such as CPU time between samples, are only in
+ * the second one. Waits are not counted.
  */
-enum kind { COUNTED, SAMPLED, BETWEEN, KINDS };
+enum kind { COUNTED, MEASURED, KINDS };
 
 struct samples {
-	struct sp_strtab known; /* all of a sample but the value */
+	struct sp_strtab known; /* all of a sample except its value */
 	int64_t *value;
 	size_t value_cap;
 };
@@ -47,9 +48,9 @@ struct maker {
 	struct sp_pool pool; /* of both messages */
 	struct sp_strtab table[TABLES];
 	struct samples of[KINDS];
-	struct sp_packed packed; /* the element that was looked up last */
-	int32_t *location;       /* of each one in pprof */
-	bool failed;             /* there was no memory */
+	struct sp_packed packed; /* the last element that was looked up */
+	int32_t *location;       /* index of each location of the pprof profile */
+	bool failed;             /* memory was short */
 };
 
 static void *get(struct maker *m, size_t n, size_t size)
@@ -142,7 +143,7 @@ static int32_t put_mapping(struct maker *m, const Spanprof__Pprof__Mapping *from
 	Spanprof__Otlp__Mapping pb = SPANPROF__OTLP__MAPPING__INIT;
 	int32_t attribute;
 
-	/* What has no place in memory, such as a marker, has neither begin nor end. */
+	/* A location without memory, such as a marker, has neither begin nor end. */
 	if (from->memory_start < from->memory_limit) {
 		pb.memory_start = from->memory_start;
 		pb.memory_limit = from->memory_limit;
@@ -200,7 +201,7 @@ static bool read_id(const char *hex, uint8_t *id, size_t n)
 	return true;
 }
 
-/* A link needs both ids. Without one of them the other one is an attribute. */
+/* A link needs both ids. A single id becomes an attribute. */
 static int32_t put_link(struct maker *m, const char *trace, const char *span)
 {
 	Spanprof__Otlp__Link pb = SPANPROF__OTLP__LINK__INIT;
@@ -229,8 +230,9 @@ static void put_labels(struct maker *m, const Spanprof__Pprof__Sample *from,
 
 	pb->link_index = put_link(m, label_of(m, from, "trace_id"), label_of(m, from, "span_id"));
 	/*
-	 * Collectors write the resource's attributes, of which the first one is the service, as references into the
-	 * dictionary, which Pyroscope does not follow; a service of the sample it takes for the profile's.
+	 * Collectors write the attributes of the resource as references into the dictionary, which Pyroscope does not
+	 * follow. The first attribute is the service, so each sample has it too: Pyroscope takes a service of the
+	 * sample for the profile's.
 	 */
 	if (m->resource->n_attributes != 0)
 		*index++ = put_label(m, m->resource->attributes[0]->key,
@@ -241,7 +243,7 @@ static void put_labels(struct maker *m, const Spanprof__Pprof__Sample *from,
 		if (pb->link_index != 0 &&
 		    (strcmp(key, "trace_id") == 0 || strcmp(key, "span_id") == 0))
 			continue;
-		/* OpenTelemetry has a name for it. */
+		/* OpenTelemetry has its own name for this label. */
 		if (strcmp(key, "thread_name") == 0)
 			key = "thread.name";
 		*index++ = put_label(m, key, text(m, from->label[i]->str));
@@ -263,13 +265,16 @@ static void add_value(struct maker *m, enum kind kind, const void *message, int6
 		of->value[at] = INT64_MAX;
 }
 
+static bool is_counted(enum sp_profile_type type)
+{
+	return type == SP_PROFILE_CPU || sp_profile_type_is_of_memory(type);
+}
+
 static void put_sample(struct maker *m, const Spanprof__Pprof__Sample *from,
-		       const struct sp_pprof_times *times)
+		       enum sp_profile_type type)
 {
 	Spanprof__Otlp__Stack stack = SPANPROF__OTLP__STACK__INIT;
 	Spanprof__Otlp__Sample pb = SPANPROF__OTLP__SAMPLE__INIT;
-	int64_t unit = times->type == SP_PROFILE_CPU ? times->period_ns : 1;
-	int64_t count = from->value[0], ns = from->value[1];
 
 	stack.location_indices = get(m, from->n_location_id, sizeof(*stack.location_indices));
 	pb.attribute_indices = get(m, from->n_label + 1, sizeof(*pb.attribute_indices));
@@ -280,12 +285,9 @@ static void put_sample(struct maker *m, const Spanprof__Pprof__Sample *from,
 			m->location[from->location_id[stack.n_location_indices]];
 	pb.stack_index = put_row(m, STACKS, &stack);
 	put_labels(m, from, &pb);
-	if (sp_profile_type_is_of_memory(times->type))
-		add_value(m, COUNTED, &pb, count);
-	if (unit == 1 || count != 0)
-		add_value(m, SAMPLED, &pb, ns / unit);
-	if (unit != 1 && (count == 0 || ns % unit != 0))
-		add_value(m, BETWEEN, &pb, count == 0 ? ns : ns % unit);
+	if (is_counted(type) && from->value[0] != 0)
+		add_value(m, COUNTED, &pb, from->value[0]);
+	add_value(m, MEASURED, &pb, from->value[1]);
 }
 
 static Spanprof__Otlp__ValueType type_of(struct maker *m, const char *type, const char *unit)
@@ -297,7 +299,7 @@ static Spanprof__Otlp__ValueType type_of(struct maker *m, const char *type, cons
 	return pb;
 }
 
-/* All of a table as a list of messages, or of texts where there is no descriptor. */
+/* A whole table as a list of messages, or of texts if there is no descriptor. */
 static size_t list(struct maker *m, const ProtobufCMessageDescriptor *of,
 		   const struct sp_strtab *table, uint32_t first, void *out)
 {
@@ -320,6 +322,15 @@ static size_t list(struct maker *m, const ProtobufCMessageDescriptor *of,
 	return n;
 }
 
+/* The zero link stands for no link. Its ids have full length, because some readers expect that. */
+static void fill_zero_link(Spanprof__Otlp__ProfilesDictionary *to)
+{
+	static uint8_t zero[TRACE_ID];
+
+	to->link_table[0]->trace_id = (ProtobufCBinaryData){TRACE_ID, zero};
+	to->link_table[0]->span_id = (ProtobufCBinaryData){SPAN_ID, zero};
+}
+
 static void put_tables(struct maker *m, Spanprof__Otlp__ProfilesDictionary *to)
 {
 	for (unsigned i = 0; i < TABLES; i++) {
@@ -329,16 +340,17 @@ static void put_tables(struct maker *m, Spanprof__Otlp__ProfilesDictionary *to)
 
 		memcpy((char *)to + f->quantifier_offset, &n, sizeof(n));
 	}
+	if (!m->failed)
+		fill_zero_link(to);
 }
 
-/* One of the profiles, but for what it refers to. */
-static void put_samples(struct maker *m, enum kind kind, const struct sp_pprof_times *times,
-			Spanprof__Otlp__Profile *pb)
+/* Fills one of the two profiles, except the dictionary. */
+static void put_samples(struct maker *m, enum kind kind, Spanprof__Otlp__Profile *pb)
 {
 	spanprof__otlp__profile__init(pb);
-	pb->time_unix_nano = (uint64_t)times->time_ns;
-	pb->duration_nano = (uint64_t)times->duration_ns;
-	pb->period = kind == BETWEEN ? 1 : times->period_ns;
+	pb->time_unix_nano = (uint64_t)m->from->time_nanos;
+	pb->duration_nano = (uint64_t)m->from->duration_nanos;
+	pb->period = m->from->period;
 	pb->n_samples =
 		list(m, &spanprof__otlp__sample__descriptor, &m->of[kind].known, 1, &pb->samples);
 	for (size_t i = 0; !m->failed && i < pb->n_samples; i++) {
@@ -347,10 +359,9 @@ static void put_samples(struct maker *m, enum kind kind, const struct sp_pprof_t
 	}
 }
 
-static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_bytes *out)
+static void pack(struct maker *m, enum sp_profile_type of, struct sp_bytes *out)
 {
-	const struct sp_profile_type_names *names = sp_profile_type_names(times->type);
-	bool is_cpu = times->type == SP_PROFILE_CPU;
+	const struct sp_profile_type_names *names = sp_profile_type_names(of);
 	Spanprof__Otlp__ExportProfilesServiceRequest all =
 		SPANPROF__OTLP__EXPORT_PROFILES_SERVICE_REQUEST__INIT;
 	Spanprof__Otlp__ProfilesDictionary dictionary = SPANPROF__OTLP__PROFILES_DICTIONARY__INIT;
@@ -363,15 +374,14 @@ static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_
 	char name[] = "spanprof";
 	int32_t comments = put_comments(m);
 	/*
-	 * Where nothing is sampled by a period it is empty; Pyroscope needs the message all the same. It calls a profile of
-	 * any type but CPU time by that of its period, so this is "memory" there.
+	 * The period is empty if samples have no period. Pyroscope needs the message all the same. It names the
+	 * profile by the type of its period, so this is "memory" there. It calls samples with a period of CPU time
+	 * "process_cpu", and multiplies them.
 	 */
-	bool is_memory = sp_profile_type_is_of_memory(times->type);
+	bool is_memory = sp_profile_type_is_of_memory(of);
 	Spanprof__Otlp__ValueType period =
 		type_of(m, is_memory ? names->series : names->period, names->period_unit);
-	Spanprof__Otlp__ValueType counted = type_of(m, is_cpu || is_memory ? names->count : "",
-						    is_cpu || is_memory ? "count" : "");
-	Spanprof__Otlp__ValueType type = is_cpu ? counted : type_of(m, names->sample, names->unit);
+	Spanprof__Otlp__ValueType type[KINDS];
 
 	spanprof__otlp__instrumentation_scope__init(&us);
 	us.name = name;
@@ -380,14 +390,17 @@ static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_
 	for (unsigned i = 0; i < KINDS; i++) {
 		Spanprof__Otlp__Profile *pb = &profile[i];
 
-		put_samples(m, i, times, pb);
-		pb->sample_type = i == COUNTED ? &counted : &type;
+		put_samples(m, i, pb);
+		/* A profile without samples means that nothing was sampled or allocated; one of the two suffices. */
+		if (pb->n_samples == 0 && i == COUNTED)
+			continue;
+		type[i] = type_of(m, i == COUNTED ? names->count : names->sample,
+				  i == COUNTED ? "count" : names->unit);
+		pb->sample_type = &type[i];
 		pb->period_type = &period;
 		pb->n_attribute_indices = comments != 0;
 		pb->attribute_indices = &comments;
-		/* A profile without samples says that there are none. */
-		if (pb->n_samples != 0 || (i == SAMPLED && m->of[BETWEEN].known.n == 1))
-			profiles[scope.n_profiles++] = pb;
+		profiles[scope.n_profiles++] = pb;
 	}
 	put_tables(m, &dictionary);
 	resource.resource = m->resource;
@@ -403,8 +416,8 @@ static void pack(struct maker *m, const struct sp_pprof_times *times, struct sp_
 		out->len = spanprof__otlp__export_profiles_service_request__pack(&all, out->data);
 }
 
-int sp_otlp_make(const struct sp_bytes *pprof, const struct sp_pprof_times *times,
-		 struct sp_bytes *out)
+int sp_otlp_make(const struct sp_bytes *pprof, enum sp_profile_type type,
+		 const struct sp_bytes *resource, struct sp_bytes *out)
 {
 	struct maker m = {.failed = false};
 	ProtobufCAllocator memory = sp_pool_allocator(&m.pool);
@@ -413,8 +426,7 @@ int sp_otlp_make(const struct sp_bytes *pprof, const struct sp_pprof_times *time
 
 	*out = (struct sp_bytes){NULL, 0};
 	m.from = from;
-	m.resource = spanprof__otlp__resource__unpack(&memory, times->resource->len,
-						      times->resource->data);
+	m.resource = spanprof__otlp__resource__unpack(&memory, resource->len, resource->data);
 	m.failed = from == NULL || m.resource == NULL;
 	for (unsigned i = 0; i < TABLES; i++)
 		m.failed = sp_strtab_init(&m.table[i]) != 0 || m.failed;
@@ -425,9 +437,9 @@ int sp_otlp_make(const struct sp_bytes *pprof, const struct sp_pprof_times *time
 	for (size_t i = 0; !m.failed && i < from->n_location; i++)
 		m.location[i + 1] = put_location(&m, from->location[i]);
 	for (size_t i = 0; !m.failed && i < from->n_sample; i++)
-		put_sample(&m, from->sample[i], times);
+		put_sample(&m, from->sample[i], type);
 	if (!m.failed)
-		pack(&m, times, out);
+		pack(&m, type, out);
 	for (unsigned i = 0; i < TABLES; i++)
 		sp_strtab_fini(&m.table[i]);
 	for (unsigned i = 0; i < KINDS; i++) {

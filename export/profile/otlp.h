@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One profile in OTLP, as it goes to a collector and into files, and what comes back for it. */
+/* Makes a request in OTLP from one profile, for a collector or for a file, and reads the answer. */
 #ifndef SP_OTLP_H
 #define SP_OTLP_H
 
@@ -10,19 +10,19 @@
 #include "export/profile/pprof.h"
 
 /*
- * Makes an ExportProfilesServiceRequest of a profile of pprof.c, with profiles of the resource in the times: one in
- * nanoseconds, but for memory two, of blocks and of bytes, and for CPU time two, of samples and of the time between them,
- * each with a period, which is the form that servers know it in. 0 or -ENOMEM; free out->data.
+ * Makes an ExportProfilesServiceRequest from a profile of pprof.c or cut.c of that type, with that resource. It has one profile
+ * of nanoseconds or bytes, and before it, for CPU time and memory, one of the number of samples or blocks. All sums
+ * are right without the period. 0 or -ENOMEM; free out->data.
  */
-int sp_otlp_make(const struct sp_bytes *pprof, const struct sp_pprof_times *times,
-		 struct sp_bytes *out);
+int sp_otlp_make(const struct sp_bytes *pprof, enum sp_profile_type type,
+		 const struct sp_bytes *resource, struct sp_bytes *out);
 
-/* A resource with those attributes, which have texts. 0 or -ENOMEM; free out->data. */
+/* Packs a resource with those attributes, whose values are texts. 0 or -ENOMEM; free out->data. */
 int sp_otlp_resource(const struct sp_label *attributes, size_t n, struct sp_bytes *out);
 
 /*
- * Reads the body of an answer: the message of what is wrong, if there is one, becomes a text, "" = none, and rejected
- * is how many profiles the server has not taken of a request that it took otherwise. False: it is no such body.
+ * Reads the body of an answer. text gets the server's error message, "" = none; rejected the number of profiles that
+ * the server rejected from a request that it otherwise took. False: the body is no such answer.
  */
 bool sp_otlp_answer(const void *body, size_t len, bool is_good, int64_t *rejected, char *text,
 		    size_t cap);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of protobuf that are put together piece by piece, because the whole would be too much memory as messages, and
+ * Bytes of protobuf that are written piece by piece, because messages for the whole would take too much memory, and
  * messages that live in a pool.
  */
 #ifndef SP_PACKED_H
@@ -27,7 +27,7 @@ static inline bool sp_packed_reserve(struct sp_packed *p, size_t n)
 	return SP_GROW(p->data, p->cap, p->len + n, SIZE_MAX);
 }
 
-/* Bytes of a field of n bytes whose number is below 16. */
+/* The packed size of a field with n bytes whose number is below 16. */
 static inline size_t sp_packed_framed(size_t n)
 {
 	size_t digits = 1;
@@ -37,7 +37,10 @@ static inline size_t sp_packed_framed(size_t n)
 	return 1 + digits + n;
 }
 
-/* Puts the tag and the length of such a field; there must be room. */
+/* The most bytes that sp_packed_head() writes. */
+#define SP_PACKED_HEAD_MAX 11U
+
+/* Writes the tag and the length of such a field; the caller has reserved room. */
 static inline void sp_packed_head(struct sp_packed *p, unsigned number, size_t n)
 {
 	p->data[p->len++] = (uint8_t)(number << 3 | 2);
@@ -46,7 +49,7 @@ static inline void sp_packed_head(struct sp_packed *p, unsigned number, size_t n
 	p->data[p->len++] = (uint8_t)n;
 }
 
-/* Puts all of it; there must be room. */
+/* Writes a whole field; the caller has reserved room. */
 static inline void sp_packed_field(struct sp_packed *p, unsigned number, const void *bytes,
 				   size_t n)
 {
@@ -67,13 +70,16 @@ static inline void sp_pool_allocator_leave(void *pool, void *piece)
 	(void)piece;
 }
 
-/* What protobuf-c unpacks with it is freed with the pool. */
+/* Messages that protobuf-c unpacks with this allocator are freed with the pool. */
 static inline ProtobufCAllocator sp_pool_allocator(struct sp_pool *pool)
 {
 	return (ProtobufCAllocator){sp_pool_allocator_get, sp_pool_allocator_leave, pool};
 }
 
-/* n messages with their zero values, and in *list the pointers to them, as protobuf-c wants them. False: no memory. */
+/*
+ * n messages with their default values, and in *list an array of pointers to them, as protobuf-c needs it. False:
+ * memory is short.
+ */
 static inline bool sp_pool_messages(struct sp_pool *pool, const ProtobufCMessageDescriptor *of,
 				    size_t n, void *list)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a profile. Samples, which are nearly all of it, are packed as they come; everything else
- * is protobuf-c messages in one pool. The packed size is kept up to date, so that a profile can be
- * closed before it is too large for the server. Context: the exporter.
+ * Builds a profile. Samples, which are nearly all of a profile, are packed immediately; the rest are protobuf-c
+ * messages in one pool. The packed size is kept up to date, so that a profile can be closed before it is too large
+ * for the server. Context: the exporter.
  */
 #include "export/profile/pprof.h"
 
@@ -22,19 +22,26 @@
 #define SP_PPROF_COMMENTS_MAX 64U
 #define SP_VARINT_MAX 10U /* bytes of the longest number */
 #define SP_SAMPLE_FIELD 2U
+/* Of a push: of the request, of a series, and of a sample in it. */
+#define SERIES_FIELD 1U
+#define SAMPLES_FIELD 2U
+#define PROFILE_FIELD 1U
+#define ID_FIELD 2U
+#define HEADS 4U /* so many of these fields have a head in a request */
 
-#define SP_PPROF_LABELS SP_SAMPLE_LABELS_MAX
+#define SP_PPROF_NUMBERS 2U
+#define SP_PPROF_LABELS (SP_SAMPLE_LABELS_MAX + SP_PPROF_NUMBERS)
 
 /*
- * What a profile takes more, at most, once it is made OTLP: a text may be that of an attribute or a link; a sample has
- * numbers of its stack, link and attributes, may be there twice (otlp.h), and may be the only one with its stack; around
- * both is the resource.
+ * The most that a profile grows when it is converted to OTLP. A text may become the text of an attribute or a link. A
+ * sample has the indexes of its stack, link and attributes, may be in both profiles (otlp.h), and may be the only one
+ * with its stack. The resource comes on top.
  */
 #define OTLP_MORE_OF_STRING 16U
 #define OTLP_MORE_OF_SAMPLE 96U
-#define OTLP_FRAME 512U
+#define OTLP_FRAME 576U
 
-/* Set by us, or in each sample: a fixed label of this name would hide or replace it. */
+/* We set these labels, or each sample has them: a fixed label of the same name would hide or replace them. */
 static const char *const reserved[] = {
 #define SP_NAME_(name) #name,
 	SP_FOR_EACH_SAMPLE_LABEL(SP_NAME_)
@@ -90,6 +97,29 @@ const char *sp_label_refusal(const char *name)
 	return NULL;
 }
 
+/* The profiler's name for a label that OpenTelemetry calls by another name. */
+static const char *own_name(const char *name)
+{
+	if (sp_label_is(name, "process.pid"))
+		return "pid";
+	return sp_label_is(name, "host.name") ? "hostname" : name;
+}
+
+bool sp_label_is_left_out(const char *list, const char *name)
+{
+	struct sp_text_pair pair;
+	char key[SP_LABEL_NAME_MAX];
+
+	while (list != NULL && sp_text_next_pair(&list, &pair)) {
+		if (pair.value == NULL || pair.value_len != 0)
+			continue;
+		(void)sp_label_name(key, pair.key, pair.key_len);
+		if (sp_label_is(own_name(key), own_name(name)))
+			return true;
+	}
+	return false;
+}
+
 typedef Spanprof__Pprof__Profile pb_profile;
 typedef Spanprof__Pprof__Sample pb_sample;
 typedef Spanprof__Pprof__Label pb_label;
@@ -99,7 +129,7 @@ typedef Spanprof__Pprof__Line pb_line;
 typedef Spanprof__Pprof__Function pb_function;
 typedef Spanprof__Pprof__ValueType pb_value_type;
 
-/* Pointers to messages in the pool, in the shape protobuf-c wants them. */
+/* Pointers to messages in the pool, in the form that protobuf-c needs. */
 struct list {
 	void **item;
 	uint32_t n;
@@ -114,19 +144,19 @@ struct sp_pprof {
 	struct list mappings, locations, functions;
 	struct sp_packed out; /* the types of the values, then samples */
 	uint32_t samples;
-	struct sp_hash_index by_function; /* names and file */
+	struct sp_hash_index by_function; /* by names and file */
 	int64_t comment[SP_PPROF_COMMENTS_MAX];
 	size_t comments;
-	pb_value_type type[3]; /* of both values, and the period's */
+	pb_value_type type[3]; /* of both values, and of the period */
 	struct {
 		const char *name;
 		int64_t id;
-	} key[SP_PPROF_LABELS]; /* of labels that were met */
+	} key[SP_PPROF_LABELS]; /* keys of labels that have occurred */
 	size_t bytes;
 	size_t more_of_string, more_of_sample;
 };
 
-/* Appends the fields that are set: packed messages of one type, one after the other, are one message. */
+/* Appends the fields that are set. Packed messages of one type that follow each other are one message. */
 static int put_part(struct sp_packed *out, const pb_profile *part)
 {
 	if (!sp_packed_reserve(out, spanprof__pprof__profile__get_packed_size(part)))
@@ -136,13 +166,15 @@ static int put_part(struct sp_packed *out, const pb_profile *part)
 }
 
 /*
- * The length comes before the sample and is known only after it, so room for two digits is left.
- * Two digits are right for 128 bytes to 16 KiB.
+ * The length comes before the sample and is known only after it. So two bytes are reserved for the length; lengths of
+ * 128 bytes to 16 KiB take two bytes.
  */
 static int put_sample(struct sp_packed *out, const pb_sample *sample)
 {
-	/* Every number at its longest: locations, values, three tags and lengths, and of each label
-	 * key and text with their tags, its own tag and its length. */
+	/*
+	 * The longest size of every number: locations, values, three tags and lengths, and for each label its key and
+	 * text with their tags, its own tag and its length.
+	 */
 	size_t most = sample->n_location_id + sample->n_value + 6 + sample->n_label * 6;
 	size_t len, head;
 
@@ -210,7 +242,7 @@ static int put_types(struct sp_pprof *p)
 	return put_part(&p->out, &part);
 }
 
-/* Of each kind of label there is one name, which is looked up once for all samples. */
+/* Each kind of label has one name, which is looked up once for all samples. */
 static int put_key(struct sp_pprof *p, const char *name, int64_t *id)
 {
 	char label[SP_LABEL_NAME_MAX];
@@ -294,8 +326,8 @@ int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint6
 	pb->memory_limit = m->limit;
 	pb->file_offset = m->offset;
 	/*
-	 * If false, the server marks the block as not symbolized, and looks up the addresses of the
-	 * mapping at query time.
+	 * If this is false, the server marks the block as not symbolized, and looks up the addresses of the mapping
+	 * when somebody queries it.
 	 */
 	pb->has_functions = m->functions;
 	pb->has_filenames = m->lines;
@@ -386,10 +418,7 @@ int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 	return 0;
 }
 
-/*
- * Adds a label to the sample, unless it has no text: without one it would be a label with the
- * number 0.
- */
+/* Adds a label to the sample, unless its text is empty: then it would be a label with the number 0. */
 static int put_label(struct sp_pprof *p, pb_sample *pb, const struct sp_label *label)
 {
 	pb_label *l = pb->label[pb->n_label];
@@ -401,13 +430,31 @@ static int put_label(struct sp_pprof *p, pb_sample *pb, const struct sp_label *l
 	return 0;
 }
 
+static int put_number(struct sp_pprof *p, pb_sample *pb, const char *name, int64_t number,
+		      const char *unit)
+{
+	pb_label *l = pb->label[pb->n_label];
+
+	spanprof__pprof__label__init(l);
+	if (put_key(p, name, &l->key) != 0 || put_text(p, unit, &l->num_unit) != 0)
+		return -ENOMEM;
+	l->num = number;
+	pb->n_label++;
+	return 0;
+}
+
 static int put_labels(struct sp_pprof *p, pb_sample *pb, const struct sp_pprof_sample *s)
 {
 	int err = 0;
 
-	for (size_t i = 0; err == 0 && i < s->labels && i < SP_PPROF_LABELS; i++)
+	for (size_t i = 0; err == 0 && i < s->labels && i < SP_SAMPLE_LABELS_MAX; i++)
 		if (s->label[i].value != NULL)
 			err = put_label(p, pb, &s->label[i]);
+	if (err == 0 && s->end_ns != 0) {
+		err = put_number(p, pb, SP_LABEL_END, s->end_ns, "nanoseconds");
+		if (err == 0)
+			err = put_number(p, pb, SP_LABEL_THREAD_ID, s->thread_id, "");
+	}
 	return err;
 }
 
@@ -496,19 +543,19 @@ int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out)
 	return 0;
 }
 
-int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
-		     const struct sp_bytes *profile, struct sp_bytes *out)
+int sp_pprof_request_head(const struct sp_label *labels, size_t n, const char *id,
+			  size_t profile_len, struct sp_bytes *out)
 {
-	Spanprof__Push__PushRequest request = SPANPROF__PUSH__PUSH_REQUEST__INIT;
 	Spanprof__Push__RawProfileSeries series = SPANPROF__PUSH__RAW_PROFILE_SERIES__INIT;
-	Spanprof__Push__RawSample raw;
-	Spanprof__Push__RawProfileSeries *all_series[] = {&series};
-	Spanprof__Push__RawSample *all_raw[] = {&raw};
 	Spanprof__Push__LabelPair *pairs = calloc(n + 1, sizeof(*pairs));
 	Spanprof__Push__LabelPair **pair = calloc(n + 1, sizeof(*pair));
+	const size_t id_len = strlen(id);
+	const size_t sample = sp_packed_framed(id_len) + sp_packed_framed(profile_len);
+	struct sp_packed head = {NULL, 0, 0};
+	size_t labels_len;
 	int err = -ENOMEM;
 
-	out->data = NULL;
+	*out = (struct sp_bytes){NULL, 0};
 	if (pairs == NULL || pair == NULL)
 		goto out;
 	for (size_t i = 0; i < n; i++) {
@@ -518,22 +565,42 @@ int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
 		memcpy(&pairs[i].value, &labels[i].value, sizeof(char *));
 		pair[i] = &pairs[i];
 	}
-	spanprof__push__raw_sample__init(&raw);
-	raw.raw_profile = (ProtobufCBinaryData){profile->len, profile->data};
-	memcpy(&raw.id, &id, sizeof(char *));
 	series.n_labels = n;
 	series.labels = pair;
-	series.n_samples = 1;
-	series.samples = all_raw;
-	request.n_series = 1;
-	request.series = all_series;
-	out->data = malloc(spanprof__push__push_request__get_packed_size(&request));
-	if (out->data != NULL) {
-		out->len = spanprof__push__push_request__pack(&request, out->data);
-		err = 0;
-	}
+	labels_len = spanprof__push__raw_profile_series__get_packed_size(&series);
+	if (!sp_packed_reserve(&head, labels_len + id_len + (size_t)HEADS * SP_PACKED_HEAD_MAX))
+		goto out;
+	sp_packed_head(&head, SERIES_FIELD, labels_len + sp_packed_framed(sample));
+	head.len += spanprof__push__raw_profile_series__pack(&series, head.data + head.len);
+	sp_packed_head(&head, SAMPLES_FIELD, sample);
+	sp_packed_field(&head, ID_FIELD, id, id_len);
+	sp_packed_head(&head, PROFILE_FIELD, profile_len);
+	*out = (struct sp_bytes){head.data, head.len};
+	err = 0;
 out:
 	free(pairs);
 	free(pair);
+	return err;
+}
+
+int sp_pprof_of_request(const struct sp_bytes *request, struct sp_bytes *profile)
+{
+	struct sp_pool pool = {NULL, 0};
+	ProtobufCAllocator memory = sp_pool_allocator(&pool);
+	const Spanprof__Push__PushRequest *push =
+		spanprof__push__push_request__unpack(&memory, request->len, request->data);
+	const ProtobufCBinaryData *raw;
+	int err = -EINVAL;
+
+	*profile = (struct sp_bytes){NULL, 0};
+	if (push != NULL && push->n_series == 1 && push->series[0]->n_samples == 1) {
+		raw = &push->series[0]->samples[0]->raw_profile;
+		profile->data = malloc(raw->len + 1);
+		err = profile->data != NULL ? 0 : -ENOMEM;
+		if (err == 0 && raw->len != 0)
+			memcpy(profile->data, raw->data, raw->len);
+		profile->len = raw->len;
+	}
+	sp_pool_fini(&pool);
 	return err;
 }

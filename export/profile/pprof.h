@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pprof profile within limits, and the request that carries it to the server. */
+/* One pprof profile within limits, and the request that sends it to the server. */
 #ifndef SP_PPROF_H
 #define SP_PPROF_H
 
@@ -9,23 +9,23 @@
 
 #include "sampler/region/record.h"
 
-/* The types of profiles that are made: what a server calls them, and what they are summed in. */
+/* The types of profiles: their names at a server, and their units. */
 
 enum sp_profile_type {
-	SP_PROFILE_CPU, /* the first, so that nothing has to be said for it */
+	SP_PROFILE_CPU, /* first, so that it is the type in a zeroed struct */
 	SP_PROFILE_OFF_CPU,
-	SP_PROFILE_WALL,   /* both of them */
+	SP_PROFILE_WALL,   /* CPU time and waiting time */
 	SP_PROFILE_MEMORY, /* allocations */
-	SP_PROFILE_IN_USE, /* what is still there of them */
+	SP_PROFILE_IN_USE, /* allocations that were not freed yet */
 	SP_PROFILE_TYPES
 };
 
 struct sp_profile_type_names {
 	const char *series; /* __name__ */
-	const char *count;  /* the first value of a sample, without a unit */
-	const char *sample; /* the second one */
-	const char *unit;   /* and its unit */
-	/* Both "" where nothing is sampled by a period; Pyroscope needs the message all the same. */
+	const char *count;  /* name of a sample's first value, which has no unit */
+	const char *sample; /* name of the second value */
+	const char *unit;   /* its unit */
+	/* Both "" if samples have no period; Pyroscope needs the message even then. */
 	const char *period;
 	const char *period_unit;
 	const char *suffix; /* of a file's name */
@@ -50,13 +50,13 @@ static inline const struct sp_profile_type_names *sp_profile_type_names(enum sp_
 	return &names[type];
 }
 
-/* Its values are bytes, and its samples blocks of memory. */
+/* Whether its values are bytes and its samples blocks of memory. */
 static inline bool sp_profile_type_is_of_memory(enum sp_profile_type type)
 {
 	return type == SP_PROFILE_MEMORY || type == SP_PROFILE_IN_USE;
 }
 
-/* Its samples are looks at waiting threads, which are counted as waits. */
+/* Whether its samples are looks at waiting threads, which are counted as waits. */
 static inline bool sp_profile_type_is_of_waits(enum sp_profile_type type)
 {
 	return type == SP_PROFILE_OFF_CPU || type == SP_PROFILE_WALL;
@@ -69,7 +69,7 @@ struct sp_bytes {
 
 struct sp_pprof_limits {
 	uint32_t samples;
-	size_t bytes; /* of the packed, uncompressed profile */
+	size_t bytes; /* size of the packed, uncompressed profile */
 };
 
 struct sp_pprof_times {
@@ -77,9 +77,9 @@ struct sp_pprof_times {
 	int64_t time_ns;     /* since the epoch, begin of the interval */
 	int64_t duration_ns; /* of the interval */
 	enum sp_profile_type type;
-	const struct sp_profile_type_names *names; /* NULL = those of the type */
+	const struct sp_profile_type_names *names; /* NULL = the names of the type */
 	const struct sp_bytes
-		*resource; /* NULL = it is not for OTLP (otlp.h), where names have dots */
+		*resource; /* NULL = not for OTLP (otlp.h), where label names have dots */
 };
 
 struct sp_pprof_mapping {
@@ -89,7 +89,8 @@ struct sp_pprof_mapping {
 	const char *file;
 	const char *build_id; /* hex, "" = none */
 	bool functions;       /* its locations have functions */
-	bool lines;           /* ... with files, lines and inlined functions, as far as known */
+	/* and these have files, lines and inlined functions, as far as known */
+	bool lines;
 };
 
 /* One function of a location, innermost first. */
@@ -99,8 +100,8 @@ struct sp_pprof_line {
 };
 
 /*
- * The labels of a sample: X(name), which is the key in a profile. What else has to know them is made from this list:
- * the names that the labels of a series may not have, and the tests of the way from the ring to the report.
+ * The labels of a sample: X(name) with the key in a profile. This list also defines the reserved names of series
+ * labels, and the tests of labels from the ring to the report.
  */
 // clang-format off
 #define SP_FOR_EACH_SAMPLE_LABEL(X) \
@@ -116,40 +117,53 @@ struct sp_label {
 	const char *value;
 };
 
-/* Those of the list, and values of attributes. */
-#define SP_SAMPLE_LABELS_MAX (0 SP_FOR_EACH_SAMPLE_LABEL(SP_SAMPLE_LABEL_ONE_) + SP_SPAN_VALUES_MAX)
+/* The labels of the list, values of attributes, and latency. */
+#define SP_SAMPLE_LABELS_MAX                                                                       \
+	(0 SP_FOR_EACH_SAMPLE_LABEL(SP_SAMPLE_LABEL_ONE_) + SP_SPAN_VALUES_MAX + 1)
 // NOLINTNEXTLINE(bugprone-macro-parentheses): one summand of a sum
 #define SP_SAMPLE_LABEL_ONE_(name) +1
 
 /*
- * The name of a label that is made of any other name. Older servers refuse everything but
- * [a-zA-Z_][a-zA-Z0-9_]*; what is something else becomes an underscore. Returns its length, 0 for an empty name.
+ * Makes the name of a label from any name. Older servers refuse every name but [a-zA-Z_][a-zA-Z0-9_]*, so other
+ * characters become underscores. Returns the length, 0 for an empty name.
  */
 #define SP_LABEL_NAME_MAX 1024U
 size_t sp_label_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len);
 
 /*
- * The same for OTLP, where an attribute keeps the dots of its name ("http.route"). Pyroscope 2.2 keeps them as well,
- * or, where -validation.disable-label-sanitization is false, makes underscores of them; then it refuses all of a request
- * in which a name has another character that no label may have.
+ * The same for OTLP, where an attribute keeps the dots of its name ("http.route"). Pyroscope 2.2 keeps the dots too,
+ * or makes underscores of them if -validation.disable-label-sanitization is false; then it refuses the whole request
+ * if a name has another character that labels may not have.
  */
 size_t sp_attribute_name(char out[SP_LABEL_NAME_MAX], const char *name, size_t len);
 
-/* Whether both are one label: "http.route" is "http_route" where dots are no part of a name. */
+/* Whether both names mean one label: "http.route" is "http_route" for servers without dots in names. */
 bool sp_label_is(const char *a, const char *b);
 
-/* Why no user may choose that name for a label; NULL = it is free. */
+/* Why a user may not choose that name for a label; NULL = the name is free. */
 const char *sp_label_refusal(const char *name);
 
+/*
+ * Whether a server gets no label of that name: the list, which is SPANPROF_LABELS, has it with an empty value ("pid=").
+ * "process.pid" is "pid", and "host.name" is "hostname". NULL = the list is empty.
+ */
+bool sp_label_is_left_out(const char *list, const char *name);
+
 struct sp_pprof_sample {
-	uint64_t *location; /* ids, leaf first; not written to */
+	uint64_t *location; /* ids, leaf first; not modified */
 	size_t locations;
 	int64_t count; /* the first value */
-	int64_t ns;    /* the second one, in the unit of its type */
-	/* A value of NULL = none. The name of a label is at the same address in all samples. */
+	int64_t ns;    /* the second value, in the unit of its type */
+	/* A label with the value NULL is left out. The name of a label has the same address in all samples. */
 	const struct sp_label *label;
 	size_t labels; /* at most SP_SAMPLE_LABELS_MAX */
+	/* Numbers that are labels of a sample with a time (slow_times.h). */
+	int64_t end_ns; /* since the epoch; 0 = neither is a label */
+	int64_t thread_id;
 };
+
+#define SP_LABEL_END "end_timestamp_ns"
+#define SP_LABEL_THREAD_ID "thread_id"
 
 /* A point to go back to. */
 struct sp_pprof_mark {
@@ -159,13 +173,15 @@ struct sp_pprof_mark {
 
 struct sp_pprof;
 
-/* NULL when out of memory. Comments are added first, then mappings and so on in any order. */
+/* NULL when out of memory. Call the functions below for comments first, then for mappings and so on in any order. */
 struct sp_pprof *sp_pprof_new(const struct sp_pprof_limits *limits,
 			      const struct sp_pprof_times *times);
 void sp_pprof_free(struct sp_pprof *p);
 
-/* These return 0 or -ENOMEM, and ids from 1. Equal functions get equal ids; the caller asks only
- * once for each mapping and location. Strings are cleaned and cut. */
+/*
+ * These return 0 or -ENOMEM, and ids from 1. Equal functions get equal ids; the caller must ask only once for each
+ * mapping and location. Strings are cleaned and cut.
+ */
 int sp_pprof_comment(struct sp_pprof *p, const char *text);
 int sp_pprof_mapping(struct sp_pprof *p, const struct sp_pprof_mapping *m, uint64_t *id);
 int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_name,
@@ -173,10 +189,10 @@ int sp_pprof_function(struct sp_pprof *p, const char *name, const char *system_n
 int sp_pprof_location(struct sp_pprof *p, uint64_t mapping, uint64_t address,
 		      const struct sp_pprof_line *line, size_t lines, uint64_t *id);
 
-/* As above, and -E2BIG when the profile with this sample would exceed a limit. */
+/* The same, and -E2BIG if the profile with this sample would exceed a limit. */
 int sp_pprof_sample(struct sp_pprof *p, const struct sp_pprof_sample *s);
 
-/* Mark a state, and undo everything since; after a rewind the profile may only be packed. */
+/* Mark a state, and undo everything since it; after a rewind the profile may only be packed. */
 void sp_pprof_mark(const struct sp_pprof *p, struct sp_pprof_mark *mark);
 void sp_pprof_rewind(struct sp_pprof *p, const struct sp_pprof_mark *mark);
 
@@ -186,8 +202,14 @@ uint32_t sp_pprof_samples(const struct sp_pprof *p);
  * -ENOMEM. */
 int sp_pprof_pack(struct sp_pprof *p, struct sp_bytes *out);
 
-/* A push request with one series and one profile. 0 or -ENOMEM. */
-int sp_pprof_request(const struct sp_label *labels, size_t n, const char *id,
-		     const struct sp_bytes *profile, struct sp_bytes *out);
+/*
+ * The begin of a push request with one series and one profile. The bytes of the profile, which are so many, are all of the
+ * rest. 0 or -ENOMEM.
+ */
+int sp_pprof_request_head(const struct sp_label *labels, size_t n, const char *id,
+			  size_t profile_len, struct sp_bytes *out);
+
+/* The profile of such a request. 0, -EINVAL for another one and without memory to read it, or -ENOMEM; free profile->data. */
+int sp_pprof_of_request(const struct sp_bytes *request, struct sp_bytes *profile);
 
 #endif

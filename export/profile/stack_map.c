@@ -39,6 +39,10 @@ struct sp_stack_map {
 	struct sp_hash_index by_stack; /* all except "(other)", which has a fixed number */
 	struct sp_hash_index by_entry;
 	uint64_t samples;
+	uint32_t last; /* the entry of the last sample */
+	struct sp_stack_time *time;
+	uint32_t times;
+	size_t time_cap;
 };
 
 static uint32_t hash_stack(const struct sp_stack *s)
@@ -65,7 +69,7 @@ static uint32_t hash_entry(const struct sp_stack_labels *l, uint32_t stack)
 	return (uint32_t)sp_hash_add(h, stack);
 }
 
-/* Stack index, or SP_STACK_OTHER with *loss set. */
+/* The index of a stack, or SP_STACK_OTHER with *loss set. */
 static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, unsigned *loss)
 {
 	uint32_t hash = hash_stack(s);
@@ -107,7 +111,7 @@ static uint32_t intern_stack(struct sp_stack_map *m, const struct sp_stack *s, u
 	return m->stacks++;
 }
 
-/* The entry of stack x labels, made if need be; NULL when there is no room. */
+/* The entry of stack x labels, added if it is missing; NULL when there is no room. */
 static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stack,
 					   const struct sp_stack_labels *l, unsigned *loss)
 {
@@ -128,13 +132,14 @@ static struct sp_stack_entry *intern_entry(struct sp_stack_map *m, uint32_t stac
 	return &m->entry[m->entries++];
 }
 
-/* What that is summed up in, for one more. */
+/* The entry to which one more sample of that stack and these labels is added. */
 static struct sp_stack_entry *count_in(struct sp_stack_map *m, const struct sp_stack *stack,
 				       const struct sp_stack_labels *labels, unsigned *loss)
 {
 	struct sp_stack_entry *e = intern_entry(m, intern_stack(m, stack, loss), labels, loss);
 
 	m->samples++;
+	m->last = e != NULL ? (uint32_t)(e - m->entry) : 0;
 	if (e != NULL)
 		return e;
 	*loss |= SP_STACK_LOST;
@@ -177,15 +182,22 @@ unsigned sp_stack_map_put(struct sp_stack_map *m, const struct sp_sample *s, uin
 	return loss;
 }
 
-static void add(uint64_t *sum, double part)
+/* Values come from a host, and may be anything. */
+static void add(uint64_t *sum, uint64_t n)
 {
-	if (part >= (double)UINT64_MAX || __builtin_add_overflow(*sum, (uint64_t)part, sum))
+	if (__builtin_add_overflow(*sum, n, sum))
 		*sum = UINT64_MAX;
 }
 
+static void add_rounded(uint64_t *sum, double part)
+{
+	part += 0.5;
+	add(sum, part < (double)UINT64_MAX ? (uint64_t)part : UINT64_MAX);
+}
+
 /*
- * One of b bytes is sampled with the probability 1 - exp(-b / interval) (preload/alloc/interval.h), and so stands for
- * the inverse of that many blocks.
+ * A block of b bytes is sampled with the probability 1 - exp(-b / interval) (preload/alloc/interval.h), so it stands
+ * for the inverse of that many blocks.
  */
 unsigned sp_stack_map_put_allocation(struct sp_stack_map *m, const struct sp_sample *s,
 				     uint32_t epoch, uint32_t thread, uint32_t interval)
@@ -195,8 +207,8 @@ unsigned sp_stack_map_put_allocation(struct sp_stack_map *m, const struct sp_sam
 	double bytes = (double)s->allocated;
 	double blocks = -1 / expm1(-bytes / interval);
 
-	add(&e->weight, blocks * SP_STACK_BLOCK + 0.5);
-	add(&e->unsampled_ns, blocks * bytes + 0.5);
+	add_rounded(&e->weight, blocks * SP_STACK_BLOCK);
+	add_rounded(&e->unsampled_ns, blocks * bytes);
 	return loss;
 }
 
@@ -221,9 +233,7 @@ unsigned sp_stack_map_put_cpu_time(struct sp_stack_map *m, const struct sp_cpu_t
 
 	memcpy(labels.trace_id, t->trace_id, sizeof(labels.trace_id));
 	e = count_in(m, &stack, &labels, &loss);
-	/* It is what a host wrote, and may be anything. */
-	if (__builtin_add_overflow(e->unsampled_ns, t->ns, &e->unsampled_ns))
-		e->unsampled_ns = UINT64_MAX;
+	add(&e->unsampled_ns, t->ns);
 	return loss;
 }
 
@@ -233,9 +243,102 @@ unsigned sp_stack_map_put_wait(struct sp_stack_map *m, const struct sp_stack_wai
 	struct sp_stack_entry *e = count_in(m, &w->stack, w->labels, &loss);
 
 	e->count++;
-	if (__builtin_add_overflow(e->unsampled_ns, w->ns, &e->unsampled_ns))
-		e->unsampled_ns = UINT64_MAX;
+	add(&e->unsampled_ns, w->ns);
 	return loss;
+}
+
+/* Entry 0, "(other)", stays the first one. Where the index has no memory, equal entries stay apart. */
+uint32_t sp_stack_map_relabel(struct sp_stack_map *m,
+			      void (*change)(void *arg, bool is_unsampled,
+					     struct sp_stack_labels *l),
+			      void *arg)
+{
+	uint32_t entries = m->entries;
+	uint32_t *moved_to = m->times != 0 ? calloc(entries, sizeof(*moved_to)) : NULL;
+	uint32_t lost = moved_to == NULL ? m->times : 0;
+	unsigned loss = 0;
+
+	sp_hash_index_clear(&m->by_entry);
+	m->entries = 0;
+	for (uint32_t i = 0; i < entries; i++) {
+		struct sp_stack_entry from = m->entry[i];
+		struct sp_stack_entry *to;
+
+		change(arg, m->stack[from.stack].unsampled, &from.labels);
+		/* At most as many as were read. */
+		to = intern_entry(m, from.stack, &from.labels, &loss);
+		if (to == NULL) {
+			to = &m->entry[m->entries++];
+			*to = from;
+		} else {
+			add(&to->count, from.count);
+			add(&to->weight, from.weight);
+			add(&to->unsampled_ns, from.unsampled_ns);
+		}
+		if (moved_to != NULL)
+			moved_to[i] = (uint32_t)(to - m->entry);
+	}
+	if (moved_to == NULL)
+		m->times = 0;
+	for (uint32_t i = 0; i < m->times; i++)
+		m->time[i].entry = moved_to[m->time[i].entry];
+	free(moved_to);
+	return lost;
+}
+
+uint64_t sp_share_next(struct sp_share *s, uint64_t part)
+{
+	uint64_t before = s->given;
+
+	/* Values come from a host. */
+	part = part < s->of - s->done ? part : s->of - s->done;
+	s->done += part;
+	s->given = s->of != 0 ? (uint64_t)((unsigned __int128)s->total * s->done / s->of) : 0;
+	return s->given - before;
+}
+
+bool sp_stack_map_set_ns(struct sp_stack_map *m, uint64_t period_ns, const uint64_t *ns)
+{
+	struct sp_share *shares = m->times != 0 ? calloc(m->entries, sizeof(*shares)) : NULL;
+
+	if (m->times != 0 && shares == NULL)
+		return false;
+	for (uint32_t i = 0; i < m->entries; i++) {
+		struct sp_stack_entry *e = &m->entry[i];
+
+		if (shares != NULL) {
+			shares[i].total = ns[i];
+			shares[i].of = sp_stack_entry_ns(e, period_ns);
+		}
+		e->weight = 0;
+		e->unsampled_ns = ns[i];
+	}
+	for (uint32_t i = 0; i < m->times; i++) {
+		struct sp_stack_time *t = &m->time[i];
+
+		t->ns = sp_share_next(&shares[t->entry], sp_stack_ns(t->weight, period_ns, t->ns));
+		t->weight = 0;
+	}
+	free(shares);
+	return true;
+}
+
+bool sp_stack_map_put_time(struct sp_stack_map *m, const struct sp_stack_time *time)
+{
+	if (m->entry[m->last].labels.span_id == 0)
+		return true;
+	if (m->times == SP_STACK_TIMES_MAX ||
+	    !SP_GROW(m->time, m->time_cap, m->times + 1, SP_STACK_TIMES_MAX))
+		return false;
+	m->time[m->times] = *time;
+	m->time[m->times++].entry = m->last;
+	return true;
+}
+
+uint32_t sp_stack_map_times(const struct sp_stack_map *m, const struct sp_stack_time **time)
+{
+	*time = m != NULL ? m->time : NULL;
+	return m != NULL ? m->times : 0;
 }
 
 void sp_stack_map_clear(struct sp_stack_map *m)
@@ -248,6 +351,8 @@ void sp_stack_map_clear(struct sp_stack_map *m)
 	m->entries = 0;
 	m->words = 0;
 	m->samples = 0;
+	m->last = 0;
+	m->times = 0;
 	m->stack[SP_STACK_OTHER] = (struct stack){0};
 	m->stacks = 1;
 	(void)intern_entry(m, SP_STACK_OTHER, &none, &loss);
@@ -260,7 +365,7 @@ size_t sp_stack_map_seal(struct sp_stack_map *m)
 	sp_hash_index_fini(&m->by_stack);
 	sp_hash_index_fini(&m->by_entry);
 	return sizeof(*m) + m->stack_cap * sizeof(*m->stack) + m->entry_cap * sizeof(*m->entry) +
-	       m->word_cap * sizeof(*m->pc);
+	       m->word_cap * sizeof(*m->pc) + m->time_cap * sizeof(*m->time);
 }
 
 void sp_stack_loss_count(const struct sp_core_ops *ops, unsigned loss)
@@ -280,7 +385,7 @@ struct sp_stack_map *sp_stack_map_new(const struct sp_stack_limits *limits)
 	if (m == NULL)
 		return NULL;
 	m->limits = *limits;
-	/* One word even for stacks that need none: a table is never NULL. */
+	/* One word even if no stack needs one, so that a table is never NULL. */
 	if (SP_GROW(m->pc, m->word_cap, 1, limits->pc_words) &&
 	    SP_GROW(m->stack, m->stack_cap, 1, limits->stacks)) {
 		sp_stack_map_clear(m);
@@ -298,6 +403,7 @@ void sp_stack_map_free(struct sp_stack_map *m)
 	free(m->stack);
 	free(m->entry);
 	free(m->pc);
+	free(m->time);
 	sp_hash_index_fini(&m->by_stack);
 	sp_hash_index_fini(&m->by_entry);
 	free(m);

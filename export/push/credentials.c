@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Secrets: from variables and from files (Kubernetes secret mounts, systemd credentials), which rotate and are read
- * again for each push; extra headers, given as JSON; certificates and keys. We read the files, and not libcurl, so that
- * the rules of user_file.h apply. Nothing of a content is ever logged, and memory that held it is overwritten.
- * Context: the exporter.
+ * Secrets from variables and from files. Files (Kubernetes secret mounts, systemd credentials) may
+ * be replaced at any time, so they are read again for each push. Also extra headers, given as JSON,
+ * and certificates and keys. We read the files, and not libcurl, so that the rules of user_file.h
+ * apply. Nothing of a content is ever logged, and memory that held it is overwritten. Context: the
+ * exporter.
  */
 #define _GNU_SOURCE
 #include "export/push/credentials.h"
@@ -207,7 +208,7 @@ int sp_tls_files_read(struct sp_tls_files *out, const struct sp_config *config, 
 		struct sp_tls_text *text;
 		const char *variable;
 	} files[] = {
-		/* Without verification they are of no use. */
+		/* Without verification no authority is needed. */
 		{config->tls_insecure ? NULL : config->tls_ca_file, &out->ca,
 		 "SPANPROF_TLS_CA_FILE or SSL_CERT_FILE"},
 		{cert, &out->cert, "SPANPROF_TLS_CERT_FILE"},
@@ -274,7 +275,7 @@ static void refresh(struct sp_credentials *c, struct sp_secret *s, const char *v
 
 	if (rc > 0)
 		c->looked = false;
-	/* Not the path: some write the secret itself there. */
+	/* The message does not show the path: some users write the secret itself there. */
 	if (rc < 0 && !s->failed) {
 		(void)snprintf(text, sizeof(text), "%s: the file cannot be used: %s%s", variable,
 			       why, s->latest != NULL ? "; the last value is still sent" : "");
@@ -343,7 +344,7 @@ void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, co
 	if (is_set(c->tenant.latest))
 		add_named(c, "X-Scope-OrgID: ", c->tenant.latest, each, arg);
 	if (is_set(c->headers.latest)) {
-		/* Until the file could be read for the first time they are the variable's. */
+		/* Until the first successful read of the file, the headers are the variable's. */
 		const char *name = sp_config_copy_name(
 			c->headers.content != NULL ? SP_VAR_HTTP_HEADERS_FILE : SP_VAR_HTTP_HEADERS,
 			SP_VAR_HTTP_HEADERS);

@@ -36,25 +36,26 @@ int sp_secret_read(struct sp_secret *s, const char **why);
 int sp_headers_parse(const char *json, void (*each)(void *arg, const char *header), void *arg,
 		     unsigned *refused);
 
-/* The same of OpenTelemetry's list, k=v,k=v with percent-encoding. Always 0. */
+/* As sp_headers_parse(), for OpenTelemetry's list k=v,k=v with percent-encoding. Always 0. */
 int sp_headers_parse_list(const char *list, void (*each)(void *arg, const char *header), void *arg,
 			  unsigned *refused);
 
-#define SP_TLS_FILE_MAX ((size_t)1 << 20) /* all authorities of a distribution take a fifth of it */
+/* The authorities of a distribution take a fifth of this. */
+#define SP_TLS_FILE_MAX ((size_t)1 << 20)
 
 struct sp_tls_text {
-	char *data; /* PEM; NULL = none is to be given */
+	char *data; /* PEM; NULL = none */
 	size_t len;
 };
 
 /*
- * Certificates and keys from the files that variables name. They are read for each connection and forgotten with it.
- * Without such a file the TLS library's defaults apply.
+ * Certificates and keys from the files that variables name. They are read for each connection, and
+ * wiped when it ends. Without such a file the TLS library's defaults apply.
  */
 struct sp_tls_files {
 	struct sp_tls_text ca;
 	struct sp_tls_text cert;
-	struct sp_tls_text key; /* of the certificate's file if it has no file of its own */
+	struct sp_tls_text key; /* from the certificate's file if no file is named for it */
 };
 
 /*
@@ -64,10 +65,10 @@ struct sp_tls_files {
 int sp_tls_files_read(struct sp_tls_files *out, const struct sp_config *config, char *why,
 		      size_t cap);
 
-/* Overwrites what was read and gives the memory back. Idempotent. */
+/* Overwrites the texts and frees them. Idempotent. */
 void sp_tls_files_wipe(struct sp_tls_files *files);
 
-/* A sentence for the log. */
+/* Logs a sentence. */
 typedef void (*sp_credentials_warn)(void *arg, const char *text);
 
 struct sp_credentials {
@@ -96,7 +97,10 @@ const char *sp_credentials_password(const struct sp_credentials *c);
  */
 bool sp_credentials_secret(const struct sp_credentials *c);
 
-/* Calls each with one line per header, the user's own last. What cannot be sent is left out. */
+/*
+ * Calls each with one line per header, the user's own last. Headers that cannot be sent are left
+ * out.
+ */
 void sp_credentials_headers(struct sp_credentials *c, void (*each)(void *arg, const char *header),
 			    void *arg);
 

@@ -10,9 +10,21 @@
 
 struct sp_file_sink;
 
+/* Ending of files with slow roots (SPANPROF_SLOW), which count as profiles of the folder. */
+#define SP_FILE_SINK_SLOW ".otlp.jsonl"
+/*
+ * Ending of files whose samples have times. Programs that read *.pb.gz must not read them, because
+ * other profiles have the same samples.
+ */
+#define SP_FILE_SINK_TIMES "-slow.pprof.gz"
+
 struct sp_file_sink_item {
-	const char *suffix; /* of its name, before the dot; "" for a profile of CPU time */
-	int64_t time_ns;    /* its begin, since the epoch */
+	/*
+	 * The suffix of the file name; "" for a profile of CPU time. The ending for
+	 * config->output_format follows, unless the suffix has an ending.
+	 */
+	const char *suffix;
+	int64_t time_ns; /* beginning of the profile, since the epoch */
 	uint64_t samples;
 };
 
@@ -21,14 +33,17 @@ struct sp_file_sink *sp_file_sink_new(const struct sp_core_ops *ops);
 void sp_file_sink_free(struct sp_file_sink *f);
 
 /*
- * One file, complete or not there at all, but after a loss of power it may be empty:
- * spanprof-<service>-<pid>-<UTC time>-<random>-<n>.pb.gz, which no other file has; <random> is the same
- * in all files of a process. time_ns is the begin of the profile since the epoch. Failures are counted and logged. 0 or a negative errno.
+ * Writes one file, which is complete or does not exist; after a loss of power it may be empty. Its
+ * name is spanprof-<service>-<pid>-<UTC time>-<random>-<n><suffix>.pb.gz, which no other file has.
+ * <random> is the same in all files of a process, <UTC time> is item->time_ns. Failures are counted
+ * and logged. 0 or a negative errno.
  */
 int sp_file_sink_write(struct sp_file_sink *f, const struct sp_bytes *profile,
 		       const struct sp_file_sink_item *item, uint64_t now_ns);
 
-/* What became of the profiles of the last interval: a negative errno, or 0 where all were written, or none was tried. */
+/*
+ * The result of the last interval's profiles: a negative errno if one was not written; otherwise 0.
+ */
 int sp_file_sink_error(const struct sp_file_sink *f);
 
 #endif

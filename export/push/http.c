@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server: its address, one request to it and what becomes of it, and transfers, by libcurl's multi interface, so
- * that nobody waits for them. Connections stay open for a few seconds, so that processes and types of profiles whose
- * pushes follow each other have one for all.
+ * The server's address, requests to the server, and their answers. Transfers use libcurl's multi
+ * interface, so no thread waits for one. Each request has its own connection: a server may close a
+ * kept connection while a request is on its way, and then nobody knows whether it took the request.
  *
- * What a server answers and what the environment names is not trusted and may quote secrets: nothing of it is shown
- * before it was looked through for them. Context: the exporter.
+ * Answers of servers and variables of the environment are not trusted, and may quote secrets. Their
+ * text is shown only after secrets were removed. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/push/http.h"
@@ -37,9 +37,9 @@
 #define UNIX_SCHEME "unix://"
 
 /*
- * A proxy of the environment is meant for other hosts, and cannot reach a server on this host. The
- * host name is read as libcurl will read it: with a reading of our own, somebody could write an
- * address of a foreign host that we take for this one.
+ * A proxy of the environment is meant for other hosts, and cannot reach a server on this host.
+ * libcurl parses the host name here, too: if we parsed it differently, the address of a foreign
+ * host could pass as local.
  */
 static bool is_local(const char *url)
 {
@@ -136,11 +136,8 @@ void sp_address_fini(struct sp_address *a)
 	memset(a, 0, sizeof(*a));
 }
 
-/*
- * So long a connection stays open without a transfer. Servers and proxies close theirs after five seconds or
- * more, and a request that meets the end of its connection counts as lost, as the server may have it.
- */
-#define IDLE_S 4
+/* A host name may have several addresses; libcurl tries them side by side. */
+#define SOCKETS 4U
 
 struct transfer {
 	CURL *easy;
@@ -149,31 +146,43 @@ struct transfer {
 	uint64_t begun_ns;
 	uint32_t timeout_ms;
 	struct sp_bytes body; /* of the message */
-	size_t given;         /* bytes of it that libcurl has taken */
+	size_t given;         /* bytes of the body that libcurl has taken */
+	bool waits;           /* the body is held back, see give_body() */
+	uint64_t waits_until_ns;
+	/* the last sockets opened for it; libcurl may have closed them, or use one of them */
+	int socket[SOCKETS];
+	unsigned sockets;
 	size_t received;
-	bool answered; /* the head of the answer is complete */
+	bool has_begun; /* a first byte of an answer has come */
+	bool answered;  /* the head of the answer is complete */
 	bool ended;
 	CURLcode rc; /* how it ended */
 	bool nomem;
-	char refused[200]; /* why it cannot be made; "" = out of memory */
+	char refused[200]; /* why the request cannot be made; "" = out of memory */
 	struct sp_tls_files files;
 	char date[64]; /* the header's value, "" = none */
 	char error[CURL_ERROR_SIZE];
 	struct sp_reply reply;
 };
 
+/* Servers whose transfers sp_http_wait() waits for. */
+struct group {
+	CURLM *multi; /* of all transfers; NULL = none has begun yet */
+	struct sp_http *member[SP_SERVERS_MAX];
+	unsigned n;
+};
+
 struct sp_http {
+	struct group *group;
 	const struct sp_config *config;
 	struct sp_http_hooks hooks;
 	struct sp_address address;
 	struct sp_credentials credentials;
 	char agent[64];
 	bool warned_plain;
-	CURLM *multi;     /* of all transfers and open connections; NULL = there is none */
-	uint64_t idle_ns; /* since when there is no transfer */
 	struct {
 		bool used;
-		struct transfer *transfer; /* NULL = there was no memory for it */
+		struct transfer *transfer; /* NULL = there was no memory for the transfer */
 	} slot[SP_TRANSFERS];
 	unsigned used; /* slots */
 };
@@ -183,8 +192,8 @@ struct sp_http {
 #define PATH_OTLP "/v1development/profiles"
 
 /*
- * The library is loaded at run time, so it may know options that the headers do not, and the other way
- * round: it refuses those that it does not know.
+ * libcurl is loaded at run time, so it may be newer or older than its headers. It returns an error
+ * for an option that it does not know.
  */
 #if LIBCURL_VERSION_NUM < CURL_VERSION_BITS(7, 77, 0)
 #define CURLOPT_CAINFO_BLOB ((CURLoption)(CURLOPTTYPE_BLOB + 309))
@@ -221,6 +230,13 @@ static void add_header(void *arg, const char *header)
 		t->headers = more;
 }
 
+/* Whether the head of a request says that its body is packed. */
+static bool is_packed(const struct sp_config *config)
+{
+	return config->protocol == SP_PROTOCOL_PUSH ||
+	       (config->protocol == SP_PROTOCOL_OTLP && config->compression == SP_COMPRESSION_GZIP);
+}
+
 static void add_headers(struct sp_http *h, struct transfer *t)
 {
 	static const char *const otlp_type[] = {
@@ -229,18 +245,17 @@ static void add_headers(struct sp_http *h, struct transfer *t)
 
 	if (h->config->protocol == SP_PROTOCOL_PUSH) {
 		add_header(t, "Content-Type: application/proto");
-		add_header(t, "Content-Encoding: gzip");
 		add_header(t, "Connect-Protocol-Version: 1");
 	} else if (h->config->protocol == SP_PROTOCOL_OTLP) {
 		add_header(t, otlp_type[h->config->otlp_protocol]);
-		if (h->config->compression == SP_COMPRESSION_GZIP)
-			add_header(t, "Content-Encoding: gzip");
 	} else {
 		/*
 		 * /ingest does not support Content-Encoding, but recognises a compressed profile.
 		 */
 		add_header(t, "Content-Type: application/octet-stream");
 	}
+	if (is_packed(h->config))
+		add_header(t, "Content-Encoding: gzip");
 	/*
 	 * Without "Expect: 100-continue": some servers and proxies never answer it, which costs a
 	 * second in each request.
@@ -260,15 +275,18 @@ static const char *proxy_of(const struct sp_http *h)
 	return proxy != NULL && !sp_address_is_local(&h->address) ? proxy : "";
 }
 
-/* A program that the host starts meanwhile must not inherit the connection. */
+/* Opens a socket that no executed program inherits, and remembers it. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
-	(void)arg;
+	struct transfer *t = arg;
+	int fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
+
 	(void)purpose;
-	return socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
+	t->socket[t->sockets++ % SOCKETS] = fd;
+	return fd;
 }
 
-/* Always set, so that libcurl does not read the environment. */
+/* Both options are always set, so libcurl does not read the environment. */
 static void set_proxy(const struct sp_http *h, CURL *c)
 {
 	const struct sp_config *cfg = h->config;
@@ -292,8 +310,8 @@ static bool set_file(CURL *c, CURLoption option, const struct sp_tls_text *text)
 }
 
 /*
- * False if the TLS library of this libcurl cannot take them: other certificates must not be used
- * instead.
+ * False if the TLS library of this libcurl cannot take the files. Then nothing is sent, because the
+ * defaults would trust other certificates.
  */
 static bool set_tls_files(CURL *c, const struct sp_tls_files *files)
 {
@@ -308,28 +326,56 @@ static bool set_tls_files(CURL *c, const struct sp_tls_files *files)
 	       set_file(c, CURLOPT_SSLKEY_BLOB, &files->key);
 }
 
-static void set_connection(const struct sp_http *h, CURL *c, uint32_t timeout_ms)
+static void set_connection(const struct sp_http *h, CURL *c, struct transfer *t)
 {
-	long timeout = timeout_ms != 0 ? (long)timeout_ms : 1;
+	long timeout = t->timeout_ms != 0 ? (long)t->timeout_ms : 1;
 
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, timeout);
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-	curl_easy_setopt(c, CURLOPT_MAXAGE_CONN, (long)IDLE_S);
+	curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, t);
+	curl_easy_setopt(c, CURLOPT_FRESH_CONNECT, 1L);
+	curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
 	if (h->address.socket != NULL)
 		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, h->address.socket);
-	/* libcurl shall use no signals. */
+	/* libcurl must not use signals. */
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	/* Do not wait for a name lookup that is stuck when the time is over. */
+	/* A name lookup that hangs must not delay us beyond the timeout. */
 	curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L);
 	set_proxy(h, c);
 	set_tls(h->config, c);
 }
 
 /*
- * When a connection that was open already ends without an answer, libcurl sends the request again on another
- * one. But the server may have it. So libcurl is given the body once, and cannot begin it anew.
+ * The pause between the head of a request and its body: this and two round trips, at most
+ * WAIT_MAX_NS.
+ */
+#define WAIT_NS (20 * SP_NS_PER_MS)
+#define WAIT_MAX_NS (300 * SP_NS_PER_MS)
+#define WAIT_STEP_MS 10
+
+static uint64_t first_wait_ns(const struct transfer *t)
+{
+	curl_off_t looked_up = 0;
+	curl_off_t connected = 0;
+	uint64_t ns;
+
+	curl_easy_getinfo(t->easy, CURLINFO_NAMELOOKUP_TIME_T, &looked_up);
+	curl_easy_getinfo(t->easy, CURLINFO_CONNECT_TIME_T, &connected);
+	ns = connected > looked_up ? (uint64_t)(connected - looked_up) * 2000 : 0;
+	return ns < WAIT_MAX_NS - WAIT_NS ? WAIT_NS + ns : WAIT_MAX_NS;
+}
+
+/*
+ * Gives libcurl a piece of the body. If a server refuses a stream, or a proxy asks for credentials,
+ * libcurl may send a request again, although the server may have it. So libcurl gets the body once,
+ * and has no means to start over.
+ *
+ * A forwarder of layer 4 without a server behind it accepts a connection and closes it at once. So
+ * the body goes out after a pause: if the connection ends before that, nothing was taken, and
+ * nothing is lost. With TLS no pause is needed, because the handshake proves that a server is
+ * there.
  */
 static size_t give_body(char *to, size_t size, size_t n, void *arg)
 {
@@ -337,6 +383,11 @@ static size_t give_body(char *to, size_t size, size_t n, void *arg)
 	size_t left = t->body.len - t->given;
 	size_t len = size * n < left ? size * n : left;
 
+	if (t->waits) {
+		if (t->waits_until_ns == 0)
+			t->waits_until_ns = sp_clock_mono_ns() + first_wait_ns(t);
+		return CURL_READFUNC_PAUSE;
+	}
 	if (len != 0)
 		memcpy(to, t->body.data + t->given, len);
 	t->given += len;
@@ -361,7 +412,7 @@ static void set_request(const struct sp_http *h, CURL *c, struct transfer *t)
 	curl_easy_setopt(c, CURLOPT_PASSWORD, sp_credentials_password(&h->credentials));
 }
 
-/* What follows the address, which has lost the slashes at its end. */
+/* The path to append to the address, from which slashes at the end were removed. */
 static const char *path_of(const struct sp_config *config)
 {
 	size_t len = strlen(config->server_address);
@@ -373,19 +424,27 @@ static const char *path_of(const struct sp_config *config)
 	return config->protocol == SP_PROTOCOL_PUSH ? PATH_PUSH : PATH_INGEST;
 }
 
-/* Sets all of the request. False when that cannot be, see refused. */
+/* An empty file in gzip's format: the body of an empty push. */
+static uint8_t packed_nothing[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3,
+				   3,    0,    0, 0, 0, 0, 0, 0, 0, 0};
+
+/* Sets all options of the request. False: the request cannot be made, t->refused says why. */
 static bool set_all(struct sp_http *h, struct transfer *t, const struct sp_message *message)
 {
 	add_headers(h, t);
 	if (asprintf(&t->url, "%s%s%s", h->address.base, path_of(h->config),
-		     message->query != NULL ? message->query : "") < 0)
+		     message != NULL && message->query != NULL ? message->query : "") < 0)
 		t->url = NULL;
 	if (t->url == NULL || t->nomem)
 		return false;
-	t->body = message->body;
-	set_connection(h, t->easy, t->timeout_ms);
+	t->waits = message != NULL && !h->address.tls && h->address.socket == NULL;
+	if (message != NULL)
+		t->body = message->body;
+	else if (is_packed(h->config))
+		t->body = (struct sp_bytes){packed_nothing, sizeof(packed_nothing)};
+	set_connection(h, t->easy, t);
 	set_request(h, t->easy, t);
-	/* Never without the files: that would trust other servers than those that they name. */
+	/* If the files cannot be read, nothing is sent: the defaults would trust other servers. */
 	if (h->address.tls &&
 	    sp_tls_files_read(&t->files, h->config, t->refused, sizeof(t->refused)) != 0)
 		return false;
@@ -396,8 +455,8 @@ static bool set_all(struct sp_http *h, struct transfer *t, const struct sp_messa
 	return false;
 }
 
-#define BODY_MAX ((size_t)4 << 20) /* more than that is not read */
-#define FINAL 200                  /* smaller ones announce another answer */
+#define BODY_MAX ((size_t)4 << 20) /* no more is read */
+#define FINAL 200                  /* a lower status announces another answer */
 #define LAST 599
 #define DATE_HALF_MS 500 /* a Date is cut to whole seconds */
 
@@ -418,9 +477,9 @@ static size_t keep_body(char *data, size_t size, size_t n, void *arg)
 }
 
 /*
- * Notes the empty line after the headers (also that of "100 Continue", which the next status line
- * corrects) and the Date header. What comes behind a body is no head any more.
- * curl_easy_header() would do, but libcurl has it only since 7.83.
+ * Recognises the end of the answer's head, which is an empty line, and keeps the Date header. "100
+ * Continue" has an empty line as well; the next status line undoes it. Lines after a body are not
+ * part of the head. curl_easy_header() does the same, but libcurl has it only since 7.83.
  */
 // NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type
 static size_t see_header(char *data, size_t size, size_t n, void *arg)
@@ -429,6 +488,7 @@ static size_t see_header(char *data, size_t size, size_t n, void *arg)
 	struct transfer *t = arg;
 	size_t len = size * n;
 
+	t->has_begun = true;
 	if (t->answered && (len < 5 || memcmp(data, "HTTP/", 5) != 0))
 		return len;
 	t->answered = data[0] == '\r' || data[0] == '\n';
@@ -440,7 +500,7 @@ static size_t see_header(char *data, size_t size, size_t n, void *arg)
 	return len;
 }
 
-/* Before the transfer: what to keep of the answer. */
+/* Sets the options, before the transfer, that keep the answer. */
 static void keep_answer(struct transfer *t)
 {
 	CURL *c = t->easy;
@@ -474,9 +534,10 @@ static void read_date(struct transfer *t)
 }
 
 /*
- * libcurl's detailed message quotes the proxy's address, or a part of it, with the password
- * ("Unsupported proxy syntax in ..."). Then only the general message is used. An address that was
- * cut may have lost the "@" by which the rest of it is recognised.
+ * Puts libcurl's error into the reply. Its detailed message may quote the proxy's address, or a
+ * part of it, with the password ("Unsupported proxy syntax in ..."). If there is such an address,
+ * only the general message is used. An address that was cut may have lost the "@" by which the rest
+ * of it is recognised.
  */
 static void say_trouble(const struct sp_http *h, CURL *c, CURLcode rc, struct transfer *t)
 {
@@ -513,7 +574,7 @@ static void say_redirect(CURL *c, struct sp_reply *reply)
 	shown = url != NULL ? strdup(url) : NULL;
 	if (shown == NULL)
 		return;
-	/* Before it is cut. The target may contain our own user information. */
+	/* Redacted before it is cut: the target may contain our own user information. */
 	sp_redact(shown);
 	(void)snprintf(text, sizeof(text), "redirects are not followed, this one names %.120s",
 		       shown);
@@ -522,8 +583,9 @@ static void say_redirect(CURL *c, struct sp_reply *reply)
 }
 
 /*
- * Only the head of an answer counts, even if the rest never ends, breaks off or comes too slowly:
- * it says what became of the profile, which must not be sent twice.
+ * Whether the server has answered. Only the head of an answer counts, even if the body never ends,
+ * breaks off or comes too slowly: the head says whether the profile was taken, which must not be
+ * sent twice.
  */
 static bool has_answer(const struct transfer *t, CURLcode rc, long status)
 {
@@ -536,7 +598,9 @@ static bool is_no_http(CURLcode rc)
 	return rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_WEIRD_SERVER_REPLY;
 }
 
-/* What OTLP says of a request, and of what is wrong with it, is in protobuf, if it is not a proxy that says so. */
+/*
+ * Reads an answer of OTLP, which is in protobuf. A proxy's answer is not; its text stays as it is.
+ */
 static void read_otlp(struct transfer *t)
 {
 	struct sp_reply *reply = &t->reply;
@@ -544,7 +608,6 @@ static void read_otlp(struct transfer *t)
 	char text[SP_REPLY_BODY];
 	char *type = NULL;
 
-	reply->is_otlp = true;
 	curl_easy_getinfo(t->easy, CURLINFO_CONTENT_TYPE, &type);
 	if ((type == NULL || strstr(type, "protobuf") == NULL) && !is_good)
 		return;
@@ -554,22 +617,28 @@ static void read_otlp(struct transfer *t)
 	say(reply, text);
 }
 
-/* After the transfer ended with rc: makes t->reply of what was kept. */
+/* The transfer has ended with rc: makes t->reply from the answer that was kept. */
 static void read_answer(const struct sp_http *h, struct transfer *t, CURLcode rc)
 {
 	struct sp_reply *reply = &t->reply;
 	curl_off_t retry_after = 0;
 	curl_off_t sent = 0;
 	long status = 0;
+	char *type = NULL;
 
 	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
 	reply->kind = rc == CURLE_ABORTED_BY_CALLBACK ? SP_REPLY_ABORTED : SP_REPLY_UNREACHABLE;
 	if (!has_answer(t, rc, status)) {
-		/* When it ought to begin anew, libcurl has forgotten how much it had sent. */
+		/* After this error libcurl's count of sent bytes is no longer right. */
 		if (rc == CURLE_SEND_FAIL_REWIND)
 			sent = (curl_off_t)t->given;
-		reply->sent = (size_t)sent >= t->body.len && !is_no_http(rc);
+		/*
+		 * With TLS 1.3 a server refuses our certificate only after we have sent the
+		 * request.
+		 */
+		reply->sent = (size_t)sent >= t->body.len && !is_no_http(rc) &&
+			      (t->has_begun || !sp_reply_tells_alert(t->error));
 		say_trouble(h, t->easy, rc, t);
 		return;
 	}
@@ -585,8 +654,14 @@ static void read_answer(const struct sp_http *h, struct transfer *t, CURLcode rc
 	reply->retry_after_s = retry_after < 0       ? 0
 			       : retry_after > 86400 ? 86400
 						     : (uint32_t)retry_after;
+	reply->is_otlp = h->config->protocol == SP_PROTOCOL_OTLP;
 	read_date(t);
-	if (h->config->protocol == SP_PROTOCOL_OTLP)
+	if (sp_reply_good(reply)) {
+		curl_easy_getinfo(t->easy, CURLINFO_CONTENT_TYPE, &type);
+		reply->is_foreign = sp_reply_shows_foreigner(
+			reply, type, h->config->protocol == SP_PROTOCOL_PUSH);
+	}
+	if (reply->is_otlp && !reply->is_foreign)
 		read_otlp(t);
 	/* A server or a proxy may quote the request. */
 	reply->text_len = sp_redact_bytes(reply->text, reply->text_len);
@@ -594,7 +669,10 @@ static void read_answer(const struct sp_http *h, struct transfer *t, CURLcode rc
 		say_redirect(t->easy, reply);
 }
 
-/* Whoever is in between can read along. What is in files is known when they are read, before a request. */
+/*
+ * Warns once if secrets go over plain http, where others can read them. Called again before each
+ * request, because secrets in files may have changed.
+ */
 static void warn_of_readers(struct sp_http *h)
 {
 	bool secret =
@@ -609,9 +687,9 @@ static void warn_of_readers(struct sp_http *h)
 
 static void free_transfer(struct sp_http *h, struct transfer *t)
 {
-	if (t->easy != NULL && h->multi != NULL)
-		curl_multi_remove_handle(h->multi, t->easy);
-	/* Buffers of ours must not be written to by what clean-up does. */
+	if (t->easy != NULL && h->group->multi != NULL)
+		curl_multi_remove_handle(h->group->multi, t->easy);
+	/* Clean-up must not write into our buffer. */
 	if (t->easy != NULL)
 		curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, NULL);
 	if (t->easy != NULL)
@@ -632,26 +710,6 @@ static void end(struct sp_http *h, unsigned slot)
 	h->slot[slot].transfer = NULL;
 	h->slot[slot].used = false;
 	h->used--;
-	h->idle_ns = sp_clock_mono_ns();
-}
-
-static void close_connections(struct sp_http *h)
-{
-	if (h->multi != NULL)
-		curl_multi_cleanup(h->multi);
-	h->multi = NULL;
-}
-
-uint64_t sp_http_rest(void *http, uint64_t now_ns)
-{
-	struct sp_http *h = http;
-	uint64_t until_ns = h->idle_ns + IDLE_S * SP_NS_PER_S;
-	bool had = sp_turn_set(false);
-
-	if (h->used == 0 && now_ns >= until_ns)
-		close_connections(h);
-	(void)sp_turn_set(had);
-	return h->multi != NULL ? until_ns : UINT64_MAX;
 }
 
 int sp_http_new(const struct sp_config *config, const char *version,
@@ -665,6 +723,12 @@ int sp_http_new(const struct sp_config *config, const char *version,
 	*out = NULL;
 	if (h == NULL)
 		return -ENOMEM;
+	h->group = calloc(1, sizeof(*h->group));
+	if (h->group == NULL) {
+		free(h);
+		return -ENOMEM;
+	}
+	h->group->member[h->group->n++] = h;
 	h->config = config;
 	h->hooks = *hooks;
 	sp_credentials_init(&h->credentials, config, hooks->warn, hooks->arg);
@@ -689,13 +753,35 @@ int sp_http_new(const struct sp_config *config, const char *version,
 	return err;
 }
 
+static void leave_group(struct sp_http *h)
+{
+	struct group *g = h->group;
+	unsigned i = 0;
+
+	while (g->member[i] != h)
+		i++;
+	g->member[i] = g->member[--g->n];
+	if (g->n != 0)
+		return;
+	if (g->multi != NULL)
+		curl_multi_cleanup(g->multi);
+	free(g);
+}
+
+void sp_http_join(struct sp_http *h, struct sp_http *other)
+{
+	leave_group(h);
+	h->group = other->group;
+	h->group->member[h->group->n++] = h;
+}
+
 void sp_http_free(struct sp_http *h)
 {
 	if (h == NULL)
 		return;
 	for (unsigned slot = 0; slot < SP_TRANSFERS; slot++)
 		end(h, slot);
-	close_connections(h);
+	leave_group(h);
 	sp_credentials_fini(&h->credentials);
 	sp_address_fini(&h->address);
 	free(h);
@@ -706,29 +792,94 @@ const char *sp_http_shown(const struct sp_http *h)
 	return h->address.shown;
 }
 
+static long port_of(int fd)
+{
+	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+	socklen_t len = sizeof(address);
+
+	if (fd < 0 || getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+		return -1;
+	if (address.ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)&address)->sin6_port);
+	return address.ss_family == AF_INET
+		       ? ntohs(((const struct sockaddr_in *)&address)->sin_port)
+		       : -1;
+}
+
+/*
+ * Whether the other side has closed the connection in use. libcurl does not check that while a
+ * request is paused before its body.
+ */
+static bool is_closed(const struct transfer *t)
+{
+	long port = 0;
+
+	curl_easy_getinfo(t->easy, CURLINFO_LOCAL_PORT, &port);
+	for (unsigned i = 0; i < SOCKETS && i < t->sockets; i++) {
+		ssize_t got;
+		char byte;
+
+		if (port == 0 || port_of(t->socket[i]) != port)
+			continue;
+		got = recv(t->socket[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+		return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+	}
+	return false;
+}
+
+/* Sends the bodies whose pause is over, unless the connection was closed meanwhile. */
+static void send_bodies(struct sp_http *h)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	for (unsigned i = 0; i < SP_TRANSFERS; i++) {
+		struct transfer *t = h->slot[i].transfer;
+
+		if (t == NULL || t->ended || !t->waits || t->waits_until_ns == 0 ||
+		    now < t->waits_until_ns)
+			continue;
+		t->waits = false;
+		if (is_closed(t)) {
+			t->ended = true;
+			t->rc = CURLE_SEND_ERROR;
+			(void)snprintf(t->error, sizeof(t->error), "%s",
+				       curl_easy_strerror(CURLE_GOT_NOTHING));
+		} else {
+			(void)curl_easy_pause(t->easy, CURLPAUSE_CONT);
+		}
+	}
+}
+
 static void go_on(struct sp_http *h)
 {
+	CURLM *multi = h->group->multi;
 	int running = 0;
 	int left;
 
-	if (h->multi == NULL)
+	if (multi == NULL)
 		return;
-	if (curl_multi_perform(h->multi, &running) != CURLM_OK)
+	send_bodies(h);
+	if (curl_multi_perform(multi, &running) != CURLM_OK)
 		for (unsigned i = 0; i < SP_TRANSFERS; i++)
 			if (h->slot[i].transfer != NULL)
 				h->slot[i].transfer->ended = true;
-	for (CURLMsg *msg; (msg = curl_multi_info_read(h->multi, &left)) != NULL;)
-		for (unsigned i = 0; i < SP_TRANSFERS && msg->msg == CURLMSG_DONE; i++) {
-			struct transfer *t = h->slot[i].transfer;
+	/* Some of these transfers may belong to other servers of the group. */
+	for (CURLMsg *msg; (msg = curl_multi_info_read(multi, &left)) != NULL;) {
+		CURLcode rc = msg->data.result;
+		struct transfer *t = NULL;
 
-			if (t == NULL || t->easy != msg->easy_handle)
-				continue;
-			t->ended = true;
-			t->rc = msg->data.result;
-		}
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &t);
+		t->ended = true;
+		t->rc = rc;
+	}
 }
 
-/* False where libcurl cannot be loaded, see refused, or has no memory. */
+/*
+ * Loads libcurl and makes its handles. False: this failed; t->refused has the reason, or there is
+ * no memory.
+ */
 static bool get_handles(struct sp_http *h, struct transfer *t)
 {
 	const char *why = sp_libcurl_load();
@@ -737,11 +888,11 @@ static bool get_handles(struct sp_http *h, struct transfer *t)
 		(void)snprintf(t->refused, sizeof(t->refused), "%s", why);
 		return false;
 	}
-	if (h->multi == NULL)
-		h->multi = curl_multi_init();
+	if (h->group->multi == NULL)
+		h->group->multi = curl_multi_init();
 	t->easy = curl_easy_init();
 	t->begun_ns = sp_clock_mono_ns();
-	return t->easy != NULL && h->multi != NULL;
+	return t->easy != NULL && h->group->multi != NULL;
 }
 
 static void start(struct sp_http *h, unsigned slot, const struct sp_message *message,
@@ -762,8 +913,9 @@ static void start(struct sp_http *h, unsigned slot, const struct sp_message *mes
 		t->nomem = true;
 		return;
 	}
+	curl_easy_setopt(t->easy, CURLOPT_PRIVATE, t);
 	keep_answer(t);
-	t->nomem = curl_multi_add_handle(h->multi, t->easy) != CURLM_OK;
+	t->nomem = curl_multi_add_handle(h->group->multi, t->easy) != CURLM_OK;
 }
 
 void sp_http_start(void *http, unsigned slot, const struct sp_message *message, uint32_t timeout_ms)
@@ -782,8 +934,8 @@ static bool has_ended(const struct sp_http *h, unsigned slot)
 }
 
 /*
- * Only after libcurl has read what there is: whoever drives the transfer may have done something else
- * for so long that the answer came in time, and was not looked at.
+ * Whether the timeout of the transfer has passed. Called only after libcurl has read everything
+ * that has arrived: the thread may have been busy elsewhere, while an answer came in time.
  */
 static bool is_late(const struct sp_http *h, unsigned slot)
 {
@@ -837,19 +989,37 @@ bool sp_http_poll(void *http, unsigned *slot, struct sp_reply *reply)
 	return is_one;
 }
 
+/* How long to sleep for one server of the group, at most `most`. */
+static int longest_ms(const struct sp_http *h, int most)
+{
+	unsigned slot;
+
+	for (slot = 0; slot < SP_TRANSFERS; slot++)
+		if (h->slot[slot].transfer != NULL && h->slot[slot].transfer->waits &&
+		    h->slot[slot].transfer->waits_until_ns != 0)
+			most = most < WAIT_STEP_MS ? most : WAIT_STEP_MS;
+	/*
+	 * If a transfer ended before this call, no descriptor becomes ready for it, so do not
+	 * sleep.
+	 */
+	return find(h, has_ended, &slot) ? 0 : most;
+}
+
 void sp_http_wait(struct sp_http *h, int wake, uint32_t wait_ms)
 {
 	bool had = sp_turn_set(false);
+	const struct group *g = h != NULL ? h->group : NULL;
 	int most = wait_ms < INT32_MAX ? (int)wait_ms : INT32_MAX;
-	unsigned slot;
+	unsigned used = 0;
 
-	/* What has ended, and nobody has asked for, wakes nobody. */
-	if (h != NULL && find(h, has_ended, &slot))
-		most = 0;
-	if (h != NULL && h->used != 0 && h->multi != NULL) {
+	for (unsigned i = 0; g != NULL && i < g->n; i++) {
+		most = longest_ms(g->member[i], most);
+		used += g->member[i]->used;
+	}
+	if (used != 0 && g->multi != NULL) {
 		struct curl_waitfd either = {.fd = wake, .events = CURL_WAIT_POLLIN};
 
-		(void)curl_multi_poll(h->multi, &either, 1, most, NULL);
+		(void)curl_multi_poll(g->multi, &either, 1, most, NULL);
 	} else {
 		struct pollfd only = {.fd = wake, .events = POLLIN};
 

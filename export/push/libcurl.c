@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, loaded at the first request: with the 30 libraries that it brings it takes four fifths of the CPU time that
- * a program linked with it needs to start, and most processes end before anything is to be sent.
- *
- * Each of its functions that we call has a stand-in here with its own name, which jumps to the loaded one and leaves
- * the arguments alone, whatever they are. So code that calls them is written, and checked against libcurl's headers,
- * as if it were linked with it.
+ * Loads libcurl. For each function of libcurl that we call, this file defines a function of the
+ * same name. It jumps to the loaded function and leaves all arguments unchanged, whatever their
+ * types. Callers are written, and checked against libcurl's headers, as if they were linked with
+ * libcurl.
  */
 #include "export/push/libcurl.h"
 
@@ -17,13 +15,14 @@
 
 #include "sampler/base/compiler.h"
 
-/* The version of its binary interface since 2006. */
+/* The version of libcurl's binary interface since 2006. */
 #define LIBRARY "libcurl.so.4"
 
 #define FOR_EACH(X)                                                                                \
 	X(curl_easy_cleanup)                                                                       \
 	X(curl_easy_getinfo)                                                                       \
 	X(curl_easy_init)                                                                          \
+	X(curl_easy_pause)                                                                         \
 	X(curl_easy_setopt)                                                                        \
 	X(curl_easy_strerror)                                                                      \
 	X(curl_free)                                                                               \
@@ -46,7 +45,7 @@
 #if defined(__x86_64__)
 #define JUMP(name) "jmp *loaded_" #name "(%rip)\n"
 #elif defined(__aarch64__)
-/* x16 is for the linker and its like. */
+/* x16 is reserved for linkers and stubs such as this. */
 #define JUMP(name)                                                                                 \
 	"adrp x16, loaded_" #name "\n"                                                             \
 	"ldr x16, [x16, :lo12:loaded_" #name "]\n"                                                 \
@@ -75,8 +74,9 @@ static const struct {
 	FOR_EACH(ROW)};
 
 /*
- * By its name alone, as for a program that is linked with it. That is safe: the exporter's
- * environment has no LD_LIBRARY_PATH, and a run path exists only in the carrier (scripts/carrier/).
+ * dlopen() gets the bare name, as the loader does for a program that is linked with libcurl. That
+ * is safe: the exporter's environment has no LD_LIBRARY_PATH, and a run path exists only in the
+ * carrier (scripts/carrier/).
  */
 const char *sp_libcurl_load(void)
 {
@@ -104,7 +104,8 @@ const char *sp_libcurl_load(void)
 		       trouble != NULL ? "no function " : "cannot be initialised",
 		       trouble != NULL ? trouble : "");
 	/*
-	 * It stays loaded, because what its libraries have started may not survive its unloading.
+	 * libcurl stays loaded: threads or handlers that its libraries have started may not survive
+	 * its unloading.
 	 */
 	return why;
 }

@@ -9,9 +9,9 @@
 #define SP_LIBCURL_H
 
 /*
- * To be called before the first of libcurl's functions, which libcurl.c defines under their own
- * names. NULL: it is loaded and initialised, and stays so. Otherwise the reason; the next call
- * tries again.
+ * Call this before the first of libcurl's functions, which libcurl.c defines under their own names.
+ * NULL: libcurl is loaded and initialised, and stays so. Otherwise the reason; the next call tries
+ * again.
  */
 const char *sp_libcurl_load(void);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One profile as it goes to the server: the labels of its series, and the message around it by either protocol. One
- * bad label makes the server refuse every profile, so they are checked here, once. Context: the exporter.
+ * One profile as it goes to the server: the labels of its series, and the message in each protocol.
+ * A server refuses every profile with a bad label, so labels are checked here, once. Context: the
+ * exporter.
  */
 #define _GNU_SOURCE
 #include "export/push/request.h"
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export/profile/cut.h"
 #include "export/profile/gzip.h"
 #include "export/profile/otlp.h"
 #include "export/profile/root_values.h"
@@ -29,7 +31,10 @@ static int add(struct sp_series *s, const char *name, const char *value, size_t 
 	char *at = s->text + s->used;
 	size_t n;
 
-	/* cap was computed from the configuration, with room for the worst case of cleaning. */
+	/*
+	 * cap is large enough for SP_SERIES_MAX labels, even if cleaning makes every value as long
+	 * as possible.
+	 */
 	if (s->n == SP_SERIES_MAX || s->cap - s->used < name_len + SP_LABEL_VALUE_MAX + 2)
 		return -E2BIG;
 	memcpy(at, name, name_len + 1);
@@ -52,14 +57,52 @@ static const char *refusal(const struct sp_series *s, const char *name)
 	return s->n == SP_SERIES_MAX ? "there are too many labels" : NULL;
 }
 
-static void add_pair(struct sp_series *s, const struct sp_text_pair *p, sp_series_refused refused,
-		     void *arg)
+/*
+ * Whether a label of that name may exist, so that it can be left out: of the series, of samples, or
+ * made from an attribute.
+ */
+static bool may_be_left_out(const struct sp_config *config, const char *name)
+{
+	static const char *const names[] = {"pid",
+					    "hostname",
+					    "process_pid",
+					    "host_name",
+					    "service_namespace",
+#define SP_NAME_(name) #name,
+					    SP_FOR_EACH_SAMPLE_LABEL(SP_NAME_)
+#undef SP_NAME_
+	};
+	const char *list = config->span_labels;
+	char label[SP_LABEL_NAME_MAX];
+	const char *key;
+	size_t len;
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	for (size_t i = 0; config->resource_label[i].key != NULL; i++)
+		if (sp_label_is(config->resource_label[i].key, name))
+			return true;
+	if (config->span_latency && strcmp(name, SP_LATENCY_LABEL) == 0)
+		return true;
+	while (list != NULL && sp_text_next_item(&list, &key, &len)) {
+		(void)sp_label_name(label, key, len);
+		if (strcmp(label, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void add_pair(struct sp_series *s, const struct sp_config *config,
+		     const struct sp_text_pair *p, sp_series_refused refused, void *arg)
 {
 	char name[SP_LABEL_NAME_MAX];
 	const char *reason;
 
 	if (sp_label_name(name, p->key, p->key_len) == 0)
 		reason = "it has no name";
+	else if (p->value != NULL && p->value_len == 0 && may_be_left_out(config, name))
+		return;
 	else if (p->value_len == 0)
 		reason = "it has no value";
 	else
@@ -70,13 +113,18 @@ static void add_pair(struct sp_series *s, const struct sp_text_pair *p, sp_serie
 		refused(arg, p->key, p->key_len, reason);
 }
 
-/* Labels that the user did not name are left out first. */
-static void add_spare(struct sp_series *s, const char *key, const char *value,
-		      sp_series_refused refused, void *arg)
+/*
+ * Adds a label that the user did not name. If there are too many labels, these are the first to be
+ * left out.
+ */
+static void add_spare(struct sp_series *s, const struct sp_config *config,
+		      const struct sp_config_attribute *a, sp_series_refused refused, void *arg)
 {
+	const char *key = a->key, *value = a->value;
 	char name[SP_LABEL_NAME_MAX];
 
-	if (sp_label_name(name, key, strlen(key)) == 0 || value == NULL || value[0] == '\0')
+	if (sp_label_name(name, key, strlen(key)) == 0 || value == NULL || value[0] == '\0' ||
+	    sp_label_is_left_out(config->labels, name))
 		return;
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->label[i].name, name) == 0)
@@ -85,16 +133,21 @@ static void add_spare(struct sp_series *s, const char *key, const char *value,
 		refused(arg, key, strlen(key), "there are too many labels");
 }
 
-static void add_host(struct sp_series *s, sp_series_refused refused, void *arg)
+static void add_host(struct sp_series *s, const struct sp_config *config, sp_series_refused refused,
+		     void *arg)
 {
 	char host[256] = "";
+	const struct sp_config_attribute a = {"hostname", host};
 
 	/* A name that was cut may have no terminator. */
 	if (gethostname(host, sizeof(host) - 1) == 0)
-		add_spare(s, "hostname", host, refused, arg);
+		add_spare(s, config, &a, refused, arg);
 }
 
-/* Samples have these. A server shows a label of the series instead of one of a sample with the same name. */
+/*
+ * Refuses the labels of samples that have the name of a series label: a server would show the
+ * series label instead.
+ */
 static void look_at_span_labels(const struct sp_series *s, const char *keys,
 				sp_series_refused refused, void *arg)
 {
@@ -131,18 +184,23 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 	(void)add(s, "__name__", "process_cpu", strlen("process_cpu"));
 	(void)add(s, "pyroscope_spy", "spanprof", strlen("spanprof"));
 	(void)add(s, "service_name", service, strlen(service));
-	/* It distinguishes a forked child from its parent. */
+	/* This label distinguishes a forked child from its parent. */
 	(void)snprintf(number, sizeof(number), "%" PRIu32, pid);
-	(void)add(s, "pid", number, strlen(number));
-	if (ns != NULL && ns[0] != '\0')
+	s->pid = SIZE_MAX;
+	if (!sp_label_is_left_out(list, "pid")) {
+		s->pid = s->n;
+		(void)add(s, "pid", number, strlen(number));
+	}
+	if (ns != NULL && ns[0] != '\0' && !sp_label_is_left_out(list, "service_namespace"))
 		(void)add(s, "service_namespace", ns, strlen(ns));
 	while (list != NULL && sp_text_next_pair(&list, &pair))
-		add_pair(s, &pair, refused, arg);
-	add_host(s, refused, arg);
-	for (size_t i = 0; i < SP_RESOURCE_LABELS_MAX && config->resource_label[i].key != NULL; i++)
-		add_spare(s, config->resource_label[i].key, config->resource_label[i].value,
-			  refused, arg);
+		add_pair(s, config, &pair, refused, arg);
+	add_host(s, config, refused, arg);
+	for (size_t i = 0; config->resource_label[i].key != NULL; i++)
+		add_spare(s, config, &config->resource_label[i], refused, arg);
 	look_at_span_labels(s, config->span_labels, refused, arg);
+	if (config->span_latency)
+		look_at_span_labels(s, SP_LATENCY_LABEL, refused, arg);
 	return 0;
 }
 
@@ -150,16 +208,19 @@ int sp_series_init(struct sp_series *s, const struct sp_config *config, uint32_t
 struct resource {
 	struct sp_label *attribute;
 	size_t n, cap;
-	size_t fixed; /* so many of the first ones are not replaced */
+	size_t fixed; /* this many at the beginning are never replaced */
 	struct sp_pool text;
 };
 
-/* The text clean and NUL-terminated, decoded first if it is encoded. NULL without memory. */
+/*
+ * Copies a text, cleaned and NUL-terminated, and decodes it before if it is encoded. NULL without
+ * memory.
+ */
 static char *copy_text(struct resource *r, const char *text, size_t len, bool is_encoded,
 		       size_t limit)
 {
 	char *raw = sp_pool_get(&r->text, len + 1);
-	/* What is no character becomes one of three bytes. */
+	/* Each invalid byte becomes a character of three bytes. */
 	size_t most = 3 * len < limit ? 3 * len : limit;
 	char *clean = sp_pool_get(&r->text, most + 1);
 
@@ -181,7 +242,7 @@ static bool is_reserved(const char *key)
 	return sp_label_refusal(name) != NULL;
 }
 
-/* Of two with the same key the later one counts. */
+/* A later attribute replaces an earlier one with the same key. */
 static int put_pair(struct resource *r, const struct sp_text_pair *p, bool is_encoded)
 {
 	char *key = copy_text(r, p->key, p->key_len, is_encoded, SP_LABEL_NAME_MAX);
@@ -221,6 +282,17 @@ static int put_list(struct resource *r, const char *list, bool is_encoded)
 	return err;
 }
 
+/* Removes the attributes that the user leaves out. The first one, the service, stays. */
+static void leave_out(struct resource *r, const char *list)
+{
+	size_t kept = 1;
+
+	for (size_t i = 1; i < r->n; i++)
+		if (!sp_label_is_left_out(list, r->attribute[i].name))
+			r->attribute[kept++] = r->attribute[i];
+	r->n = kept;
+}
+
 int sp_resource_make(const struct sp_config *config, uint32_t pid, const char *version,
 		     struct sp_bytes *out)
 {
@@ -234,7 +306,7 @@ int sp_resource_make(const struct sp_config *config, uint32_t pid, const char *v
 	if (service == NULL || service[0] == '\0')
 		service = SP_CONFIG_UNKNOWN_SERVICE;
 	err = put_own(&r, "service.name", service);
-	if (err == 0)
+	if (err == 0 && pid != 0)
 		err = put_own(&r, "process.pid", number);
 	if (err == 0)
 		err = put_own(&r, "telemetry.distro.name", "spanprof");
@@ -249,10 +321,26 @@ int sp_resource_make(const struct sp_config *config, uint32_t pid, const char *v
 	if (err == 0)
 		err = put_list(&r, config->labels, false);
 	if (err == 0)
+		leave_out(&r, config->labels);
+	if (err == 0)
 		err = sp_otlp_resource(r.attribute, r.n, out);
 	free(r.attribute);
 	sp_pool_fini(&r.text);
 	return err;
+}
+
+bool sp_series_has_pid(const struct sp_series *s)
+{
+	return s->pid < s->n;
+}
+
+void sp_series_remove_pid(struct sp_series *s)
+{
+	if (!sp_series_has_pid(s))
+		return;
+	s->n--;
+	memmove(&s->label[s->pid], &s->label[s->pid + 1], (s->n - s->pid) * sizeof(s->label[0]));
+	s->pid = SIZE_MAX;
 }
 
 void sp_series_fini(struct sp_series *s)
@@ -313,7 +401,7 @@ static void put_name(FILE *f, const struct sp_series *s)
 	for (const char *c = service_of(s); *c != '\0'; c++)
 		(void)fputc(is_plain(*c) || *c == '/' ? *c : '_', f);
 	for (size_t i = 0; i < s->n; i++) {
-		/* The server makes these two itself, from the sample types and spyName. */
+		/* The server makes these two labels from the sample types and spyName. */
 		if (strcmp(s->label[i].name, "__name__") == 0 ||
 		    strcmp(s->label[i].name, "pyroscope_spy") == 0)
 			continue;
@@ -333,7 +421,7 @@ int sp_ingest_query(const struct sp_request *r, char **out)
 		return -ENOMEM;
 	(void)fputs("?name=", f);
 	put_name(f, r->series);
-	/* Whole seconds: every server version reads ten digits as such. */
+	/* Whole seconds: every version of the server reads ten digits as seconds. */
 	(void)fprintf(f,
 		      "&format=pprof&spyName=spanprof&sampleRate=%" PRIu32
 		      "&units=samples&aggregationType=sum&from=%" PRId64 "&until=%" PRId64,
@@ -348,23 +436,31 @@ int sp_ingest_query(const struct sp_request *r, char **out)
 	return 0;
 }
 
-/* The profile stays plain inside the compressed request: compressing twice gains nothing. */
-static int make_push(const struct sp_request *r, const struct sp_bytes *profile,
-		     struct sp_message *out)
+/*
+ * The profile stays plain inside the compressed request: compressing twice gains nothing. Head and
+ * profile are compressed separately, so an already compressed profile is used unchanged.
+ */
+static int make_push(const struct sp_request *r, struct sp_encoded *profile, struct sp_message *out)
 {
 	struct sp_label label[SP_SERIES_MAX];
-	struct sp_bytes envelope;
+	struct sp_bytes head, packed = {NULL, 0};
+	const struct sp_bytes *part[] = {&packed, &profile->packed};
 	int err;
 
 	memcpy(label, r->series->label, sizeof(label));
 	for (size_t i = 0; i < r->series->n; i++)
 		if (strcmp(label[i].name, "__name__") == 0)
 			label[i].value = sp_profile_type_names(r->type)->series;
-	err = sp_pprof_request(label, r->series->n, r->id, profile, &envelope);
-	if (err != 0)
-		return err;
-	err = sp_gzip_pack(&envelope, &out->body);
-	free(envelope.data);
+	err = sp_pprof_request_head(label, r->series->n, r->id, profile->bytes.len, &head);
+	if (err == 0)
+		err = sp_encoded_pack(profile);
+	if (err == 0)
+		err = sp_gzip_pack(&head, &packed);
+	if (err == 0)
+		err = sp_gzip_join(part, SP_ARRAY_LEN(part), &out->body);
+	out->plain = head.len + profile->bytes.len;
+	free(head.data);
+	free(packed.data);
 	return err;
 }
 
@@ -378,8 +474,25 @@ static int copy_bytes(const struct sp_bytes *from, struct sp_bytes *to)
 	return 0;
 }
 
-int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
-		    struct sp_message *out)
+static int make_otlp(const struct sp_request *r, const struct sp_bytes *pprof,
+		     struct sp_message *out)
+{
+	struct sp_bytes converted;
+	int err = sp_otlp_make(pprof, r->type, r->resource, &converted);
+
+	if (err != 0)
+		return err;
+	out->plain = converted.len;
+	if (r->compression == SP_COMPRESSION_GZIP) {
+		err = sp_gzip_pack(&converted, &out->body);
+		free(converted.data);
+	} else {
+		out->body = converted;
+	}
+	return err;
+}
+
+int sp_request_make(const struct sp_request *r, struct sp_encoded *profile, struct sp_message *out)
 {
 	int err;
 
@@ -387,23 +500,158 @@ int sp_request_make(const struct sp_request *r, const struct sp_bytes *profile,
 	out->type = r->type;
 	out->from_ns = r->from_ns;
 	out->until_ns = r->until_ns;
+	out->plain = profile->bytes.len;
 	if (r->protocol == SP_PROTOCOL_PUSH)
 		return make_push(r, profile, out);
 	if (r->protocol == SP_PROTOCOL_OTLP)
-		return r->compression == SP_COMPRESSION_GZIP ? sp_gzip_pack(profile, &out->body)
-							     : copy_bytes(profile, &out->body);
+		return make_otlp(r, &profile->bytes, out);
 	err = sp_ingest_query(r, &out->query);
 	if (err == 0)
-		err = sp_gzip_pack(profile, &out->body);
+		err = sp_encoded_pack(profile);
+	if (err == 0)
+		err = copy_bytes(&profile->packed, &out->body);
 	if (err != 0)
 		sp_message_fini(out);
 	return err;
 }
 
-void sp_message_fini(struct sp_message *m)
+/*
+ * A whole profile. The body of its first message contains it in pprof, so no second copy is needed.
+ * In OTLP the body has another format, so a copy in pprof is kept.
+ */
+struct sp_whole {
+	unsigned holders;
+	enum sp_protocol protocol;
+	struct sp_message first; /* with the whole profile; its member `whole` is not used */
+	struct sp_bytes pprof;   /* only in OTLP; packed with gzip */
+	size_t plain;            /* bytes of pprof, or of the first body, before compression */
+	uint32_t *counted;       /* the number of samples of each record */
+};
+
+static int share(struct sp_message *m, uint32_t more)
 {
+	if (m->holders == NULL) {
+		m->holders = malloc(sizeof(*m->holders));
+		if (m->holders == NULL)
+			return -ENOMEM;
+		*m->holders = 1;
+	}
+	*m->holders += more;
+	return 0;
+}
+
+int sp_message_share(struct sp_message *m, unsigned n)
+{
+	if (share(m, n - 1) != 0)
+		return -ENOMEM;
+	for (unsigned i = 1; i < n; i++) {
+		m[i] = *m;
+		if (m->whole != NULL)
+			m->whole->holders++;
+	}
+	return 0;
+}
+
+/* Frees the message except its whole. */
+static void free_message(struct sp_message *m)
+{
+	if (m->holders != NULL && --*m->holders != 0)
+		return;
 	free(m->body.data);
 	free(m->query);
-	sp_interval_release(m->interval);
+	free(m->holders);
+}
+
+static void release(struct sp_whole *w)
+{
+	if (w == NULL || --w->holders != 0)
+		return;
+	free_message(&w->first);
+	free(w->pprof.data);
+	free(w->counted);
+	free(w);
+}
+
+void sp_message_fini(struct sp_message *m)
+{
+	free_message(m);
+	release(m->whole);
 	memset(m, 0, sizeof(*m));
+}
+
+void sp_message_set_whole(struct sp_message *m, enum sp_protocol protocol,
+			  struct sp_encoded *encoded)
+{
+	size_t bytes = encoded->records * sizeof(*encoded->counted);
+	struct sp_whole *w = calloc(1, sizeof(*w));
+	int err = w != NULL ? 0 : -ENOMEM;
+
+	m->samples = encoded->samples;
+	m->first = 0;
+	m->end = encoded->records;
+	if (w == NULL)
+		return;
+	*w = (struct sp_whole){.holders = 1, .protocol = protocol, .plain = m->plain};
+	w->counted = malloc(bytes + 1);
+	if (w->counted == NULL)
+		err = -ENOMEM;
+	else if (bytes != 0)
+		memcpy(w->counted, encoded->counted, bytes);
+	if (err == 0 && protocol == SP_PROTOCOL_OTLP) {
+		w->plain = encoded->bytes.len;
+		err = sp_encoded_pack(encoded);
+		if (err == 0)
+			err = copy_bytes(&encoded->packed, &w->pprof);
+	} else if (err == 0) {
+		err = share(m, 1);
+		if (err == 0)
+			w->first = *m;
+	}
+	if (err == 0)
+		m->whole = w;
+	else
+		release(w);
+}
+
+static int unpack_whole(const struct sp_whole *w, struct sp_bytes *pprof)
+{
+	const struct sp_bytes *packed =
+		w->protocol == SP_PROTOCOL_OTLP ? &w->pprof : &w->first.body;
+	struct sp_bytes plain;
+	int err = sp_gzip_unpack(packed->data, packed->len, w->plain, &plain);
+
+	if (err != 0)
+		return err;
+	if (w->protocol != SP_PROTOCOL_PUSH) {
+		*pprof = plain;
+		return 0;
+	}
+	err = sp_pprof_of_request(&plain, pprof);
+	free(plain.data);
+	return err;
+}
+
+int sp_message_cut(const struct sp_message *m, uint32_t first, uint32_t end, struct sp_encoded *out)
+{
+	struct sp_bytes all;
+	int err = m->whole != NULL ? unpack_whole(m->whole, &all) : -ENOENT;
+
+	*out = (struct sp_encoded){.records = end - first};
+	if (err != 0)
+		return err;
+	err = sp_cut(&all, first, end, &out->bytes);
+	free(all.data);
+	for (uint32_t i = first; err == 0 && i < end; i++)
+		out->samples += m->whole->counted[i];
+	return err;
+}
+
+void sp_message_set_part(struct sp_message *m, const struct sp_message *of, uint32_t first,
+			 uint32_t end, uint64_t samples)
+{
+	m->whole = of->whole;
+	m->whole->holders++;
+	m->first = first;
+	m->end = end;
+	m->samples = samples;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joins the sinks: compression, the request around a profile, the queue and its transport, the
- * folder.
+ * Connects the parts of delivery: encoding, the message around a profile, the queues and their
+ * transport, the folder.
  */
 #define _GNU_SOURCE
 #include "export/push/upload.h"
@@ -15,25 +15,48 @@
 
 #include "export/profile/encode.h"
 #include "export/profile/gzip.h"
+#include "export/profile/otlp.h"
 #include "export/push/file_sink.h"
 #include "export/push/http.h"
 #include "export/push/push.h"
 #include "export/push/request.h"
+#include "export/push/server_config.h"
 #include "export/util/clock.h"
 #include "export/util/log.h"
 #include "export/util/turn.h"
 
+struct server {
+	struct sp_upload *upload;
+	struct sp_server_config settings;
+	char *name; /* its address for messages; NULL = it is the only one */
+	struct sp_http *http;
+};
+
 struct sp_upload {
 	const struct sp_core_ops *ops;
-	struct sp_http *http; /* NULL = no server */
-	struct sp_push *push;
-	struct sp_interval_store kept;
-	/* What is being put, and what of it is in no profile yet. */
+	struct server server[SP_SERVERS_MAX];
+	unsigned servers;
+	struct sp_push *push; /* NULL = no server */
+	/*
+	 * Number of processes that got the label pid in the hour that began at pids_since_ns.
+	 * said_pids: a message reported that further ones do not get it.
+	 */
+	uint64_t pids_since_ns;
+	uint32_t pids;
+	bool said_pids;
+	/*
+	 * The process whose interval sp_upload_put() works on, and the samples that are in no
+	 * profile yet.
+	 */
 	struct sp_origin *origin;
 	struct sp_encode_range left[SP_PROFILE_TYPES];
 	unsigned lefts;
 	uint64_t random_state;
 };
+
+/* A program that forks a child for each request would have a series for each child. */
+#define PIDS_PER_HOUR 32U
+#define HOUR_NS (UINT64_C(3600) * SP_NS_PER_S)
 
 static uint64_t now_ns(void *arg)
 {
@@ -50,10 +73,14 @@ static uint64_t next_random(void *arg)
 
 static void warn(void *arg, const char *text)
 {
-	struct sp_upload *u = arg;
+	const struct server *s = arg;
+	const struct sp_core_ops *ops = s->upload->ops;
 	bool had = sp_turn_set(true);
 
-	u->ops->log(u->ops->arg, SP_LOG_WARN, text);
+	if (s->name != NULL)
+		sp_export_log(ops, SP_LOG_WARN, "%s: %s", s->name, text);
+	else
+		ops->log(ops->arg, SP_LOG_WARN, text);
 	(void)sp_turn_set(had);
 }
 
@@ -62,50 +89,17 @@ static void label_refused(void *arg, const char *name, size_t len, const char *r
 	const struct sp_origin *origin = arg;
 	char clean[64];
 
-	/* Told by one process, not by each of them. */
+	/*
+	 * Only the process whose log gets messages that concern all reports this
+	 * (sp_upload_serve()).
+	 */
 	if (origin == NULL)
 		return;
 	sp_export_log_clean(clean, sizeof(clean), name, len);
 	sp_export_log(origin->ops, SP_LOG_WARN, "label \"%s\" is left out: %s", clean, reason);
 }
 
-/* The request that carries what was encoded of that range. */
-static int make(struct sp_origin *origin, const struct sp_encode_range *range,
-		const struct sp_encoded *encoded, int64_t until_ns, struct sp_message *out)
-{
-	const struct sp_config *c = origin->ops->config;
-	char id[64];
-	const struct sp_request request = {
-		.protocol = c->protocol,
-		.compression = c->compression,
-		.series = &origin->series,
-		.type = range->type,
-		.id = id,
-		.from_ns = range->interval->time_ns,
-		.until_ns = until_ns,
-		.rate_hz = c->sample_rate_hz,
-	};
-	int err;
-
-	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, origin->ops->pid,
-		       request.from_ns, ++origin->requests);
-	err = sp_request_make(&request, &encoded->bytes, out);
-	if (err != 0)
-		return err;
-	out->samples = encoded->samples;
-	out->first = range->from;
-	out->end = encoded->end;
-	out->records = encoded->records;
-	return 0;
-}
-
-static void hold(struct sp_message *m, struct sp_interval *interval)
-{
-	m->interval = interval;
-	sp_interval_hold(interval);
-}
-
-/* Whether the server, or the folder, gets profiles in OTLP. */
+/* Whether servers get profiles in OTLP; to_folder(): whether the folder does. */
 static bool to_server(const struct sp_config *c)
 {
 	return c->protocol == SP_PROTOCOL_OTLP;
@@ -116,40 +110,145 @@ static bool to_folder(const struct sp_config *c)
 	return c->output_format == SP_FORMAT_OTLP;
 }
 
-static const struct sp_bytes *resource_of(const struct sp_origin *origin, bool is_otlp)
+/* Makes the message with the encoded profile. */
+static int make(struct sp_origin *origin, enum sp_profile_type type, struct sp_encoded *profile,
+		int64_t from_ns, int64_t until_ns, struct sp_message *out)
 {
-	return is_otlp ? &origin->resource : NULL;
+	const struct sp_config *c = origin->ops->config;
+	char id[64];
+	const struct sp_request request = {
+		.protocol = c->protocol,
+		.compression = c->compression,
+		.series = &origin->series,
+		.resource = &origin->resource,
+		.type = type,
+		.id = id,
+		.from_ns = from_ns,
+		.until_ns = until_ns,
+		.rate_hz = c->sample_rate_hz,
+	};
+
+	(void)snprintf(id, sizeof(id), "%" PRIu32 "-%" PRId64 "-%" PRIu32, origin->ops->pid,
+		       request.from_ns, ++origin->requests);
+	return sp_request_make(&request, profile, out);
 }
 
-static int encode_again(void *arg, struct sp_origin *origin, const struct sp_message *of,
-			const struct sp_part *part, struct sp_message *out)
+/*
+ * Joins requests of push into one. The body of each is a protobuf message, and several such
+ * messages in a row are one message with the series of all.
+ */
+static int join_requests(void *arg, const struct sp_message *const part[], uint32_t n,
+			 struct sp_bytes *out)
 {
-	const struct sp_pprof_limits limits = {part->most, SP_ENCODE_BYTES};
-	const struct sp_encode_range range = {
-		.interval = of->interval,
-		.type = of->type,
-		.from = part->first,
-		.end = part->end,
-		.resource = resource_of(origin, to_server(origin->ops->config)),
-	};
-	struct sp_encoded encoded;
-	bool had = sp_turn_set(false);
-	int err = sp_encode(&range, &limits, &encoded);
+	const struct sp_bytes **body = malloc(n * sizeof(const struct sp_bytes *));
+	bool had;
+	int err;
 
 	(void)arg;
-	if (err == 0)
-		err = make(origin, &range, &encoded, of->until_ns, out);
+	if (body == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		body[i] = &part[i]->body;
+	had = sp_turn_set(false);
+	err = sp_gzip_join(body, n, out);
 	(void)sp_turn_set(had);
-	if (err == 0)
-		hold(out, of->interval);
-	free(encoded.bytes.data);
+	free(body);
 	return err;
 }
 
-static int open_server(struct sp_upload *u)
+/*
+ * Removes pid from the labels and the resource of a process. In a folder, the names of files have
+ * it.
+ */
+static void leave_out_pid(struct sp_origin *origin)
+{
+	const struct sp_core_ops *ops = origin->ops;
+	struct sp_bytes resource = {NULL, 0};
+
+	sp_series_remove_pid(&origin->series);
+	if (origin->resource.data == NULL ||
+	    sp_resource_make(ops->config, 0, ops->version, &resource) != 0)
+		return;
+	free(origin->resource.data);
+	origin->resource = resource;
+}
+
+/* The label pid goes to the first processes of each hour that have a profile. */
+static void begin_at_server(struct sp_upload *u, struct sp_origin *origin)
+{
+	uint64_t now = sp_clock_mono_ns();
+
+	if (origin->is_at_server)
+		return;
+	origin->is_at_server = true;
+	if (!sp_series_has_pid(&origin->series))
+		return;
+	if (now - u->pids_since_ns >= HOUR_NS) {
+		u->pids_since_ns = now;
+		u->pids = 0;
+	}
+	if (u->pids < PIDS_PER_HOUR) {
+		u->pids++;
+		return;
+	}
+	leave_out_pid(origin);
+	if (!u->said_pids)
+		sp_export_log(
+			u->ops, SP_LOG_WARN,
+			"more than %u processes have profiles within an hour: profiles of the "
+			"others have "
+			"no label pid at the server; SPANPROF_LABELS=pid= leaves it out of all",
+			PIDS_PER_HOUR);
+	u->said_pids = true;
+}
+
+static int cut(void *arg, struct sp_origin *origin, const struct sp_message *of,
+	       const struct sp_part *part, struct sp_message *out)
+{
+	uint32_t end = part->end - part->first > part->most ? part->first + part->most : part->end;
+	struct sp_encoded profile = {.bytes = {NULL, 0}};
+	bool had = sp_turn_set(false);
+	int err = sp_message_cut(of, part->first, end, &profile);
+
+	(void)arg;
+	if (err == 0)
+		err = make(origin, of->type, &profile, of->from_ns, of->until_ns, out);
+	(void)sp_turn_set(had);
+	if (err == 0)
+		sp_message_set_part(out, of, part->first, end, profile.samples);
+	sp_encoded_fini(&profile);
+	return err;
+}
+
+/* Opens server k of n. */
+static int open_server(struct sp_upload *u, unsigned k, unsigned n)
+{
+	struct server *s = &u->server[k];
+	const struct sp_http_hooks hooks = {warn, s};
+	struct sp_address address;
+	const char *why;
+	int err;
+
+	s->upload = u;
+	u->servers = k + 1;
+	err = sp_server_config_make(u->ops->config, k, &s->settings);
+	if (err == 0 && n > 1 &&
+	    sp_address_parse(s->settings.config.server_address, &address, &why) == 0) {
+		s->name = strdup(address.shown);
+		sp_address_fini(&address);
+		err = s->name != NULL ? 0 : -ENOMEM;
+	}
+	if (err == 0)
+		err = sp_http_new(&s->settings.config, u->ops->version, &hooks, &s->http);
+	if (err == 0 && k != 0)
+		sp_http_join(s->http, u->server[0].http);
+	return err;
+}
+
+static int open_servers(struct sp_upload *u)
 {
 	const struct sp_config *c = u->ops->config;
-	const struct sp_http_hooks hooks = {warn, u};
+	const unsigned n = c->servers != 0 ? c->servers : 1;
 	const uint32_t types = 1U + c->off_cpu + c->wall + 2U * c->alloc;
 	const struct sp_push_limits limits = {
 		.capacity = c->push_queue_capacity * types,
@@ -159,22 +258,27 @@ static int open_server(struct sp_upload *u)
 		.interval_ms = c->upload_interval_ms,
 		.lasts_ms = (uint64_t)c->upload_interval_ms * c->push_queue_capacity,
 	};
-	struct sp_push_env env = {
-		.start = sp_http_start,
-		.poll = sp_http_poll,
-		.stop = sp_http_stop,
-		.rest = sp_http_rest,
-		.encode = encode_again,
-		.now_ns = now_ns,
-		.random = next_random,
-		.random_arg = u,
-	};
-	int err = sp_http_new(c, u->ops->version, &hooks, &u->http);
+	struct sp_push_env env[SP_SERVERS_MAX];
+	int err = 0;
 
+	for (unsigned k = 0; k < n && err == 0; k++) {
+		err = open_server(u, k, n);
+		env[k] = (struct sp_push_env){
+			.name = u->server[k].name,
+			.start = sp_http_start,
+			.poll = sp_http_poll,
+			.stop = sp_http_stop,
+			.transport_arg = u->server[k].http,
+			.join = c->protocol == SP_PROTOCOL_PUSH ? join_requests : NULL,
+			.cut = cut,
+			.now_ns = now_ns,
+			.random = next_random,
+			.random_arg = u,
+		};
+	}
 	if (err != 0)
 		return err;
-	env.transport_arg = u->http;
-	u->push = sp_push_new(u->ops, &env, &limits);
+	u->push = sp_push_new(u->ops, env, n, &limits);
 	return u->push != NULL ? 0 : -ENOMEM;
 }
 
@@ -190,8 +294,8 @@ int sp_upload_new(const struct sp_core_ops *ops, struct sp_upload **out)
 	u->ops = ops;
 	u->random_state = sp_clock_seed(ops->pid);
 	if (ops->config->server_address != NULL) {
-		err = open_server(u);
-		/* Files are still worth having when the address is wrong. */
+		err = open_servers(u);
+		/* If the address is wrong, files are still written. */
 		if (err == -EINVAL && files)
 			err = 0;
 	}
@@ -209,7 +313,11 @@ void sp_upload_free(struct sp_upload *u)
 	if (u == NULL)
 		return;
 	sp_push_free(u->push);
-	sp_http_free(u->http);
+	for (unsigned i = 0; i < u->servers; i++) {
+		sp_http_free(u->server[i].http);
+		sp_server_config_fini(&u->server[i].settings);
+		free(u->server[i].name);
+	}
 	free(u);
 }
 
@@ -236,6 +344,9 @@ int sp_upload_know(struct sp_upload *u, struct sp_origin *origin, const struct s
 		return -ENOMEM;
 	if (u->push == NULL)
 		return 0;
+	origin->labels = sp_series_labels_new(ops->config->labels, ops->config->max_series);
+	if (origin->labels == NULL)
+		return -ENOMEM;
 	return sp_series_init(&origin->series, ops->config, ops->pid, label_refused,
 			      ops == u->ops ? origin : NULL);
 }
@@ -244,7 +355,10 @@ void sp_upload_forget(struct sp_origin *origin)
 {
 	sp_file_sink_free(origin->files);
 	sp_series_fini(&origin->series);
+	sp_series_labels_free(origin->labels);
 	free(origin->resource.data);
+	sp_missing_fini(&origin->missing);
+	sp_recent_fini(&origin->recent);
 }
 
 static void count_unsent(const struct sp_core_ops *ops, enum sp_profile_type type, uint64_t samples)
@@ -256,50 +370,74 @@ static void count_unsent(const struct sp_core_ops *ops, enum sp_profile_type typ
 }
 
 static void queue(struct sp_upload *u, struct sp_origin *origin,
-		  const struct sp_encode_range *range, struct sp_interval *interval,
-		  const struct sp_encoded *encoded)
+		  const struct sp_encode_range *range, const struct sp_interval *interval,
+		  struct sp_encoded *encoded)
 {
-	/* Not by the clock of time_ns, which may have been set meanwhile. */
+	/*
+	 * The end is computed with the monotonic clock, because the clock of time_ns may have been
+	 * set.
+	 */
 	int64_t until_ns = interval->time_ns + (int64_t)(sp_clock_mono_ns() - interval->begun_ns);
 	struct sp_message message;
 	bool had = sp_turn_set(false);
-	int err = make(origin, range, encoded, until_ns, &message);
+	int err = make(origin, range->type, encoded, interval->time_ns, until_ns, &message);
 
+	if (err == 0)
+		sp_message_set_whole(&message, origin->ops->config->protocol, encoded);
 	(void)sp_turn_set(had);
 	if (err != 0) {
 		origin->ops->counter_add(origin->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 		count_unsent(origin->ops, range->type, encoded->samples);
 		return;
 	}
-	hold(&message, interval);
 	sp_push_put(u->push, origin, &message, interval->begun_ns);
 }
 
-/* -ENOMEM: it was not tried. */
+/* Writes a profile into the folder. -ENOMEM: there was no attempt. */
 static int write_file(struct sp_origin *origin, const struct sp_encode_range *range,
-		      const struct sp_encoded *encoded)
+		      struct sp_encoded *encoded)
 {
 	const struct sp_file_sink_item item = {
 		.suffix = sp_profile_type_names(range->type)->suffix,
 		.time_ns = range->interval->time_ns,
 		.samples = encoded->samples,
 	};
-	struct sp_bytes packed;
+	struct sp_bytes otlp = {NULL, 0}, packed = {NULL, 0};
+	bool is_otlp = to_folder(origin->ops->config);
 	bool had = sp_turn_set(false);
-	int err = sp_gzip_pack(&encoded->bytes, &packed);
+	int err = is_otlp ? sp_otlp_make(&encoded->bytes, range->type, &origin->resource, &otlp)
+			  : sp_encoded_pack(encoded);
 
+	if (err == 0 && is_otlp)
+		err = sp_gzip_pack(&otlp, &packed);
+	free(otlp.data);
 	(void)sp_turn_set(had);
 	if (err != 0) {
 		origin->ops->counter_add(origin->ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
 		return -ENOMEM;
 	}
-	/* Its failures are counted there. */
-	err = sp_file_sink_write(origin->files, &packed, &item, sp_clock_mono_ns());
+	/* sp_file_sink_write() counts its failures. */
+	err = sp_file_sink_write(origin->files, is_otlp ? &packed : &encoded->packed, &item,
+				 sp_clock_mono_ns());
 	free(packed.data);
 	return err;
 }
 
-/* Where there is no server, what is in the folder was sent. */
+/*
+ * The receiver of a profile: the folder, with all labels, or all servers, which get the same
+ * profile.
+ */
+enum kind { FOLDER, SERVERS };
+
+/*
+ * Whether samples of that receiver count as sent or lost: those for servers do; those for the
+ * folder only if there is no server.
+ */
+static bool counts(const struct sp_upload *u, enum kind kind)
+{
+	return kind == SERVERS || u->push == NULL;
+}
+
 static void count_file(struct sp_origin *origin, enum sp_profile_type type, uint64_t samples,
 		       int err)
 {
@@ -322,36 +460,60 @@ static void count_file(struct sp_origin *origin, enum sp_profile_type type, uint
 		sp_losses_add(&origin->losses, ops, &loss);
 }
 
-/* Where profiles of a range go. */
-enum { TO_FOLDER = 1, TO_SERVER = 2 };
-
 static void put_profile(struct sp_upload *u, struct sp_origin *origin,
-			const struct sp_encode_range *range, struct sp_interval *interval,
-			const struct sp_encoded *encoded, int where)
+			const struct sp_encode_range *range, const struct sp_interval *interval,
+			struct sp_encoded *encoded, enum kind kind)
 {
 	const struct sp_core_ops *ops = origin->ops;
-	bool counts = u->push == NULL || (where & TO_SERVER) != 0;
+	int err;
 
-	if (counts)
+	if (counts(u, kind))
 		ops->counter_add(ops->arg, SP_COUNT_STACKS_OTHER, encoded->others);
+	ops->counter_add(ops->arg, SP_COUNT_SERIES_OTHER, encoded->over_series);
 	if (!ops->may_open(ops->arg)) {
-		if (counts)
+		if (counts(u, kind))
 			count_unsent(ops, range->type, encoded->samples);
-		return;
-	}
-	if ((where & TO_FOLDER) != 0) {
-		int err = write_file(origin, range, encoded);
-
-		if (u->push == NULL)
+	} else if (kind == SERVERS) {
+		queue(u, origin, range, interval, encoded);
+	} else {
+		err = write_file(origin, range, encoded);
+		if (counts(u, kind))
 			count_file(origin, range->type, encoded->samples, err);
 	}
-	if ((where & TO_SERVER) != 0)
-		queue(u, origin, range, interval, encoded);
 }
 
-/* Without memory for a profile all that is left is lost, so that nothing is counted twice. */
-static void put_type(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval,
-		     struct sp_encode_range *range, int where)
+static void put_type(struct sp_upload *u, struct sp_origin *origin,
+		     const struct sp_interval *interval, struct sp_encode_range *range,
+		     enum kind kind);
+
+/*
+ * Puts the records that the servers just got, from `from` on, into the folder: as the same profile,
+ * or, if that lacks labels, as another one.
+ */
+// NOLINTNEXTLINE(misc-no-recursion): put_type() calls this for servers alone, and this calls it for the folder
+static void put_in_folder(struct sp_upload *u, struct sp_origin *origin,
+			  const struct sp_interval *interval, const struct sp_encode_range *range,
+			  uint32_t from, struct sp_encoded *encoded)
+{
+	struct sp_encode_range copy = *range;
+
+	copy.from = from;
+	copy.end = encoded->end;
+	copy.series = NULL;
+	if (encoded->has_all_labels)
+		put_profile(u, origin, &copy, interval, encoded, FOLDER);
+	else
+		put_type(u, origin, interval, &copy, FOLDER);
+}
+
+/*
+ * Makes profiles from the range until it is empty. If there is no memory for a profile, the rest of
+ * the range is lost, so that no sample counts twice. range->from moves on with each profile.
+ */
+// NOLINTNEXTLINE(misc-no-recursion): at most once
+static void put_type(struct sp_upload *u, struct sp_origin *origin,
+		     const struct sp_interval *interval, struct sp_encode_range *range,
+		     enum kind kind)
 {
 	const struct sp_core_ops *ops = origin->ops;
 	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
@@ -359,47 +521,47 @@ static void put_type(struct sp_upload *u, struct sp_origin *origin, struct sp_in
 	int err;
 
 	do {
+		uint32_t from = range->from;
 		bool had = sp_turn_set(false);
 
 		err = sp_encode(range, &limits, &encoded);
 		(void)sp_turn_set(had);
-		if (err == 0)
-			put_profile(u, origin, range, interval, &encoded, where);
-		free(encoded.bytes.data);
-		if (err == 0)
+		if (err == 0) {
+			put_profile(u, origin, range, interval, &encoded, kind);
 			range->from = encoded.end;
+		}
+		if (err == 0 && kind == SERVERS && origin->files != NULL)
+			put_in_folder(u, origin, interval, range, from, &encoded);
+		sp_encoded_fini(&encoded);
 	} while (err == 0 && range->from < range->end);
 	if (err != 0 && err != -ENOENT) {
 		ops->counter_add(ops->arg, SP_COUNT_EXPORT_NOMEM, 1);
-		if (u->push == NULL || (where & TO_SERVER) != 0)
+		if (counts(u, kind))
 			count_unsent(ops, range->type, sp_encode_samples(range));
 	}
 	range->from = range->end;
 }
 
-/* What counts as sent is what goes to the server, where there is one; a folder beside it may want another format. */
-static void put_range(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval,
-		      struct sp_encode_range *range)
+static void put_range(struct sp_upload *u, struct sp_origin *origin,
+		      const struct sp_interval *interval, struct sp_encode_range *range)
 {
 	const struct sp_config *c = origin->ops->config;
-	bool apart = origin->files != NULL && u->push != NULL && to_folder(c) != to_server(c);
-	struct sp_encode_range copy = *range;
+	enum kind kind = u->push != NULL ? SERVERS : FOLDER;
+	bool is_otlp = (u->push != NULL && to_server(c)) || (origin->files != NULL && to_folder(c));
 
-	if (apart) {
-		copy.resource = resource_of(origin, to_folder(c));
-		put_type(u, origin, interval, &copy, TO_FOLDER);
-	}
-	range->resource = resource_of(origin, u->push != NULL ? to_server(c) : to_folder(c));
-	put_type(u, origin, interval, range,
-		 (u->push != NULL ? TO_SERVER : 0) |
-			 (origin->files != NULL && !apart ? TO_FOLDER : 0));
+	range->resource = is_otlp ? &origin->resource : NULL;
+	range->series = kind == SERVERS ? origin->labels : NULL;
+	if (kind == SERVERS || origin->files != NULL)
+		put_type(u, origin, interval, range, kind);
 }
 
-void sp_upload_put(struct sp_upload *u, struct sp_origin *origin, struct sp_interval *interval)
+void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
+		   const struct sp_interval *interval)
 {
 	const struct sp_config *c = origin->ops->config;
 
-	sp_interval_keep(interval, &u->kept);
+	if (u->push != NULL)
+		begin_at_server(u, origin);
 	u->origin = origin;
 	u->lefts = 0;
 	u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_CPU);
@@ -455,7 +617,7 @@ void sp_upload_count_unsent(struct sp_upload *u)
 
 void sp_upload_wait(struct sp_upload *u, int wake, uint32_t wait_ms)
 {
-	sp_http_wait(u->http, wake, wait_ms);
+	sp_http_wait(u->push != NULL ? u->server[0].http : NULL, wake, wait_ms);
 }
 
 uint32_t sp_upload_due_ms(const struct sp_upload *u)
@@ -468,12 +630,17 @@ uint64_t sp_upload_moves(const struct sp_upload *u)
 	return u->push != NULL ? sp_push_moves(u->push) : 0;
 }
 
-const struct sp_push_news *sp_upload_news(const struct sp_upload *u)
+unsigned sp_upload_servers(const struct sp_upload *u)
 {
-	return u->push != NULL ? sp_push_news(u->push) : NULL;
+	return u->push != NULL ? u->servers : 0;
 }
 
-const char *sp_upload_address(const struct sp_upload *u)
+const char *sp_upload_address(const struct sp_upload *u, unsigned server)
 {
-	return u->http != NULL ? sp_http_shown(u->http) : NULL;
+	return sp_http_shown(u->server[server].http);
+}
+
+const struct sp_push_news *sp_upload_news(const struct sp_upload *u, unsigned server)
+{
+	return sp_push_news(u->push, server);
 }

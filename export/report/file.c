@@ -18,9 +18,15 @@
 #include "export/util/containers.h"
 #include "sampler/base/compiler.h"
 
+/* Of a file, and unpacked. */
+struct bounds {
+	size_t file, plain;
+};
+
 /* The server takes profiles of a few MiB. */
-#define SP_REPORT_FILE_MAX ((size_t)64 << 20)
-#define SP_REPORT_PLAIN_MAX ((size_t)128 << 20)
+static const struct bounds of_profiles = {(size_t)64 << 20, (size_t)128 << 20};
+/* The collector begins another file at 100 MB. */
+static const struct bounds of_spans = {(size_t)256 << 20, (size_t)512 << 20};
 
 static int refuse(char why[SP_REPORT_ERROR], const char *text)
 {
@@ -32,7 +38,10 @@ int sp_report_open(int folder, const char *path, struct stat *st, char why[SP_RE
 {
 	int fd, err;
 
-	/* A look before, because to open a device can do something, and a folder may be anybody's. */
+	/*
+	 * The kind is checked before the file is opened: opening a device may have an effect, and
+	 * anybody may have put one into the folder.
+	 */
 	if (fstatat(folder, path, st, 0) == 0 && !S_ISREG(st->st_mode)) {
 		(void)refuse(why, "not a regular file");
 		return -EINVAL;
@@ -48,19 +57,19 @@ int sp_report_open(int folder, const char *path, struct stat *st, char why[SP_RE
 }
 
 /*
- * Makes room for more of the file, and for one byte more than is allowed, which shows that it is
- * too large.
+ * Makes room for more of the file, and for one byte more than is allowed: if that byte is read, the
+ * file is too large.
  */
-static int more_room(struct sp_bytes *b, size_t *cap, char *why)
+static int more_room(struct sp_bytes *b, size_t *cap, size_t most, char *why)
 {
-	if (*cap > SP_REPORT_FILE_MAX)
+	if (*cap > most)
 		return refuse(why, "it is too large");
-	if (!sp_grow(&b->data, cap, *cap + 1, SP_REPORT_FILE_MAX + 1, 1))
-		return refuse(why, "out of memory");
+	if (!sp_grow(&b->data, cap, *cap + 1, most + 1, 1))
+		return refuse(why, SP_REPORT_NO_MEMORY);
 	return 0;
 }
 
-static int read_all(const char *path, struct sp_bytes *out, char *why)
+static int read_all(const char *path, size_t most, struct sp_bytes *out, char *why)
 {
 	struct stat st;
 	int fd = sp_report_open(AT_FDCWD, path, &st, why);
@@ -71,7 +80,7 @@ static int read_all(const char *path, struct sp_bytes *out, char *why)
 	*out = (struct sp_bytes){0};
 	while (err == 0 && n != 0) {
 		if (out->len == cap) {
-			err = more_room(out, &cap, why);
+			err = more_room(out, &cap, most, why);
 			continue;
 		}
 		n = read(fd, out->data + out->len, cap - out->len);
@@ -88,39 +97,72 @@ static int read_all(const char *path, struct sp_bytes *out, char *why)
 	return 1;
 }
 
-int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR])
+static int read_within(const char *path, const struct bounds *most, struct sp_bytes *out, char *why)
 {
 	struct sp_bytes plain = {0};
-	int err = read_all(path, out, why);
+	int err = read_all(path, most->file, out, why);
 
 	if (err != 0 || !sp_gzip_is(out->data, out->len))
 		return err;
-	err = sp_gzip_unpack(out->data, out->len, SP_REPORT_PLAIN_MAX, &plain);
+	err = sp_gzip_unpack(out->data, out->len, most->plain, &plain);
 	free(out->data);
 	*out = plain;
 	if (err == 0)
 		return 0;
 	return refuse(why, err == -E2BIG     ? "it is too large unpacked"
-			   : err == -ENOMEM  ? "out of memory"
+			   : err == -ENOMEM  ? SP_REPORT_NO_MEMORY
 			   : err == -EBADMSG ? "something else follows the compressed data"
 					     : "the compressed data is damaged");
+}
+
+int sp_report_read(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR])
+{
+	return read_within(path, &of_profiles, out, why);
+}
+
+int sp_report_read_spans(const char *path, struct sp_bytes *out, char why[SP_REPORT_ERROR])
+{
+	return read_within(path, &of_spans, out, why);
+}
+
+static bool ends(const char *path, const char *suffix)
+{
+	size_t len = strlen(path);
+	size_t n = strlen(suffix);
+
+	return len > n && strcmp(path + len - n, suffix) == 0;
 }
 
 static bool is_profile(const char *path)
 {
 	static const char *const suffix[] = {".pb.gz", ".pb", ".pprof", ".otlp.gz", ".otlp"};
-	size_t len = strlen(path);
 
-	for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++) {
-		size_t n = strlen(suffix[i]);
-
-		if (len > n && strcmp(path + len - n, suffix[i]) == 0)
+	for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++)
+		if (ends(path, suffix[i]))
 			return true;
-	}
 	return false;
 }
 
-static int each_of_folder(const char *path, int (*each)(void *arg, const char *path), void *arg)
+bool sp_report_is_of_slow_roots(const char *path)
+{
+	return ends(path, ".otlp.jsonl");
+}
+
+bool sp_report_is_of_times(const char *path)
+{
+	return ends(path, "-slow.pprof.gz");
+}
+
+bool sp_report_is_of_spans(const char *path)
+{
+	struct stat st;
+
+	return !is_profile(path) && !ends(path, "-slow.otlp.jsonl") &&
+	       !sp_report_is_of_times(path) && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode));
+}
+
+static int each_of_folder(const char *path, bool (*is_wanted)(const char *path),
+			  int (*each)(void *arg, const char *path), void *arg)
 {
 	char *pattern = malloc(strlen(path) * 2 + 3);
 	char *at = pattern;
@@ -129,7 +171,7 @@ static int each_of_folder(const char *path, int (*each)(void *arg, const char *p
 
 	if (pattern == NULL)
 		return -1;
-	/* Special characters of the folder's own name are no pattern. */
+	/* The folder's name is no pattern, so its special characters are escaped. */
 	for (const char *s = path; *s != '\0'; s++) {
 		if (strchr("*?[]\\", *s) != NULL)
 			*at++ = '\\';
@@ -140,7 +182,7 @@ static int each_of_folder(const char *path, int (*each)(void *arg, const char *p
 	*at = '\0';
 	if (glob(pattern, 0, NULL, &g) == 0)
 		for (size_t i = 0; i < g.gl_pathc && err == 0; i++)
-			if (is_profile(g.gl_pathv[i]))
+			if (is_wanted(g.gl_pathv[i]))
 				err = each(arg, g.gl_pathv[i]);
 	globfree(&g);
 	free(pattern);
@@ -154,12 +196,27 @@ int sp_report_each(const char *path, int (*each)(void *arg, const char *path), v
 
 	if (stat(path, &st) != 0)
 		return refuse(why, strerror(errno));
-	(void)refuse(why, "out of memory");
-	return S_ISDIR(st.st_mode) ? each_of_folder(path, each, arg) : each(arg, path);
+	(void)refuse(why, SP_REPORT_NO_MEMORY);
+	return S_ISDIR(st.st_mode) ? each_of_folder(path, is_profile, each, arg) : each(arg, path);
 }
 
-/* Characters of a text of the list before the path. */
-#define SP_FILE_IDENTITY 48
+int sp_report_each_of_kind(const char *path, bool (*is_wanted)(const char *path),
+			   int (*each)(void *arg, const char *path), void *arg,
+			   char why[SP_REPORT_ERROR])
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return refuse(why, strerror(errno));
+	(void)refuse(why, SP_REPORT_NO_MEMORY);
+	if (S_ISDIR(st.st_mode))
+		return each_of_folder(path, is_wanted, each, arg);
+	return is_wanted(path) ? each(arg, path) : 0;
+}
+
+/* Characters before the path in a text of the list: inode, size and time of the last write. */
+#define SP_FILE_NUMBER ((size_t)16)
+#define SP_FILE_IDENTITY (3 * SP_FILE_NUMBER)
 
 static int see(void *arg, const char *path)
 {
@@ -177,10 +234,29 @@ static int see(void *arg, const char *path)
 		       path);
 	if (len < 0)
 		return -1;
-	err = sp_strtab_put(&l->text, text, (size_t)len, &id);
+	/* The table begins with "", so its next id is the number of files with this one. */
+	err = SP_GROW(l->seen, l->seen_cap, (size_t)l->text.n, UINT32_MAX)
+		      ? sp_strtab_put(&l->text, text, (size_t)len, &id)
+		      : -1;
 	free(text);
+	if (err != 0)
+		return -1;
+	/*
+	 * The file was missing in the search before. A caller that reads only new files may not
+	 * have read it.
+	 */
+	l->has_come_back |= id <= l->n && l->seen[id - 1] + 1 < l->look;
+	l->seen[id - 1] = l->look;
 	l->found++;
-	return err;
+	return 0;
+}
+
+/* Forgets all files. */
+static void forget(struct sp_file_list *l)
+{
+	sp_strtab_fini(&l->text);
+	l->found = l->n = 0;
+	l->changes++;
 }
 
 bool sp_file_list_look(struct sp_file_list *l, char *const *path)
@@ -193,20 +269,31 @@ bool sp_file_list_look(struct sp_file_list *l, char *const *path)
 		if (l->text.n == 0 && sp_strtab_init(&l->text) != 0)
 			return false;
 		l->found = 0;
+		l->look++;
+		l->has_come_back = false;
 		for (char *const *p = path; *p != NULL; p++)
 			(void)sp_report_each(*p, see, l, why);
-		l->n = l->text.n - 1; /* the table begins with "" */
-		l->changes += l->n != known;
-		/* Of one that is gone nothing is found, and one that has changed is found as another one. */
-		if (again || l->found - found == l->n - known)
+		l->n = l->text.n - 1;
+		/*
+		 * A new or changed file makes the list longer; a file that is gone makes `found`
+		 * smaller.
+		 */
+		l->changes += l->n != known || l->found != found;
+		if (again || (!l->has_come_back && l->found >= l->n - l->found))
 			return !again;
-		sp_strtab_fini(&l->text);
-		l->found = l->n = 0;
-		l->changes++;
+		forget(l);
 	}
 }
 
 char *sp_file_list_path(const struct sp_file_list *l, uint32_t i)
 {
 	return l->text.bytes + l->text.offset[i + 1] + SP_FILE_IDENTITY;
+}
+
+uint64_t sp_file_list_written_ns(const struct sp_file_list *l, uint32_t i)
+{
+	char number[SP_FILE_NUMBER + 1];
+
+	(void)snprintf(number, sizeof(number), "%s", sp_file_list_path(l, i) - SP_FILE_NUMBER);
+	return strtoull(number, NULL, 16);
 }

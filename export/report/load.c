@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "export/report/otlp.h"
+#include "export/report/short_name.h"
 #include "export/util/containers.h"
 #include "export/util/log.h"
 #include "profile.pb-c.h"
@@ -32,7 +33,7 @@ const char *sp_report_unit(bool in_bytes)
 	return in_bytes ? "MiB" : "s";
 }
 
-/* Whose code a frame is, is told by the name of the function, its object and its source file. */
+/* Whose code a frame is follows from the names of its function, its object and its source file. */
 
 const char *const sp_frame_kind_words[SP_FRAME_KIND_N] = {
 	[SP_FRAME_OWN] = "own",
@@ -66,7 +67,10 @@ static bool is_kernel(const char *object)
 	return STARTS_AS(object, names) || strstr(object, "vmlinux") != NULL;
 }
 
-/* A shared object elsewhere is most often a part of the program, delivered beside it. */
+/*
+ * Whether the object is in a folder for installed libraries. A shared object elsewhere is most
+ * often a part of the program, delivered with it.
+ */
 static bool is_installed(const char *object)
 {
 	static const char *const folders[] = {"/lib",        "/usr/",       "/opt/",
@@ -76,19 +80,31 @@ static bool is_installed(const char *object)
 	return strstr(slash != NULL ? slash : object, ".so") != NULL && STARTS_AS(object, folders);
 }
 
-/* Templates and inlined functions are compiled into the program. */
+_Static_assert(SP_SHORT_NAME_MAX == SP_REPORT_TEXT_MAX, "any name of a frame can be shortened");
+
+/*
+ * Whether the function is from a library's header: templates and inlined functions are compiled
+ * into the program. The name of a template instance begins with its return type, "void
+ * std::__invoke_impl<...>(...)".
+ */
 static bool is_of_header(const char *name, const char *source)
 {
 	static const char *const names[] = {"std::", "__gnu_cxx::"};
 	static const char *const folders[] = {"/usr/include/", "/usr/lib/", "/rustc/"};
+	struct sp_short_name function;
 
-	return STARTS_AS(name, names) || STARTS_AS(source, folders);
+	if (STARTS_AS(source, folders))
+		return true;
+	if (strstr(name, names[0]) == NULL && strstr(name, names[1]) == NULL)
+		return false;
+	sp_short_name(name, &function);
+	return STARTS_AS(function.with_namespaces, names);
 }
 
 /*
- * What a thread waits for is no code. The exporter puts it, as all of its markers, into an object of this
- * name; other writers put it into none. The markers that say that a stack is not known may be leaves
- * as well, and say nothing of a wait.
+ * Whether a leaf says what a thread waits for. Such a frame is no code. The exporter puts it into
+ * an object of this name, like all its markers; other writers use no object. Markers for an unknown
+ * stack may be leaves, too, but they name no wait.
  */
 static bool is_wait(const char *name, const struct sp_frame_place *place)
 {
@@ -97,7 +113,7 @@ static bool is_wait(const char *name, const struct sp_frame_place *place)
 
 	const bool is_ours = strcmp(place->object, "[spanprof]") == 0;
 
-	/* Where the leaf tells who holds a lock, the wait is not the leaf. */
+	/* If the leaf names the holder of a lock, the frame of the wait is the leaf's caller. */
 	if (is_ours && name[0] != '[' && name[0] != '(')
 		return true;
 	if (!place->is_leaf_of_wait || (place->object[0] != '\0' && !is_ours))
@@ -123,24 +139,30 @@ enum sp_frame_kind sp_frame_kind_of(const char *name, const struct sp_frame_plac
 }
 
 /*
- * The bounds for one stack, and for all stacks: a small file can describe more frames than can be
+ * Limits for one stack and for all stacks: a small file can describe more frames than can be
  * processed in reasonable time.
  */
 #define SP_REPORT_STACK_MAX ((size_t)1 << 16)
 #define SP_REPORT_FRAMES_MAX ((size_t)1 << 25)
 #define SP_REPORT_FILE_NAME 255
 
-/* Memory that a file may make us take: two bytes of protobuf can ask for more than a hundred. */
+/*
+ * The memory that may be allocated for a file: two bytes of protobuf can make us allocate more than
+ * a hundred.
+ */
 struct budget {
 	size_t left;
-	bool exceeded; /* something was refused */
-	bool failed;   /* or there was no memory for it */
+	bool exceeded; /* an allocation was refused */
+	bool failed;   /* malloc() failed */
 };
 
-/* Overhead of an allocation. Many small allocations are the danger. */
+/* Overhead that counts for each allocation, because a hostile file may need many small ones. */
 #define BUDGET_HEAD ((size_t)16)
 
-/* As malloc() and free(), and as protobuf-c calls them: NULL when the budget does not allow it. */
+/*
+ * As malloc() and free(), in the form of protobuf-c's allocators. NULL if the budget does not allow
+ * it.
+ */
 static void *budget_alloc(void *budget, size_t size)
 {
 	struct budget *b = budget;
@@ -166,7 +188,7 @@ static void budget_free(void *budget, void *p)
 	free(p);
 }
 
-/* Where the message with an id is. Any writer may choose any ids. */
+/* The index of the message with an id. Writers may choose any ids. */
 struct id_at {
 	uint64_t id;
 	size_t at;
@@ -191,7 +213,7 @@ static void id_index_fini(struct id_index *x)
 	x->row = NULL;
 }
 
-/* Takes over rows with ascending at. False when two of them have the same id. */
+/* Takes over rows, sorted by `at`. False if two of them have the same id. */
 static bool id_index_init(struct id_index *x, struct id_at *row, size_t n)
 {
 	size_t i = 0;
@@ -211,7 +233,7 @@ static bool id_index_init(struct id_index *x, struct id_at *row, size_t n)
 	return true;
 }
 
-/* Index of the message with this id, or SIZE_MAX. */
+/* Returns the index of the message with this id, or SIZE_MAX. */
 static size_t id_index_find(const struct id_index *x, uint64_t id)
 {
 	size_t lo = 0;
@@ -236,26 +258,32 @@ typedef Spanprof__Pprof__Location pb_location;
 typedef Spanprof__Pprof__Line pb_line;
 typedef Spanprof__Pprof__Function pb_function;
 
-/* The functions of a location, inlined ones first. Samples have it some thousand times. */
+/*
+ * The functions of a location, inlined ones first. They are made once, because thousands of samples
+ * contain the location.
+ */
 struct place {
-	struct sp_report_frame *frame; /* NULL = no sample has had it yet */
-	struct sp_report_memo *memo;   /* of each */
+	struct sp_report_frame *frame; /* NULL = no sample has used it so far */
+	struct sp_report_memo *memo;   /* one for each frame */
 	size_t frames;
 	char *made;                   /* the name of a location without function */
-	enum sp_frame_kind leaf_kind; /* of the first one where it is the leaf of a sample */
+	enum sp_frame_kind leaf_kind; /* kind of the first frame if it is the leaf of a sample */
 };
 
 struct reader {
 	pb_profile *p;
 	struct budget *budget;
 	size_t ns_type;
-	size_t count_type; /* n_sample_type = there is none */
+	size_t count_type; /* index of the counts; n_sample_type = none */
+	uint64_t factor;   /* nanoseconds or bytes per unit of the value */
+	uint64_t period;   /* of a sample, in nanoseconds or bytes; 0 = unknown */
+	bool in_bytes;
 	struct id_index location, function, mapping;
 	struct place *place; /* by location */
 	struct sp_report_frame *frame;
 	size_t frames, frame_cap, all_frames;
-	bool of_waits; /* the samples are of waiting time, or of both */
-	bool kinds;    /* they are wanted */
+	bool of_waits; /* samples are of waiting time, or of waiting and CPU time */
+	bool kinds;    /* the caller wants the kinds of frames */
 	char *why;
 };
 
@@ -265,11 +293,11 @@ static int refuse(const struct reader *r, const char *why)
 	return -1;
 }
 
-/* Out of memory: of our own limit, or of the machine's. */
+/* Out of memory: either the file's budget or the machine's memory is exhausted. */
 static int refuse_memory(const struct reader *r)
 {
-	return refuse(r,
-		      r->budget->exceeded ? "reading it takes too much memory" : "out of memory");
+	return refuse(r, r->budget->exceeded ? "reading it takes too much memory"
+					     : SP_REPORT_NO_MEMORY);
 }
 
 static bool text_ok(const pb_profile *p, int64_t id)
@@ -282,13 +310,18 @@ static const char *text(const pb_profile *p, int64_t id)
 	return p->string_table[id];
 }
 
-/* An id index for each kind of message. */
+static uint64_t positive(int64_t n)
+{
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+/* Makes the id index for a kind of message. */
 #define SP_INDEX(reader, kind)                                                                     \
 	do {                                                                                       \
 		struct id_at *row = calloc((reader)->p->n_##kind + 1, sizeof(*row));               \
                                                                                                    \
 		if (row == NULL)                                                                   \
-			return refuse(reader, "out of memory");                                    \
+			return refuse(reader, SP_REPORT_NO_MEMORY);                                \
 		for (size_t i = 0; i < (reader)->p->n_##kind; i++)                                 \
 			row[i] = (struct id_at){(reader)->p->kind[i]->id, i};                      \
 		/* This happens if two profiles were written into one file. */                     \
@@ -312,7 +345,8 @@ static int check_sample(const struct reader *r, const pb_sample *s)
 		return refuse(r, "a sample has the wrong number of values");
 	for (size_t i = 0; i < s->n_value; i++)
 		if (s->value[i] < 0)
-			return refuse(r, "a sample has a negative value");
+			return refuse(r, "it has negative values, as the difference of two "
+					 "profiles has");
 	for (size_t i = 0; i < s->n_location_id; i++)
 		if (id_index_find(&r->location, s->location_id[i]) == SIZE_MAX)
 			return refuse(r, "a sample refers to a location that is not there");
@@ -361,12 +395,50 @@ static int check(const struct reader *r)
 	return 0;
 }
 
-static bool is_in(const pb_profile *p, size_t type, const char *unit)
+/* Units as pprof understands them (internal/measurement): a kilobyte has 1,024 bytes. */
+static const struct unit {
+	const char *const name[4];
+	uint64_t factor; /* nanoseconds or bytes per unit */
+	bool in_bytes;
+} units[] = {
+	{{"nanoseconds", "nanosecond", "ns"}, 1, false},
+	{{"microseconds", "microsecond", "us", "\xc2\xb5s"}, SP_NS_PER_S / 1000000, false},
+	{{"milliseconds", "millisecond", "ms"}, SP_NS_PER_S / 1000, false},
+	{{"seconds", "second", "sec", "s"}, SP_NS_PER_S, false},
+	{{"minutes", "minute", "min"}, 60 * SP_NS_PER_S, false},
+	{{"hours", "hour", "h"}, 3600 * SP_NS_PER_S, false},
+	{{"bytes", "byte", "b", "B"}, 1, true},
+	{{"kilobytes", "kilobyte", "kb", "KiB"}, 1 << 10, true},
+	{{"megabytes", "megabyte", "mb", "MiB"}, 1 << 20, true},
+	{{"gigabytes", "gigabyte", "gb", "GiB"}, 1 << 30, true},
+};
+
+/* The unit of a value type; NULL if it is neither time nor memory. */
+static const struct unit *unit_of(const pb_profile *p, const Spanprof__Pprof__ValueType *type)
 {
-	return strcmp(text(p, p->sample_type[type]->unit), unit) == 0;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		for (size_t k = 0; k < 4 && units[i].name[k] != NULL; k++)
+			if (strcmp(text(p, type->unit), units[i].name[k]) == 0)
+				return &units[i];
+	return NULL;
 }
 
-/* CPU time by name, else the last type in nanoseconds, else the last type; or the wanted one. False: it has none. */
+static bool is_count(const pb_profile *p, size_t type)
+{
+	return strcmp(text(p, p->sample_type[type]->unit), "count") == 0;
+}
+
+static bool is_time(const pb_profile *p, size_t type)
+{
+	const struct unit *u = unit_of(p, p->sample_type[type]);
+
+	return u != NULL && !u->in_bytes;
+}
+
+/*
+ * Chooses the sample type with the wanted name. By default that is "cpu"; otherwise the last type
+ * in a unit of time, otherwise the last type. False: the profile has no type of the wanted name.
+ */
 static bool choose_types(struct reader *r, const char *wanted)
 {
 	const pb_profile *p = r->p;
@@ -378,16 +450,47 @@ static bool choose_types(struct reader *r, const char *wanted)
 	for (size_t i = 0; i < p->n_sample_type; i++) {
 		bool is_named = strcmp(text(p, p->sample_type[i]->type), name) == 0;
 
-		if (is_in(p, i, "count") && r->count_type == p->n_sample_type)
+		if (is_count(p, i) && r->count_type == p->n_sample_type)
 			r->count_type = i;
-		if (found || (!is_named && !is_in(p, i, "nanoseconds")))
+		if (found || (!is_named && !is_time(p, i)))
 			continue;
 		r->ns_type = i;
 		found = is_named;
 	}
-	if (r->ns_type != 0 && is_in(p, r->ns_type - 1, "count"))
+	if (r->ns_type != 0 && is_count(p, r->ns_type - 1))
 		r->count_type = r->ns_type - 1;
 	return found || wanted == NULL;
+}
+
+/*
+ * Chooses the factor from values to nanoseconds or bytes. If a profile has only a count of samples,
+ * each sample is worth the sampling period.
+ */
+static int choose_unit(struct reader *r)
+{
+	const pb_profile *p = r->p;
+	const struct unit *of_period = p->period_type != NULL && text_ok(p, p->period_type->unit)
+					       ? unit_of(p, p->period_type)
+					       : NULL;
+	const struct unit *unit = unit_of(p, p->sample_type[r->ns_type]);
+	uint64_t period = positive(p->period);
+	uint64_t most = 0;
+
+	/* Some writers omit the type of the period, which is nanoseconds then. */
+	if (p->period_type == NULL)
+		of_period = &units[0];
+	if (of_period == NULL || __builtin_mul_overflow(period, of_period->factor, &r->period))
+		r->period = 0;
+	if (unit == NULL && (!is_count(p, r->ns_type) || r->period == 0))
+		return refuse(r, "its values are in no unit of time or memory");
+	r->factor = unit != NULL ? unit->factor : r->period;
+	r->in_bytes = unit != NULL ? unit->in_bytes : of_period->in_bytes;
+	for (size_t i = 0; i < p->n_sample; i++)
+		if ((uint64_t)p->sample[i]->value[r->ns_type] > most)
+			most = (uint64_t)p->sample[i]->value[r->ns_type];
+	return __builtin_mul_overflow(most, r->factor, &most)
+		       ? refuse(r, "its values are too large")
+		       : 0;
 }
 
 static const char *object_of(const struct reader *r, const pb_location *l)
@@ -397,7 +500,7 @@ static const char *object_of(const struct reader *r, const pb_location *l)
 	return m != SIZE_MAX ? text(r->p, r->p->mapping[m]->filename) : "";
 }
 
-/* The name of a location that has no function: "file!0xaddress". NULL without memory. */
+/* Makes the name of a location that has no function: "file!0xaddress". NULL when out of memory. */
 static char *bare_name(const struct reader *r, const pb_location *l)
 {
 	const char *file = sp_text_file_name(object_of(r, l));
@@ -407,13 +510,13 @@ static char *bare_name(const struct reader *r, const pb_location *l)
 
 	(void)snprintf(raw, sizeof(raw), "%.*s!0x%" PRIx64, SP_REPORT_FILE_NAME,
 		       file[0] != '\0' ? file : "unknown", l->address);
-	/* A file name that was cut may end amid a character. */
+	/* A file name that was cut may end in the middle of a character. */
 	(void)sp_report_clean(raw, name);
 	made = budget_alloc(r->budget, strlen(name) + 1);
 	return made != NULL ? memcpy(made, name, strlen(name) + 1) : NULL;
 }
 
-/* Looks up what all samples with a location have in common. */
+/* Makes the frames of a location, for all samples with it. */
 static int read_place(const struct reader *r, size_t at)
 {
 	const pb_profile *p = r->p;
@@ -469,7 +572,7 @@ static int add_place(struct reader *r, size_t at)
 		return refuse(r, "it has too many frames");
 	r->all_frames += place->frames;
 	if (!SP_GROW(r->frame, r->frame_cap, r->frames + place->frames, SP_REPORT_STACK_MAX))
-		return refuse(r, "out of memory");
+		return refuse(r, SP_REPORT_NO_MEMORY);
 	/* read_place() has set it. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
 	memcpy(r->frame + r->frames, place->frame, place->frames * sizeof(*r->frame));
 	r->frames += place->frames;
@@ -487,7 +590,10 @@ static int read_frames(struct reader *r, const pb_sample *s)
 	return 0;
 }
 
-/* "http.route" is "http_route" where dots are no part of a label's name. */
+/*
+ * Whether a label has the wanted name. "http.route" also matches "http_route", because some label
+ * names cannot contain dots.
+ */
 static bool is_named(const char *label, const char *wanted)
 {
 	char name[SP_LABEL_NAME_MAX];
@@ -518,18 +624,18 @@ static void read_labels(const pb_profile *p, const pb_sample *s, const char *by,
 			out->thread_name = value;
 		else if (strcmp(key, "blocked_by_span_id") == 0)
 			out->blocked_by_span_id = value;
+		else if (strcmp(key, "latency") == 0)
+			out->latency = value;
+		else if (strcmp(key, SP_LABEL_END) == 0)
+			out->end_ns = positive(s->label[i]->num);
+		else if (strcmp(key, SP_LABEL_THREAD_ID) == 0)
+			out->thread_id = positive(s->label[i]->num);
 	}
-}
-
-static uint64_t positive(int64_t n)
-{
-	return n > 0 ? (uint64_t)n : 0;
 }
 
 static int visit(struct reader *r, const struct sp_report_sink *sink)
 {
 	const pb_profile *p = r->p;
-	uint64_t period = positive(p->period);
 
 	for (size_t i = 0; i < p->n_sample; i++) {
 		const pb_sample *s = p->sample[i];
@@ -538,17 +644,18 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 					       .trace_id = "",
 					       .thread_name = "",
 					       .blocked_by_span_id = "",
+					       .latency = "",
 					       .by = ""};
 
 		if (read_frames(r, s) != 0)
 			return -1;
 		out.frame = r->frame;
 		out.frames = r->frames;
-		out.ns = (uint64_t)s->value[r->ns_type];
+		out.ns = (uint64_t)s->value[r->ns_type] * r->factor;
 		if (r->count_type != p->n_sample_type)
 			out.samples = (uint64_t)s->value[r->count_type];
 		else
-			out.samples = period != 0 ? out.ns / period : 1;
+			out.samples = r->period != 0 ? out.ns / r->period : 1;
 		read_labels(p, s, sink->by, &out);
 		sink->sample(sink->arg, &out);
 	}
@@ -556,8 +663,8 @@ static int visit(struct reader *r, const struct sp_report_sink *sink)
 }
 
 /*
- * Everything that is printed of a profile comes from its strings, which are untrusted. Each is made
- * printable here, once, and in the place where it lies if it has become no longer.
+ * All printed texts of a profile come from its string table, which is untrusted. Each string is
+ * made printable here, once; in place, unless it becomes longer.
  */
 static int make_printable(const struct reader *r)
 {
@@ -585,7 +692,7 @@ static bool is_wanted(struct reader *r, const struct sp_report_sink *sink)
 {
 	const struct sp_report_about about = {
 		.type = text(r->p, r->p->sample_type[r->ns_type]->type),
-		.in_bytes = is_in(r->p, r->ns_type, "bytes"),
+		.in_bytes = r->in_bytes,
 		.time_ns = positive(r->p->time_nanos),
 		.duration_ns = positive(r->p->duration_nanos),
 	};
@@ -601,10 +708,12 @@ static int read_profile(struct reader *r, const struct sp_report_sink *sink)
 		return -1;
 	r->place = calloc(r->p->n_location + 1, sizeof(*r->place));
 	if (r->place == NULL)
-		return refuse(r, "out of memory");
-	if (!choose_types(r, sink->type) || !is_wanted(r, sink))
+		return refuse(r, SP_REPORT_NO_MEMORY);
+	if (!choose_types(r, sink->type))
 		return 0;
-	return visit(r, sink);
+	if (choose_unit(r) != 0)
+		return -1;
+	return is_wanted(r, sink) ? visit(r, sink) : 0;
 }
 
 struct load {
@@ -677,7 +786,7 @@ size_t sp_report_frame_text(const struct sp_report_frame *f, bool lines,
 	if (f->line != 0)
 		(void)snprintf(number, sizeof(number), ":%" PRIu64, f->line);
 	(void)snprintf(whole, sizeof(whole), "%s (%s%s)", f->name, f->file, number);
-	/* What does not fit may end amid a character. */
+	/* A cut text may end in the middle of a character. */
 	return sp_report_clean(whole, out);
 }
 

@@ -7,10 +7,13 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "export/report/filter.h"
 #include "export/report/print.h"
 #include "export/report/tally.h"
 
-/* Of which time the profiles are: nanoseconds since the epoch; from inclusive, to exclusive, 0 = no bound. */
+/*
+ * An interval of time in nanoseconds since the epoch: from inclusive, to exclusive, 0 = no bound.
+ */
 struct sp_time_window {
 	uint64_t from_ns;
 	uint64_t to_ns;
@@ -18,7 +21,7 @@ struct sp_time_window {
 
 /*
  * Reads one point in time: "2026-11-22T19:30[:05][Z]" (local time without Z), "19:30[:05]" (today),
- * or "-15m" (so long before now; s, m, h or d). False if it is none of them.
+ * or "-15m" (15 minutes before now; s, m, h or d). False if it is none of them.
  */
 bool sp_time_point_read(const char *text, time_t now, uint64_t *ns);
 
@@ -27,10 +30,13 @@ static inline bool sp_time_window_is_set(const struct sp_time_window *w)
 	return w->from_ns != 0 || w->to_ns != 0;
 }
 
-/* True if the middle of the interval is within. What has no time is in no bounded window. */
+/*
+ * Whether the window contains the middle of the interval. A window with a bound does not contain an
+ * interval whose time is unknown.
+ */
 bool sp_time_window_has(const struct sp_time_window *w, uint64_t time_ns, uint64_t duration_ns);
 
-/* Exit status, also in the help. */
+/* Exit statuses; the help describes them. */
 #define SP_EXIT_USAGE 1
 #define SP_EXIT_DAMAGED 2
 
@@ -44,7 +50,8 @@ enum sp_report_form {
 
 /* What is at the root of stacks. */
 enum sp_report_by {
-	SP_BY_DEFAULT, /* of a flame graph: spans, where there are several names; of others: functions */
+	/* in a flame graph spans, if there are several names; otherwise functions */
+	SP_BY_DEFAULT,
 	SP_BY_SPAN,
 	SP_BY_FUNCTION,
 	SP_BY_LABEL, /* values of a label */
@@ -52,24 +59,34 @@ enum sp_report_by {
 
 struct sp_report_options {
 	struct sp_selection selection;
+	struct sp_filter filter;
 	enum sp_report_form form;
 	enum sp_report_by by;
-	const char *label;      /* with SP_BY_LABEL */
-	const char *type;       /* of profiles: that sample type; NULL = CPU time */
-	const char *flamegraph; /* file to write */
+	const char *label;      /* the label of SP_BY_LABEL */
+	const char *type;       /* sample type to read; NULL = CPU time */
+	const char *flamegraph; /* the file to write */
 	char *baseline;         /* a folder or file to compare with, NULL = none */
 	struct sp_time_window window;
 	struct sp_time_window baseline_window;
-	uint16_t port; /* to serve at; 0 = any */
+	uint16_t port; /* the port of --serve; 0 = any free port */
 	bool lines;
 	bool threads;
-	size_t top; /* 0 = all */
+	size_t top;              /* 0 = all */
+	bool slowest;            /* shows what made requests slow, instead of sums */
+	const char *page;        /* the file to write the page of slow requests to; NULL = none */
+	uint64_t slower_than_ns; /* selects requests that took at least this long */
+	char **traces;           /* files of spans: shows whole traces, instead of sums */
+	size_t traces_n, traces_cap;
 };
 
-/* -1 = go on with the paths from optind on; else the exit status, after all messages. */
+/*
+ * -1 = success: the paths begin at optind; otherwise the exit status, after all messages. Call
+ * sp_report_options_fini() in both cases.
+ */
 int sp_report_options_read(int argc, char **argv, struct sp_report_options *o);
+void sp_report_options_fini(struct sp_report_options *o);
 
-/* There is something to compare with: other spans, or other profiles. */
+/* Whether the options ask for a comparison with other spans or other profiles. */
 bool sp_report_options_compare(const struct sp_report_options *o);
 
 #endif

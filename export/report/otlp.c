@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes messages in pprof of profiles in OTLP, so that all else of the tool knows one format. Strings, mappings, functions
- * and locations get the numbers that they have in the dictionary, where the first element stands for none; they are made
- * once, and stacks and labels as well, which samples share. Only what is looked up here is checked here; load.c checks
- * pprof from anybody. What a small file can become, and how long that takes, is bounded. Context: the report tool.
+ * Converts profiles from OTLP to pprof, so that the rest of the program knows only one format.
+ * Strings, mappings, functions and locations have the ids that they have in the dictionary, where
+ * element 0 stands for none. They are converted once for all profiles, as are stacks and labels,
+ * which samples share. This file checks only the indices that it uses itself; load.c checks the
+ * result like any pprof. The size of the result, and the time that it takes, are bounded even for a
+ * hostile file. Context: the report tool.
  */
 #include "export/report/otlp.h"
 
@@ -15,27 +17,30 @@
 #include "otlp.pb-c.h"
 #include "sampler/base/text.h"
 
-/* Of all samples, each with its whole stack, and of the dictionary, once for each profile. */
+/*
+ * Limits: FRAMES_MAX for the frames of all samples, each with its whole stack; ROWS_MAX for the
+ * rows of the dictionary, once for each profile.
+ */
 #define FRAMES_MAX ((size_t)1 << 25)
 #define ROWS_MAX ((size_t)1 << 27)
-#define PPROF_STRINGS 6U /* the field that every profile in pprof has */
+#define PPROF_STRINGS 6U /* number of the field string_table in a profile of pprof */
 
 typedef Spanprof__Otlp__ProfilesDictionary pb_dictionary;
 typedef Spanprof__Pprof__Label pb_label;
 
 struct maker {
 	pb_dictionary *from;
-	ProtobufCAllocator *memory; /* of strings, which load.c exchanges */
-	struct sp_pool pool;        /* of all else */
+	ProtobufCAllocator *memory; /* for strings, because load.c may replace them */
+	struct sp_pool pool;        /* for everything else */
 	Spanprof__Pprof__Profile to;
 	pb_label **attribute;
-	pb_label **id; /* two for each link; of one without an id the string is 0 */
+	pb_label **id; /* two labels for each link; string 0 = the link has no such id */
 	uint64_t **stack;
-	size_t strings; /* that came in */
+	size_t strings; /* strings of the dictionary, without those that were added */
 	int32_t samples, count;
 	size_t frames, rows;
 	bool failed;
-	const char *why; /* NULL = there was no memory */
+	const char *why; /* NULL = out of memory */
 };
 
 bool sp_report_otlp_is(const struct sp_bytes *bytes)
@@ -78,14 +83,16 @@ static void *get(struct maker *m, size_t n, size_t size)
 	return got != NULL || fail(m, NULL) ? got : NULL;
 }
 
-/* n messages of pprof: how many of them there are. */
+/* Allocates n messages of pprof. Returns n, or 0 when out of memory. */
 #define MESSAGES(m, name, n, list)                                                                 \
 	(sp_pool_messages(&(m)->pool, &spanprof__pprof__##name##__descriptor, (n), (list)) ||      \
 			 fail((m), NULL)                                                           \
 		 ? (n)                                                                             \
 		 : 0)
 
-/* Its number; there is room. 0 for an empty one. */
+/*
+ * Adds a string, for which put_strings() has made room. Returns its number; 0 for an empty string.
+ */
 static int32_t add_string(struct maker *m, const char *s)
 {
 	char *copy;
@@ -99,7 +106,9 @@ static int32_t add_string(struct maker *m, const char *s)
 	return (int32_t)m->from->n_string_table++;
 }
 
-/* An id that is all zeroes is none. */
+/*
+ * Adds an id as hexadecimal digits. Returns 0 if all its bytes are zero, because that means no id.
+ */
 static int32_t add_id(struct maker *m, const ProtobufCBinaryData *id, size_t size)
 {
 	static const uint8_t none[16];
@@ -111,7 +120,7 @@ static int32_t add_id(struct maker *m, const ProtobufCBinaryData *id, size_t siz
 	return add_string(m, hex);
 }
 
-/* Makes room for strings behind those of the dictionary. */
+/* Makes room for more strings behind those of the dictionary. */
 static bool put_strings(struct maker *m)
 {
 	pb_dictionary *d = m->from;
@@ -132,19 +141,25 @@ static bool put_strings(struct maker *m)
 	return true;
 }
 
-/* What cannot be an id becomes one that is not there. */
+/*
+ * The id for an index of the dictionary. A negative index becomes an id that no message has, so
+ * load.c refuses it.
+ */
 static uint64_t id_of(int32_t index)
 {
 	return index >= 0 ? (uint64_t)index : UINT64_MAX;
 }
 
-/* The same for strings, behind which are those that were added. */
+/* As id_of(), for strings. An index of a string that was added is not valid either. */
 static int64_t string_of(const struct maker *m, int32_t index)
 {
 	return id_of(index) < m->strings ? index : -1;
 }
 
-/* Every attribute, and both ids of every link, as a label. A value without a text is an empty one. */
+/*
+ * Makes a label from each attribute, and two from each link, for its ids. A value without a text
+ * becomes an empty one.
+ */
 static void put_labels(struct maker *m)
 {
 	const pb_dictionary *d = m->from;
@@ -180,7 +195,7 @@ static void put_location(struct maker *m, const Spanprof__Otlp__Location *from,
 	to->mapping_id = id_of(from->mapping_index);
 	to->address = from->address;
 	for (size_t i = 0; i < n; i++) {
-		/* A line without a function says nothing. */
+		/* A line without a function is left out. */
 		if (from->lines[i]->function_index == 0)
 			continue;
 		to->line[to->n_line]->function_id = id_of(from->lines[i]->function_index);
@@ -188,7 +203,10 @@ static void put_location(struct maker *m, const Spanprof__Otlp__Location *from,
 	}
 }
 
-/* Each has its number there as its id; the first element stands for none. */
+/*
+ * Converts mappings, functions and locations. The id of each is its index in the dictionary;
+ * element 0 stands for none.
+ */
 static void put_tables(struct maker *m)
 {
 	const pb_dictionary *d = m->from;
@@ -223,7 +241,7 @@ static void put_tables(struct maker *m)
 	}
 }
 
-/* A value for each time that a sample was seen makes one sum. */
+/* The sum of a sample's values; it may have one for each time at which it was seen. */
 static int64_t sum_of(const Spanprof__Otlp__Sample *s)
 {
 	int64_t sum = 0;
@@ -279,43 +297,57 @@ static bool is_in(struct maker *m, const Spanprof__Otlp__Profile *p, const char 
 	       strcmp(string_at(m, p->sample_type->unit_strindex), unit) == 0;
 }
 
-/* Numbers of blocks for the bytes of the profile behind it, sample by sample. */
-static bool counts(struct maker *m, const Spanprof__Otlp__Profile *p,
-		   const Spanprof__Otlp__Profile *next)
+static bool is_of(struct maker *m, const Spanprof__Otlp__Profile *p, const char *type)
 {
-	if (!is_in(m, p, "count") || !is_in(m, next, "bytes") || p->n_samples != next->n_samples)
-		return false;
-	for (size_t i = 0; i < p->n_samples; i++) {
-		const Spanprof__Otlp__Sample *a = p->samples[i], *b = next->samples[i];
+	return p->sample_type != NULL &&
+	       strcmp(string_at(m, p->sample_type->type_strindex), type) == 0;
+}
 
-		if (a->stack_index != b->stack_index || a->link_index != b->link_index ||
-		    a->n_attribute_indices != b->n_attribute_indices)
-			return false;
-		for (size_t k = 0; k < a->n_attribute_indices; k++)
-			if (a->attribute_indices[k] != b->attribute_indices[k])
-				return false;
-	}
-	return true;
+static bool is_same_sample(const Spanprof__Otlp__Sample *a, const Spanprof__Otlp__Sample *b)
+{
+	return a->stack_index == b->stack_index && a->link_index == b->link_index &&
+	       a->n_attribute_indices == b->n_attribute_indices &&
+	       (a->n_attribute_indices == 0 ||
+		memcmp(a->attribute_indices, b->attribute_indices,
+		       a->n_attribute_indices * sizeof(*a->attribute_indices)) == 0);
 }
 
 /*
- * All of a profile but the tables. Samples with a period of CPU time are shown as that time. blocks: how many, by
- * another profile; or NULL.
+ * Whether profile p has the numbers of samples or blocks for the CPU time or bytes of `next`. The
+ * samples of both are in the same order. CPU time that was not sampled is only in `next`.
+ */
+static bool counts(struct maker *m, const Spanprof__Otlp__Profile *p,
+		   const Spanprof__Otlp__Profile *next)
+{
+	size_t counted = 0;
+
+	if (!is_in(m, p, "count") ||
+	    !(is_in(m, next, "bytes") || (is_in(m, next, "nanoseconds") && is_of(m, next, "cpu"))))
+		return false;
+	for (size_t i = 0; counted < p->n_samples && i < next->n_samples; i++)
+		counted += is_same_sample(p->samples[counted], next->samples[i]);
+	return counted == p->n_samples;
+}
+
+/*
+ * Converts a profile except for the tables. Samples with a period of CPU time are shown as CPU
+ * time. counted: the profile with the numbers of samples or blocks, or NULL.
  */
 static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p,
-			const Spanprof__Otlp__Profile *blocks)
+			const Spanprof__Otlp__Profile *counted)
 {
 	Spanprof__Otlp__ValueType none = SPANPROF__OTLP__VALUE_TYPE__INIT;
 	const Spanprof__Otlp__ValueType *type = p->sample_type, *period = p->period_type;
 	Spanprof__Pprof__Profile *to = &m->to;
 	bool is_cpu, is_count;
+	size_t k = 0; /* index in counted->samples */
 
 	if (type == NULL)
 		return fail(m, "it has no sample types");
 	if (period == NULL)
 		period = &none;
 	is_count = is_in(m, p, "count");
-	is_cpu = strcmp(string_at(m, type->type_strindex), "samples") == 0 && is_count;
+	is_cpu = is_of(m, p, "samples") && is_count;
 	is_cpu = strcmp(string_at(m, period->type_strindex), "cpu") == 0 && is_cpu;
 	is_cpu = strcmp(string_at(m, period->unit_strindex), "nanoseconds") == 0 && is_cpu &&
 		 p->period > 0;
@@ -336,9 +368,12 @@ static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p,
 		if (!put_sample(m, p->samples[i], to->sample[i]))
 			return false;
 		value = to->sample[i]->value;
-		/* What has a period of a nanosecond was no sample, but measured. */
-		if (blocks != NULL)
-			value[0] = sum_of(blocks->samples[i]);
+		/* A period of one nanosecond means that the time was measured and not sampled. */
+		if (counted != NULL)
+			value[0] = k < counted->n_samples && is_same_sample(counted->samples[k],
+									    p->samples[i])
+					   ? sum_of(counted->samples[k++])
+					   : 0;
 		else if (is_cpu && p->period == 1)
 			value[0] = 0;
 		else if (is_cpu && __builtin_mul_overflow(value[1], p->period, &value[1]))
@@ -350,13 +385,13 @@ static bool put_profile(struct maker *m, const Spanprof__Otlp__Profile *p,
 }
 
 static int take(struct maker *m, const Spanprof__Otlp__Profile *p,
-		const Spanprof__Otlp__Profile *blocks, sp_report_take *each, void *arg)
+		const Spanprof__Otlp__Profile *counted, sp_report_take *each, void *arg)
 {
 	m->rows += m->from->n_string_table + m->to.n_mapping + m->to.n_function + m->to.n_location;
 	if (m->rows > ROWS_MAX)
 		(void)fail(m, "it has too many profiles");
 	else
-		(void)put_profile(m, p, blocks);
+		(void)put_profile(m, p, counted);
 	if (m->failed)
 		return -1;
 	m->to.n_string_table = m->from->n_string_table;
@@ -367,7 +402,7 @@ static int take(struct maker *m, const Spanprof__Otlp__Profile *p,
 static int take_scope(struct maker *m, const Spanprof__Otlp__ScopeProfiles *scope,
 		      sp_report_take *each, void *arg)
 {
-	const Spanprof__Otlp__Profile *blocks = NULL;
+	const Spanprof__Otlp__Profile *counted = NULL;
 	int err = 0;
 
 	for (size_t i = 0; err == 0 && !m->failed && i < scope->n_profiles; i++) {
@@ -375,8 +410,8 @@ static int take_scope(struct maker *m, const Spanprof__Otlp__ScopeProfiles *scop
 		bool is_counted = i + 1 < scope->n_profiles && counts(m, p, scope->profiles[i + 1]);
 
 		if (!is_counted)
-			err = take(m, p, blocks, each, arg);
-		blocks = is_counted ? p : NULL;
+			err = take(m, p, counted, each, arg);
+		counted = is_counted ? p : NULL;
 	}
 	return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes pprof of profiles in OTLP. */
+/* Converts profiles from OTLP to pprof. */
 #ifndef SP_REPORT_OTLP_H
 #define SP_REPORT_OTLP_H
 
@@ -9,13 +9,14 @@
 #include "export/profile/pprof.h"
 #include "profile.pb-c.h"
 
-/* Whether these are OpenTelemetry's ProfilesData. If they are neither that nor pprof, the answer is no. */
+/* Whether the bytes are OpenTelemetry's ProfilesData. False if they are neither that nor pprof. */
 bool sp_report_otlp_is(const struct sp_bytes *bytes);
 
 /*
- * Calls take for every profile in it, as a message that is as little to be trusted as what came in, until one is refused;
- * take may put other strings into its table. Unpacks with that memory, and takes about as much once more. 0, what take
- * returned, or -1 with a reason in why; NULL = there was no memory.
+ * Converts each profile of the message, and calls take() for it until take() fails. The converted
+ * profile is as untrusted as the original; take() may replace strings in its table. Unpacking uses
+ * `memory`, and converting takes about as much again. 0; the first result of take() that is not 0;
+ * or -1 with a reason in why, NULL = out of memory.
  */
 typedef int sp_report_take(void *arg, Spanprof__Pprof__Profile *profile);
 int sp_report_otlp(const struct sp_bytes *bytes, ProtobufCAllocator *memory, sp_report_take *take,

@@ -9,12 +9,13 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "export/report/short_name.h"
 #include "sampler/base/compiler.h"
 
-/* With fewer samples no difference of shares could be told from chance (page/page.js). */
+/* With fewer samples, any difference of shares may be chance (page/page.js). */
 #define SP_COMPARED_SAMPLES 10
 
-/* Smaller changes are not shown: two tables that show "0.0" could differ by as much. */
+/* Smaller changes are not shown: two shares whose tables show "0.0" may differ by this much. */
 #define SP_CHANGE_SEEN 0.0005
 
 static double amount(const struct sp_print *p, uint64_t n)
@@ -27,7 +28,7 @@ static const char *unit(const struct sp_print *p)
 	return sp_report_unit(p->in_bytes);
 }
 
-/* What is counted. */
+/* The unit of the counts. */
 static const char *counted(const struct sp_print *p)
 {
 	return p->in_bytes ? "blocks" : "samples";
@@ -65,7 +66,10 @@ static size_t at_most(size_t n, size_t top)
 	return top != 0 && top < n ? top : n;
 }
 
-/* Characters outside of the scripts of the west may take two columns; counted so, a line is never too long. */
+/*
+ * The columns of a character, at most. Characters outside of western scripts may take two; if all
+ * of them count as two, no line becomes too long.
+ */
 static unsigned columns_of(const char *c)
 {
 	return (unsigned char)c[0] >= 0xe1 ? 2 : 1;
@@ -87,7 +91,7 @@ static unsigned width_of(const char *text)
 	return n;
 }
 
-/* How many bytes of the text fit. */
+/* How many bytes of the text fit into so many columns. */
 static size_t fitting(const char *text, unsigned room)
 {
 	const char *c = text;
@@ -97,18 +101,25 @@ static size_t fitting(const char *text, unsigned room)
 	return (size_t)(c - text);
 }
 
+/* How many columns are left in a line in which `taken` ones are used, at least 12. */
+static unsigned room_of(const struct sp_print *p, unsigned taken)
+{
+	const unsigned least = 12;
+
+	return p->width > taken + least ? p->width - taken : least;
+}
+
 /*
- * A text at the end of a line of which so many columns are taken, cut to what the terminal has left: at
- * its end, or in the middle, as the ends of functions' names tell more than what is between.
+ * Prints a text at the end of a line, cut to the columns that the terminal has left: at the text's
+ * end, or in its middle, because the end of a function's name says more.
  */
 enum sp_cut { SP_CUT_END, SP_CUT_MIDDLE };
 static void put_cut(FILE *out, const struct sp_print *p, unsigned taken, const char *text,
 		    enum sp_cut where)
 {
 	static const char cut[] = "...";
-	const unsigned least = 12;
 	unsigned whole = width_of(text);
-	unsigned room = p->width > taken + least ? p->width - taken : least;
+	unsigned room = room_of(p, taken);
 	unsigned tail;
 
 	if (p->width == 0 || whole <= room) {
@@ -131,6 +142,8 @@ static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_
 	if (p->base_files != 0)
 		(void)fprintf(out, "in %zu %s\n", p->base_files,
 			      p->base_files == 1 ? "profile" : "profiles");
+	else if (p->base_latency != NULL)
+		(void)fprintf(out, "of requests that are \"%s\"\n", p->base_latency);
 	else
 		(void)fprintf(out, "of %" PRIu32 " other spans of that name\n", t->base_spans);
 	if (t->total.samples < SP_COMPARED_SAMPLES || t->base.samples < SP_COMPARED_SAMPLES)
@@ -139,6 +152,8 @@ static void print_baseline(FILE *out, const struct sp_tally *t, const struct sp_
 
 static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_print *p)
 {
+	char clean[SP_REPORT_TEXT_MAX + 1];
+
 	(void)fprintf(out,
 		      "%s%zu %s, %" PRIu64 " %s, %.2f %s %s; in spans: %" PRIu64
 		      " %s, %.2f %s %s (%.1f %%), %zu %s%s\n",
@@ -147,6 +162,13 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 		      counted(p), amount(p, t->labelled.ns), unit(p), p->time,
 		      percent(t->labelled.ns, t->total.ns), t->span.n,
 		      t->span.n == 1 ? "span" : "spans", plain(p));
+	if (p->unfiltered != NULL) {
+		(void)sp_report_clean(p->filter, clean);
+		(void)fprintf(out, "%s\n", clean);
+	}
+	if (p->passed != 0)
+		(void)fprintf(out, "passed over: %zu %s\n", p->passed,
+			      p->passed == 1 ? "file" : "files");
 	if (t->unsampled.ns != 0)
 		(void)fprintf(out, "%.2f s of it between samples, under %s\n",
 			      amount(p, t->unsampled.ns), SP_REPORT_UNSAMPLED);
@@ -167,7 +189,7 @@ static void print_totals(FILE *out, const struct sp_tally *t, const struct sp_pr
 		(void)fprintf(out, "allocations are in another profile: use --type alloc_space\n");
 }
 
-/* The last column of a row, whose other columns have been printed. */
+/* Prints the last column of a row, after its other columns. */
 static void put_name(FILE *out, const struct sp_print *p, const char *name, enum sp_cut where,
 		     int taken)
 {
@@ -175,38 +197,73 @@ static void put_name(FILE *out, const struct sp_print *p, const char *name, enum
 	(void)fputc('\n', out);
 }
 
-/*
- * What chance may have added to a sum of looks at random instants, or taken from it: two standard errors, each 141 %
- * divided by the root of their number (export/off_cpu/off_cpu.c).
- */
-static double chance_percent(uint64_t looks)
+void sp_print_last(FILE *out, const struct sp_print *p, const char *text, int taken)
 {
-	double root = 1.0;
+	put_name(out, p, text, SP_CUT_END, taken);
+}
 
-	/* Newton's way: a root of 64 bits takes 32 steps to come near, and a few to be exact. */
-	for (unsigned i = 0; i < 40; i++)
-		root = (root + (double)looks / root) / 2;
-	return looks != 0 ? 2 * 141.42 / root : 0.0;
+void sp_print_heading(FILE *out, const struct sp_print *p, const char *text)
+{
+	(void)fprintf(out, "%s%s%s\n", bold(p), text, plain(p));
+}
+
+/*
+ * Prints the last column of a function's row. On a terminal, names are shortened as on the page:
+ * with namespaces if they fit, otherwise without. Elsewhere names are whole.
+ */
+static void put_function(FILE *out, const struct sp_tally *t, const struct sp_print *p,
+			 const struct sp_function_row *f, int taken)
+{
+	const char *name = sp_tally_text(t, f->key);
+	struct sp_short_name shortened;
+
+	if (p->width != 0 && (f->kind == SP_FRAME_OWN || f->kind == SP_FRAME_LIBRARY)) {
+		sp_short_name(name, &shortened);
+		name = width_of(shortened.with_namespaces) <= room_of(p, (unsigned)taken)
+			       ? shortened.with_namespaces
+			       : shortened.last_parts;
+	}
+	put_name(out, p, name, SP_CUT_MIDDLE, taken);
+}
+
+/*
+ * Prints the share of a row; for names of spans also two standard errors in percent, or a mark that
+ * it has too few samples for that.
+ */
+static int print_share(FILE *out, const struct sp_tally *t, const struct sp_print *p,
+		       const struct sp_rows *rows, const struct sp_sum *sum)
+{
+	const bool of_all = rows == &t->thread || rows == &t->by;
+	const bool has_error = rows == &t->name && !p->in_bytes;
+	const int width = of_all ? 8 : 10;
+	int taken;
+
+	if (!p->in_bytes && sp_tally_has_too_few(t, sum))
+		return fprintf(out, "%*s  ", has_error ? width + 8 : width + 1,
+			       has_error ? "too few samples" : "too few");
+	taken = fprintf(out, "%*.1f%%  ", width,
+			percent(sum->ns, of_all ? t->total.ns : t->labelled.ns));
+	if (has_error)
+		taken += fprintf(out, "%4.0f%%  ", 200 * sp_tally_error(t, sum));
+	return taken;
 }
 
 static void print_row(FILE *out, const struct sp_tally *t, const struct sp_print *p,
 		      const struct sp_rows *rows, const struct sp_row *r)
 {
-	const bool names = rows == &t->name, threads = rows == &t->thread || rows == &t->by;
-	const uint64_t whole = threads ? t->total.ns : t->labelled.ns;
+	const bool names = rows == &t->name;
 	const char *name = sp_tally_text(t, rows == &t->span ? r->name : r->text);
 	int taken = names ? fprintf(out, "%9" PRIu32, r->spans) : fprintf(out, "%9s", "");
 
-	taken += fprintf(out, " %9" PRIu64 " %10.*f %*.1f%%  ", r->sum.samples, names ? 2 : 3,
-			 amount(p, r->sum.ns), threads ? 8 : 10, percent(r->sum.ns, whole));
-	if (names && p->by_looks)
-		taken += fprintf(out, "%4.0f%%  ", chance_percent(r->sum.samples));
+	taken += fprintf(out, " %9" PRIu64 " %10.*f ", r->sum.samples, names ? 2 : 3,
+			 amount(p, r->sum.ns));
+	taken += print_share(out, t, p, rows, &r->sum);
 	if (rows == &t->span)
 		taken += fprintf(out, "%-16s  ", sp_tally_text(t, r->text));
 	put_name(out, p, names && name[0] == '\0' ? "(no span_name)" : name, SP_CUT_END, taken);
 }
 
-/* All names of spans, and the largest spans, names of threads, or waits for locks. */
+/* Prints a table: all names of spans, the largest spans, names of threads, or waits for locks. */
 static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_print *p,
 		       const struct sp_rows *rows, const char *heading)
 {
@@ -221,7 +278,7 @@ static void print_rows(FILE *out, const struct sp_tally *t, const struct sp_prin
 				       : "spans",
 		      counted(p), p->in_bytes ? 6 : 8, p->in_bytes ? "" : p->time, unit(p),
 		      threads ? 9 : 11, threads ? "% of all" : "% of spans",
-		      names && p->by_looks ? "  +/-  " : "", heading, plain(p));
+		      names && !p->in_bytes ? "  +/-  " : "", heading, plain(p));
 	for (size_t i = 0; i < n; i++)
 		print_row(out, t, p, rows, &rows->row[i]);
 	if (n < rows->n)
@@ -240,10 +297,10 @@ static void print_functions(FILE *out, const struct sp_tally *t, const struct sp
 	for (size_t i = 0; i < at_most(t->functions, p->top); i++) {
 		const struct sp_function_row *f = &t->function[i];
 
-		put_name(out, p, sp_tally_text(t, f->key), SP_CUT_MIDDLE,
-			 fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  ", amount(p, f->self.ns),
-				 percent(f->self.ns, t->total.ns), amount(p, f->total.ns),
-				 percent(f->total.ns, t->total.ns)));
+		put_function(out, t, p, f,
+			     fprintf(out, "%10.2f %8.1f%% %10.2f %8.1f%%  ", amount(p, f->self.ns),
+				     percent(f->self.ns, t->total.ns), amount(p, f->total.ns),
+				     percent(f->total.ns, t->total.ns)));
 	}
 }
 
@@ -268,7 +325,7 @@ static void print_changes(FILE *out, const struct sp_tally *t, const struct sp_p
 			      percent(f->base_total.ns, t->base.ns));
 		print_change(out, p, sp_tally_total_change(t, f));
 		(void)fputs("  ", out);
-		put_name(out, p, sp_tally_text(t, f->key), SP_CUT_MIDDLE, (int)strlen(head));
+		put_function(out, t, p, f, (int)strlen(head));
 	}
 }
 
@@ -278,10 +335,10 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 	if (p->label != NULL)
 		print_rows(out, t, p, &t->by, p->label);
 	print_rows(out, t, p, &t->name,
-		   t->left_behind ? "span_name: allocated in it and still there after it ended"
+		   t->left_behind ? "span_name: allocated in the span and in use after its end"
 				  : "span_name");
 	print_rows(out, t, p, &t->span,
-		   t->left_behind ? "span_id           span_name of one that is open"
+		   t->left_behind ? "span_id           span_name of an open span"
 				  : "span_id           span_name");
 	print_rows(out, t, p, &t->wait, "span_name: who holds the lock that it waited for");
 	if (p->threads)
@@ -298,7 +355,10 @@ void sp_report_print_table(FILE *out, const struct sp_tally *t, const struct sp_
 		(void)fprintf(out, "\n%s\n", p->hint);
 }
 
-/* A number behind a blank at the end of a line would be read as another one of its values. */
+/*
+ * The last blank in a name that ends with a number; NULL = none. A reader would take the number
+ * behind the blank for a value of the line.
+ */
 static const char *ambiguous_blank(const char *leaf)
 {
 	const char *blank = strrchr(leaf, ' ');
@@ -345,7 +405,7 @@ static json_t *json_text(const struct sp_tally *t, uint32_t id)
 	return json_string(sp_tally_text(t, id));
 }
 
-/* What a sum is called in JSON. */
+/* The keys of a sum in JSON. */
 struct keys {
 	const char *samples, *ns, *self_samples, *self_ns, *total_samples, *total_ns;
 };
@@ -364,10 +424,19 @@ static json_t *json_sum(const struct sp_sum *s)
 static json_t *span_name(const struct sp_tally *t, size_t i)
 {
 	const struct sp_row *n = &t->name.row[i];
+	json_t *row =
+		json_pack("{s:o, s:o, s:o, s:o, s:f}", "span_name", json_text(t, n->text), "spans",
+			  number(n->spans), called->samples, number(n->sum.samples), called->ns,
+			  number(n->sum.ns), "share", share(n->sum.ns, t->labelled.ns));
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:f}", "span_name", json_text(t, n->text), "spans",
-			 number(n->spans), called->samples, number(n->sum.samples), called->ns,
-			 number(n->sum.ns), "share", share(n->sum.ns, t->labelled.ns));
+	if (called == &of_time &&
+	    json_object_set_new(
+		    row, "standard_error_ns",
+		    number((uint64_t)((double)n->sum.ns * sp_tally_error(t, &n->sum)))) != 0) {
+		json_decref(row);
+		return NULL;
+	}
+	return row;
 }
 
 static json_t *span(const struct sp_tally *t, size_t i)
@@ -434,7 +503,7 @@ static json_t *function(const struct sp_tally *t, size_t i)
 	return row;
 }
 
-/* A sum with one number more. */
+/* A sum with another number. */
 static json_t *sum_with(const struct sp_sum *s, const char *key, uint64_t n)
 {
 	json_t *sum = json_sum(s);
@@ -445,7 +514,7 @@ static json_t *sum_with(const struct sp_sum *s, const char *key, uint64_t n)
 
 struct writer {
 	FILE *out;
-	const char *before; /* the next key */
+	const char *before; /* text before the next key */
 	int err;
 };
 
@@ -468,7 +537,10 @@ static void put(struct writer *w, const char *key, json_t *value)
 	put_value(w, value);
 }
 
-/* A row at a time: as objects of jansson all of them would take many times the memory of the tally. */
+/*
+ * Writes the rows one by one: all rows as objects of jansson would take many times the memory of
+ * the tally.
+ */
 static void put_rows(struct writer *w, const char *key, const struct sp_tally *t, size_t n,
 		     json_t *(*row)(const struct sp_tally *t, size_t i))
 {
@@ -487,9 +559,12 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 
 	called = p->in_bytes ? &of_memory : &of_time;
 	put(&w, "profiles", number(p->files));
+	put(&w, "passed_over", number(p->passed));
 	put(&w, "total", json_sum(&t->total));
 	put(&w, "labelled", sum_with(&t->labelled, "spans", t->span.n));
 	put(&w, "residual", json_sum(&t->unsampled));
+	if (p->unfiltered != NULL)
+		put(&w, "unfiltered", json_sum(p->unfiltered));
 	if (t->diff)
 		put(&w, "baseline", sum_with(&t->base, "spans", t->base_spans));
 	if (p->label != NULL)
@@ -504,7 +579,7 @@ int sp_report_print_json(FILE *out, const struct sp_tally *t, const struct sp_pr
 	return w.err != 0 || ferror(out) != 0 ? -1 : 0;
 }
 
-/* So many spans, and names of these, are listed on the page; a profile may have a million. */
+/* The page lists at most this many spans and names of spans; a profile may have a million. */
 #define SP_JSON_LISTED 200U
 #define SP_JSON_NAMES_LISTED 1000U
 

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof-report --serve: the page, its scripts, and reports as JSON, for browsers on this machine. libmicrohttpd
- * reads the requests, at the loopback addresses alone, and they are answered one after the other.
+ * spanprof-report --serve: the page, its scripts, and reports as JSON, for browsers on this
+ * machine. libmicrohttpd reads requests, only at the loopback addresses. Each answer is complete
+ * before the next one begins.
  *
- * Every user of the machine can send anything to the port, and so can each web site that a browser on it shows. So
- * only GET of fixed paths is answered, and nothing of a request names a file. A web site can give its own name the
- * address 127.0.0.1 and read what is served as its own pages, but the browser says that name (Host), which has to be
- * one of this machine. Other sites' pages cannot read the answers, but could keep the server busy; a browser marks
- * what these send (Sec-Fetch-Site), and it is refused.
+ * Every user of the machine can send anything to the port, and so can each web site that a browser
+ * on the machine shows. So only GET requests for fixed paths are answered, and no part of a request
+ * is the name of a file. The owner of a web site can give its name the address 127.0.0.1, and then
+ * its pages can read our answers. But the browser sends the site's name (Host), so only names of
+ * this machine are accepted. Pages of other sites cannot read the answers, but could keep the
+ * server busy. A browser marks their requests (Sec-Fetch-Site), and these are refused.
  *
- * The page asks every two seconds. The sums of the last graph and the last lists are kept, and when files have come,
- * those alone are read and added. When a file has changed or is gone, everything is read anew; so it is for a
- * comparison, and for "the last five minutes", which leave out files that were read before.
- * Context: the report tool.
+ * The page sends a request every two seconds. The server keeps the sums of the last graph and of
+ * the last lists. When new files have come, it reads and adds only these. For a comparison, for
+ * memory in use, and after a change of a file, it reads everything again. A folder with a limit
+ * loses its oldest file with each new one. So files that are gone stay in the sums until they are a
+ * twentieth of all files that were read; then everything is read again. The beginning of "the last
+ * five minutes" is rounded down to a multiple of 15 seconds, a twentieth, so that the sums can be
+ * used that long. Files that are older by their names are not opened. Context: the report tool.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,44 +38,61 @@
 #include "export/report/page.h"
 #include "export/report/print.h"
 #include "export/report/reading.h"
+#include "export/report/slowest.h"
+#include "sampler/base/compiler.h"
 
-#define SP_SERVE_CONNECTIONS 12U /* to each address; a browser has six, some of them unused */
+#define SP_SERVE_CONNECTIONS 12U /* for each address; a browser opens six, some of them unused */
 #define SP_SERVE_HEAD ((size_t)8192)
-#define SP_SERVE_REQUEST_S 3U /* without a byte of it */
-#define SP_SERVE_ANSWER_S 60U /* until it is made, or without a byte of it that is taken */
+#define SP_SERVE_REQUEST_S 3U /* without a byte of the request */
+#define SP_SERVE_ANSWER_S 60U /* to make the answer, or while the client takes no byte of it */
 #define SP_SERVE_MEMORY ((rlim_t)3 << 30)
-#define SP_SERVE_KEPT ((size_t)256 << 20) /* larger sums are not kept */
+#define SP_SERVE_SLOWEST 1000U
+#define SP_SERVE_KEPT ((size_t)256 << 20) /* larger sums are dropped */
 
-/* What a kind of report was made of. */
+/* The sums of the last report of a kind. */
 struct kept {
-	struct sp_report_options o; /* their texts are gone */
+	struct sp_report_options o; /* pointers to texts are not valid any more */
 	struct sp_reading r;
-	uint32_t files; /* so many of the server's have been read, 0 = nothing is kept */
+	uint32_t files; /* this many files of the server's list were read; 0 = nothing is kept */
+	uint32_t look;  /* server.files.look when the reading began */
 };
 
 struct server {
-	pthread_mutex_t lock; /* of all that follows: libmicrohttpd has a thread for each address */
+	/* protects all that follows: libmicrohttpd has a thread for each address */
+	pthread_mutex_t lock;
 	const struct sp_report_options *o;
 	char *const *path;
 	struct sp_file_list files;
-	uint64_t start; /* tells its stamps from those of another server at this port */
+	uint64_t start; /* makes stamps differ from those of an earlier server at this port */
 	struct kept graph, lists;
+	struct sp_strtab told; /* paths of files that a message has named */
 };
 
-/* What a request asks for. */
+/* The query of a request. */
 struct query {
 	struct sp_report_options o;
-	const char *span_name; /* of the spans that are listed */
+	const char *span_name; /* lists only spans with this name */
 	bool is_wrong;
 };
 
-/* "5m" */
+/*
+ * At most one part in so many of the time or of the files is shown although it is too old or gone.
+ */
+#define SP_SERVE_LATE 20U
+
+/* Parses an age such as "5m". */
 static bool read_ago(const char *value, uint64_t *at)
 {
+	uint64_t now = (uint64_t)time(NULL);
 	char ago[16] = "-";
+	uint64_t step;
 
 	(void)strncat(ago, value, sizeof(ago) - 2);
-	return strlen(value) < sizeof(ago) - 1 && sp_time_point_read(ago, time(NULL), at);
+	if (strlen(value) >= sizeof(ago) - 1 || !sp_time_point_read(ago, (time_t)now, at))
+		return false;
+	step = (now * SP_NS_PER_S - *at) / SP_SERVE_LATE;
+	*at -= step != 0 ? *at % step : 0;
+	return true;
 }
 
 static bool take(struct query *q, const char *key, const char *value)
@@ -98,7 +120,10 @@ static bool take(struct query *q, const char *key, const char *value)
 	return true;
 }
 
-/* An MHD_KeyValueIteratorN. Both are decoded: a text that is longer than it looks had "%00". */
+/*
+ * An MHD_KeyValueIteratorN. Key and value are decoded: if a text is shorter than its length, it
+ * contains "%00".
+ */
 static enum MHD_Result take_pair(void *arg, enum MHD_ValueKind kind, const char *key,
 				 size_t key_len, const char *value, size_t len)
 {
@@ -110,7 +135,7 @@ static enum MHD_Result take_pair(void *arg, enum MHD_ValueKind kind, const char 
 	return MHD_YES;
 }
 
-/* False: it has a key or a value that is not known. */
+/* Reads the query. False: it has an unknown key or value. */
 static bool read_query(struct query *q, const struct server *s, struct MHD_Connection *connection)
 {
 	*q = (struct query){.o = *s->o};
@@ -129,45 +154,82 @@ static void drop(struct kept *k)
 	memset(k, 0, sizeof(*k));
 }
 
-/* Reads what is new, or everything if something else was asked for before. An exit status, with why in k->r. */
+/*
+ * Reads the new files, or all files if the last request was for another report. An exit status,
+ * with a reason in k->r.why.
+ */
 static int read_files(struct server *s, struct kept *k, const struct sp_report_options *o)
 {
 	char **path;
+	size_t n = 0;
 	int err = 0;
 
 	if (k->files == 0 || !sp_reading_may_go_on(&k->r, o)) {
 		drop(k);
 		k->o = *o;
-		err = sp_reading_init(&k->r, &k->o);
+		err = sp_reading_init(&k->r, &k->o, &s->told);
+		k->look = s->files.look;
 		k->r.named = s->path;
 		k->r.wants_tree = k->r.tree.by_span = k == &s->graph;
 	}
 	path = calloc((size_t)s->files.n - k->files + 1, sizeof(*path));
 	for (uint32_t i = k->files; path != NULL && i < s->files.n; i++)
-		path[i - k->files] = sp_file_list_path(&s->files, i);
+		if (sp_file_list_has(&s->files, i))
+			path[n++] = sp_file_list_path(&s->files, i);
 	if (path == NULL)
 		err = SP_EXIT_DAMAGED;
-	else if (err == 0 && (k->files == 0 || path[0] != NULL))
+	else if (err == 0 && (k->files == 0 || n != 0 || k->r.passed != 0))
 		err = sp_reading_run(&k->r, path);
 	k->files = s->files.n;
 	free(path);
 	return err;
 }
 
-/* The stamp differs when files have come, gone or changed. What comes while they are read is noticed later. */
+/* Whether the sums still agree with the files, except for a few files that are gone. */
+static bool is_current(const struct server *s, const struct kept *k)
+{
+	const struct sp_file_list *l = &s->files;
+	size_t gone = 0;
+
+	for (uint32_t i = 0; i < k->files; i++) {
+		const char *path = sp_file_list_path(l, i);
+
+		if (sp_file_list_has(l, i) || l->seen[i] < k->look ||
+		    sp_reading_leaves_out(&k->r, path, sp_file_list_written_ns(l, i)))
+			continue;
+		/* The file has changed: its new content would be added to the old one. */
+		if (access(path, F_OK) == 0)
+			return false;
+		gone++;
+	}
+	return gone == 0 || gone < k->r.files / SP_SERVE_LATE;
+}
+
+static void look(struct server *s)
+{
+	const bool goes_on = sp_file_list_look(&s->files, s->path);
+
+	if (!goes_on || !is_current(s, &s->graph))
+		drop(&s->graph);
+	if (!goes_on || !is_current(s, &s->lists))
+		drop(&s->lists);
+}
+
+/*
+ * Writes a report. Its stamp changes when files have come, gone or changed. Changes during this
+ * reading are noticed by the next request.
+ */
 static void put_report(FILE *out, struct server *s, struct kept *k, struct query *q)
 {
 	struct sp_flame_head head;
 	int err;
 
-	if (!sp_file_list_look(&s->files, s->path)) {
-		drop(&s->graph);
-		drop(&s->lists);
-	}
+	look(s);
 	(void)fprintf(out, "{\"stamp\":\"%" PRIu64 "-%" PRIu64 "\"", s->start, s->files.changes);
 	if (k == &s->lists) {
 		q->o.selection.span_id = q->o.selection.span_name = q->o.baseline = NULL;
 		q->o.selection.diff = false;
+		q->o.selection.base_latency = NULL;
 		q->o.baseline_window.to_ns = q->o.baseline_window.from_ns = 0;
 	}
 	err = k != NULL ? read_files(s, k, &q->o) : 0;
@@ -188,7 +250,40 @@ static void put_report(FILE *out, struct server *s, struct kept *k, struct query
 		drop(k);
 }
 
-/* The body of the answer, and its type. The status. */
+/*
+ * Writes the slow requests. They are read again for each answer, because all files of the time
+ * decide what a usual request is.
+ */
+static void put_slow(FILE *out, struct server *s, struct query *q)
+{
+	char title[SP_SLOWEST_TITLE];
+	struct sp_slowest x;
+	int err;
+
+	look(s);
+	q->o.form = SP_FORM_TABLE;
+	q->o.slowest = true;
+	q->o.top = SP_SERVE_SLOWEST;
+	q->o.page = "";
+	q->o.type = NULL;
+	err = sp_slowest_read(&x, &q->o, s->path, &s->told, NULL);
+	(void)fprintf(out, "{\"stamp\":\"%" PRIu64 "-%" PRIu64 "\"", s->start, s->files.changes);
+	if (err != 0) {
+		(void)fputs(",\"error\":", out);
+		sp_page_put_json(out, x.r.why[0] != '\0' ? x.r.why : "no file can be read");
+	} else {
+		sp_slowest_title(title, &x);
+		(void)fputs(",\"title\":", out);
+		sp_page_put_json(out, title);
+		(void)fputs(",\"slow\":", out);
+		if (sp_slowest_print_data(out, &x) != 0)
+			(void)fputs("null,\"error\":\"out of memory\"", out);
+	}
+	(void)fputs("}\n", out);
+	sp_slowest_fini(&x);
+}
+
+/* Writes the body of the answer, and sets its type. Returns the status. */
 static unsigned put(FILE *out, struct server *s, struct MHD_Connection *connection,
 		    const char *path, const char **type)
 {
@@ -203,6 +298,12 @@ static unsigned put(FILE *out, struct server *s, struct MHD_Connection *connecti
 		return 200;
 	}
 	*type = "application/json";
+	if (strcmp(path, "/slow.json") == 0) {
+		if (!read_query(&q, s, connection))
+			return 400;
+		put_slow(out, s, &q);
+		return 200;
+	}
 	for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
 		if (strcmp(path, reports[i]) != 0)
 			continue;
@@ -234,7 +335,7 @@ struct head {
 	unsigned hosts, status;
 };
 
-/* An MHD_KeyValueIteratorN. */
+/* An MHD_KeyValueIteratorN that checks one header. */
 static enum MHD_Result check_field(void *arg, enum MHD_ValueKind kind, const char *key,
 				   size_t key_len, const char *value, size_t len)
 {
@@ -309,7 +410,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 	return result;
 }
 
-/* Starts to serve at an address. NULL with errno. */
+/* Starts to serve at an address. NULL: failed, see errno. */
 static struct MHD_Daemon *start(struct server *s, unsigned flags, const struct sockaddr *address)
 {
 	return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | flags, 0, NULL, NULL, answer, s,
@@ -342,7 +443,7 @@ int sp_serve(const struct sp_report_options *o, char *const *path)
 		return SP_EXIT_DAMAGED;
 	}
 	port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
-	/* A machine may be without IPv6. */
+	/* A failure is ignored, because a machine may have no IPv6. */
 	six.sin6_port = htons(port);
 	(void)start(&s, MHD_USE_IPv6, (const struct sockaddr *)&six);
 	(void)printf("http://127.0.0.1:%u/ serves the profiles; Ctrl-C ends it\n", port);

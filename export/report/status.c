@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the status of a process, which its exporter has written (export/loop/status.c), what is wrong first.
- * It is untrusted: missing and wrong keys count as zeros, texts lose their control characters. Context:
- * the report tool.
+ * Prints the status of a process, which its exporter has written (export/loop/status.c); problems
+ * come first. The file is untrusted: missing and wrong keys count as zeros, and texts lose their
+ * control characters. Context: the report tool.
  */
 #define _GNU_SOURCE
 #include "export/report/status.h"
@@ -31,7 +31,7 @@ struct words {
 	const char *text;
 };
 
-/* The name of each loss in the file. */
+/* The name of each loss in a status file. */
 static const char *const names[] = {
 #define SP_REASON_(id, name, kind) [SP_COUNT_##id] = (name),
 	SP_FOR_EACH_COUNTER(SP_REASON_)
@@ -48,7 +48,10 @@ static const char *string(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-/* Words of ours, and a text of the file: terminals obey control characters. */
+/*
+ * Prints our words, and then a text of the file without control characters, which terminals would
+ * obey.
+ */
 static void put(FILE *out, const char *before, const char *s)
 {
 	char text[SP_REPORT_TEXT_MAX + 1];
@@ -70,8 +73,8 @@ static void print_age(FILE *out, int64_t seconds)
 }
 
 /*
- * An exporter that was killed cannot take back what it wrote, but the file is not written any more
- * either. An exporter may be late by as long as a server keeps it waiting.
+ * Whether the exporter has stopped writing the file: an exporter that was killed leaves its last
+ * status. A living one may be late by the time that a server makes it wait.
  */
 static bool is_forgotten(const json_t *root, int64_t age_s)
 {
@@ -108,7 +111,9 @@ static void print_head(FILE *out, const json_t *root, int64_t age_s)
 	(void)fputc('\n', out);
 }
 
-/* Whoever wants to see only this, as spanprof-doctor does, finds it by the first word of a line. */
+/*
+ * Prints the problems. spanprof-doctor shows only these lines, and finds them by their first word.
+ */
 static void print_problems(FILE *out, const json_t *root)
 {
 	const json_t *problem;
@@ -141,7 +146,7 @@ static void print_sdks(FILE *out, const json_t *root)
 		(void)fprintf(out, ": %" JSON_INTEGER_FORMAT " spans",
 			      json_integer_value(json_object_get(sdk, "spans_started")));
 		put(out, ", seen by its ", string(sdk, "method"));
-		/* Older files do not say it. */
+		/* Older status files lack these keys. */
 		if (string(sdk, "object") != NULL)
 			put(out, ", in ", string(sdk, "object"));
 		if (string(sdk, "object") != NULL && instances > 1)
@@ -156,7 +161,7 @@ static void print_sdks(FILE *out, const json_t *root)
 	}
 }
 
-/* Why threads are not sampled, where that is known. */
+/* Prints why threads are not sampled, if that is known. */
 static void print_unarmed(FILE *out, const json_t *root)
 {
 	static const struct words reasons[] = {
@@ -188,9 +193,8 @@ static void print_counts(FILE *out, const json_t *root)
 		      integer(root, "spans", "open"), integer(root, "spans", "aged"));
 	(void)fprintf(out, "threads   %" JSON_INTEGER_FORMAT " sampled",
 		      integer(root, "threads", "armed"));
-	if (signal != NULL) {
-		put(out, " by ", signal);
-	}
+	if (signal != NULL)
+		put(out, signal[0] >= '0' && signal[0] <= '9' ? " by signal " : " by ", signal);
 	(void)fprintf(out, ", %" JSON_INTEGER_FORMAT " not", integer(root, "threads", "unarmed"));
 	print_unarmed(out, root);
 	(void)fputc('\n', out);
@@ -201,7 +205,7 @@ static void print_counts(FILE *out, const json_t *root)
 	(void)fputc('\n', out);
 }
 
-/* Only where waits are asked for. */
+/* Prints waits, if the process measures them. */
 static void print_waits(FILE *out, const json_t *root)
 {
 	const json_t *waits = json_object_get(root, "off_cpu");
@@ -221,7 +225,7 @@ static void print_waits(FILE *out, const json_t *root)
 	(void)fputc('\n', out);
 }
 
-/* Whether profilers outside of the process find its spans. */
+/* Prints whether profilers outside of the process can find its spans. */
 static void print_context(FILE *out, const json_t *root)
 {
 	static const struct words states[] = {
@@ -238,51 +242,108 @@ static void print_context(FILE *out, const json_t *root)
 			(void)fprintf(out, "context   %s\n", states[i].text);
 }
 
-static const char *words_of(const char *reason, json_int_t n)
+/*
+ * Prints objects without names or lines. A remedy for several objects in a row is printed after the
+ * last of them.
+ */
+static void print_missing(FILE *out, const json_t *root)
+{
+	const json_t *all = json_object_get(root, "missing_names");
+	double whole = (double)integer(root, "missing_names", "cpu_ns") / 100;
+	json_int_t others = integer(root, "missing_names", "others_cpu_ns");
+	const char *remedy = NULL;
+	const json_t *o;
+	size_t i;
+
+	whole = whole > 0 ? whole : 1;
+	json_array_foreach(json_object_get(all, "objects"), i, o)
+	{
+		const char *helps = string(o, "remedy");
+
+		if (remedy != NULL && (helps == NULL || strcmp(helps, remedy) != 0)) {
+			put(out, "          helps: ", remedy);
+			(void)fputc('\n', out);
+		}
+		remedy = helps;
+		(void)fprintf(out, "missing   %.2f %% of the CPU time is in ",
+			      (double)json_integer_value(json_object_get(o, "cpu_ns")) / whole);
+		put(out, "", string(o, "object"));
+		put(out,
+		    json_is_true(json_object_get(o, "has_unnamed_functions"))
+			    ? ", functions of which have no names: "
+			    : ", whose functions have no lines: ",
+		    string(o, "text"));
+		(void)fputc('\n', out);
+	}
+	if (remedy != NULL) {
+		put(out, "          helps: ", remedy);
+		(void)fputc('\n', out);
+	}
+	if (others != 0)
+		(void)fprintf(out, "missing   %.2f %% of the CPU time is in other such objects\n",
+			      (double)others / whole);
+}
+
+/* NULL: the reason is unknown, because a newer exporter has written the file. */
+static const struct sp_loss_words *words_of(const char *reason)
 {
 	for (size_t i = 0; i < sp_loss_words_n; i++)
 		if (strcmp(names[sp_loss_words[i].counter], reason) == 0)
-			return sp_loss_words_for(&sp_loss_words[i], (uint64_t)n);
-	return reason;
+			return &sp_loss_words[i];
+	return NULL;
 }
 
-static void print_losses(FILE *out, json_t *root)
+/* Prints the losses of the kinds from first to last. Returns how many lines. */
+static unsigned print_losses_of(FILE *out, json_t *root, enum sp_loss_kind first,
+				enum sp_loss_kind last)
 {
+	static const char *const begin[] = {
+		[SP_LOSS_WHOLE] = "lost      ",
+		[SP_LOSS_PART] = "          ",
+		[SP_LOSS_LESS] = "reduced   ",
+	};
 	const char *reason;
 	json_t *count;
-	bool any = false;
+	unsigned lines = 0;
 
 	json_object_foreach(json_object_get(root, "loss"), reason, count)
 	{
-		if (json_integer_value(count) == 0)
+		const struct sp_loss_words *w = words_of(reason);
+		enum sp_loss_kind kind = w != NULL ? sp_loss_kind_of(w->counter) : SP_LOSS_WHOLE;
+		json_int_t n = json_integer_value(count);
+
+		if (n == 0 || kind < first || kind > last)
 			continue;
-		any = true;
-		(void)fprintf(out, "lost      %" JSON_INTEGER_FORMAT " ",
-			      json_integer_value(count));
-		put(out, "", words_of(reason, json_integer_value(count)));
+		lines++;
+		(void)fprintf(out, "%s%" JSON_INTEGER_FORMAT " ", begin[kind], n);
+		put(out, "", w != NULL ? sp_loss_words_for(w, (uint64_t)n) : reason);
 		(void)fputc('\n', out);
 	}
-	if (!any)
-		(void)fputs("lost      nothing\n", out);
+	return lines;
 }
 
-static void print_push(FILE *out, const json_t *root, time_t now)
+/*
+ * Prints losses. The sum of the numbers of samples after "lost" is exact, because no sample is in
+ * two of these lines.
+ */
+static void print_losses(FILE *out, json_t *root)
 {
-	const json_t *push = json_object_get(root, "push");
-	const char *error = string(push, "last_error");
-	json_int_t success = integer(root, "push", "last_success_unix_ms");
+	if (print_losses_of(out, root, SP_LOSS_WHOLE, SP_LOSS_PART) == 0)
+		(void)fputs("lost      nothing\n", out);
+	(void)print_losses_of(out, root, SP_LOSS_LESS, SP_LOSS_LESS);
+}
 
-	if (!json_is_object(push)) {
-		(void)fputs("push      nothing is pushed\n", out);
-		return;
-	}
+static void print_push_to(FILE *out, const json_t *push, time_t now)
+{
+	const char *error = string(push, "last_error");
+	json_int_t success = json_integer_value(json_object_get(push, "last_success_unix_ms"));
+
 	put(out, "push      to ", string(push, "address"));
-	(void)fprintf(out, ", %" JSON_INTEGER_FORMAT " tries, last success ",
-		      integer(root, "push", "attempts"));
+	(void)fprintf(out, ", %" JSON_INTEGER_FORMAT " tries, ",
+		      json_integer_value(json_object_get(push, "attempts")));
+	(void)fputs(success != 0 ? "last success " : "nothing was sent", out);
 	if (success != 0)
 		print_age(out, (int64_t)now - success / 1000);
-	else
-		(void)fputs("never", out);
 	(void)fputc('\n', out);
 	if (error != NULL && error[0] != '\0') {
 		put(out, "          the last try failed: ", error);
@@ -290,7 +351,45 @@ static void print_push(FILE *out, const json_t *root, time_t now)
 	}
 }
 
-/* jansson quotes what it did not understand. */
+/*
+ * Prints the pushes. With several servers, each has numbers of its own: one may have lost what
+ * another one has.
+ */
+static void print_pushes(FILE *out, const json_t *pushes, time_t now)
+{
+	const json_t *push;
+	size_t i;
+
+	json_array_foreach(pushes, i, push)
+	{
+		print_push_to(out, push, now);
+		(void)fprintf(out,
+			      "          samples sent there: %" JSON_INTEGER_FORMAT
+			      ", lost: %" JSON_INTEGER_FORMAT,
+			      json_integer_value(json_object_get(push, "samples_sent")),
+			      json_integer_value(json_object_get(push, "samples_lost")));
+		(void)fprintf(out,
+			      "; waits sent: %" JSON_INTEGER_FORMAT ", lost: %" JSON_INTEGER_FORMAT
+			      "\n",
+			      json_integer_value(json_object_get(push, "waits_sent")),
+			      json_integer_value(json_object_get(push, "waits_lost")));
+	}
+}
+
+static void print_push(FILE *out, const json_t *root, time_t now)
+{
+	const json_t *push = json_object_get(root, "push");
+	const json_t *pushes = json_object_get(root, "pushes");
+
+	if (json_array_size(pushes) != 0)
+		print_pushes(out, pushes, now);
+	else if (json_is_object(push))
+		print_push_to(out, push, now);
+	else
+		(void)fputs("push      nothing is pushed\n", out);
+}
+
+/* The reason is cleaned, because jansson quotes the text that it did not understand. */
 static int no_status(const char *reason, char why[160])
 {
 	char text[SP_REPORT_TEXT_MAX + 1];
@@ -300,7 +399,7 @@ static int no_status(const char *reason, char why[160])
 	return -1;
 }
 
-/* Name and effective user of a process. False: it has ended. */
+/* Reads name and effective user of a process. False: the process has ended. */
 static bool read_identity(int proc, const char *pid, char comm[16], unsigned *uid)
 {
 	char path[NAME_MAX + sizeof("/status")];
@@ -321,13 +420,16 @@ static bool read_identity(int proc, const char *pid, char comm[16], unsigned *ui
 	if (at == NULL || strncmp(text, "Name:\t", 6) != 0)
 		return false;
 	(void)snprintf(comm, 16, "%.*s", (int)strcspn(text + 6, "\n"), text + 6);
-	/* The real one comes first. */
+	/* The real user is before the effective one. */
 	(void)strtoul(at + strlen("\nUid:"), &end, 10);
 	*uid = (unsigned)strtoul(end, NULL, 10);
 	return true;
 }
 
-/* The memory file of that name among those that an exporter has open, or -1. Another file may have that name, too. */
+/*
+ * Opens the memory file with that name among the descriptors of an exporter; -1 = none. Other files
+ * may have that name, too.
+ */
 static int open_among(int fds, const char *name, struct stat *st)
 {
 	DIR *dir = fdopendir(fds);
@@ -351,8 +453,9 @@ static int open_among(int fds, const char *name, struct stat *st)
 }
 
 /*
- * Of the exporters of the process's own user: another user could have named a file so. After an exec the one
- * of the program before may still be sending, so the newest status counts. -1 with a reason.
+ * Opens the newest status of a process. Only exporters of the process's user are searched, because
+ * other users may give a file that name. After an exec the exporter of the former program may still
+ * run, so there may be two. -1 with a reason.
  */
 static int open_of_process(const char *pid, struct stat *st, char reason[SP_REPORT_ERROR])
 {
@@ -441,6 +544,7 @@ int sp_report_status(FILE *out, const char *of, time_t now, char why[160])
 	print_counts(out, root);
 	print_waits(out, root);
 	print_context(out, root);
+	print_missing(out, root);
 	print_losses(out, root);
 	print_push(out, root, now);
 	json_decref(root);

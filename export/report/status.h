@@ -7,8 +7,9 @@
 #include <time.h>
 
 /*
- * of: a file, or the number of a running process, whose exporter has its status in memory. now: for how long
- * ago something was. 0, or -1 with what is wrong in why.
+ * Prints the status of a process. of: a status file, or the number of a running process, whose
+ * exporter has the status in memory. now: for times such as "5 s ago". 0, or -1 with a reason in
+ * why.
  */
 int sp_report_status(FILE *out, const char *of, time_t now, char why[160]);
 

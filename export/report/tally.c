@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "export/report/load.h"
+#include "export/report/roots.h"
 #include "export/util/containers.h"
 #include "sampler/base/text.h"
 
@@ -17,14 +18,69 @@
 
 #define SP_SELECTION_NAMES_MAX 4096U
 
-static bool selected(const struct sp_selection *x, const struct sp_report_sample *s)
+int sp_slow_ids_add(struct sp_slow_ids *s, uint64_t id)
+{
+	if (!SP_GROW(s->id, s->cap, s->n + 1, UINT32_MAX) ||
+	    !sp_hash_index_put(&s->by_id, (uint32_t)sp_hash_add(0, id), (uint32_t)s->n))
+		return -1;
+	s->id[s->n++] = id;
+	return 0;
+}
+
+void sp_slow_ids_fini(struct sp_slow_ids *s)
+{
+	sp_hash_index_fini(&s->by_id);
+	free(s->id);
+	memset(s, 0, sizeof(*s));
+}
+
+static bool is_listed(const struct sp_slow_ids *s, const char *span_id)
+{
+	uint64_t id;
+	uint32_t i;
+
+	if (s == NULL || !sp_report_id_read(span_id, &id))
+		return false;
+	for (uint32_t step = 0;
+	     sp_hash_index_next(&s->by_id, (uint32_t)sp_hash_add(0, id), &step, &i);)
+		if (s->id[i] == id)
+			return true;
+	return false;
+}
+
+static bool has_latency(const struct sp_selection *x, const struct sp_report_sample *s,
+			const char *latency)
+{
+	bool is_slow = x->has_latency ? strcmp(s->latency, SP_REPORT_SLOW) == 0
+				      : is_listed(x->slow_ids, s->span_id);
+	/* The latency is unknown if the root had not ended, and for time outside of spans. */
+	bool is_known = x->has_latency ? s->latency[0] != '\0'
+				       : s->span_id[0] != '\0' || s->span_name[0] != '\0';
+
+	if (strcmp(latency, SP_REPORT_SLOW) == 0)
+		return is_slow;
+	if (strcmp(latency, SP_REPORT_REST) == 0)
+		return is_known && !is_slow;
+	return strcmp(s->latency, latency) == 0;
+}
+
+static bool selected_but_for_latency(const struct sp_selection *x, const struct sp_report_sample *s)
 {
 	return (x->span_id == NULL || strcasecmp(x->span_id, s->span_id) == 0) &&
 	       (x->span_name == NULL || strcmp(x->span_name, s->span_name) == 0) &&
 	       (x->trace_id == NULL || strcasecmp(x->trace_id, s->trace_id) == 0);
 }
 
-/* Often a trace is selected, so there may be several names, but few. */
+static bool selected(const struct sp_selection *x, const struct sp_report_sample *s)
+{
+	return selected_but_for_latency(x, s) &&
+	       (x->latency == NULL || has_latency(x, s, x->latency));
+}
+
+/*
+ * Whether a selected span has this name. There may be several names, because a trace may be
+ * selected, but only few.
+ */
 static bool known(const struct sp_selection *x, const char *name)
 {
 	for (size_t i = 0; i < x->names; i++)
@@ -65,6 +121,10 @@ enum sp_side sp_selection_side(const struct sp_selection *x, const struct sp_rep
 {
 	if (selected(x, s))
 		return SP_SIDE_SELECTED;
+	if (x->base_latency != NULL)
+		return selected_but_for_latency(x, s) && has_latency(x, s, x->base_latency)
+			       ? SP_SIDE_BASELINE
+			       : SP_SIDE_NONE;
 	return x->diff && known(x, s->span_name) ? SP_SIDE_BASELINE : SP_SIDE_NONE;
 }
 
@@ -92,7 +152,10 @@ static int intern(struct sp_tally *t, const char *s, uint32_t *id)
 	return 0;
 }
 
-/* Adds to the row whose number is in that slot, a new and zeroed one if there is none. NULL when out of memory. */
+/*
+ * Adds a sample to the row whose number is in *slot; makes a zeroed row if there is none. NULL when
+ * out of memory.
+ */
 static struct sp_row *add_row(struct sp_rows *rows, uint32_t *slot, uint32_t text,
 			      const struct sp_report_sample *s)
 {
@@ -109,13 +172,13 @@ static struct sp_row *add_row(struct sp_rows *rows, uint32_t *slot, uint32_t tex
 	return row;
 }
 
-/* Ids are compared without regard to case. */
+/* Interns an id in lower case, because ids are compared without case. */
 static int intern_id(struct sp_tally *t, const char *span_id, uint32_t *id)
 {
 	char lower[64];
 	size_t len = strnlen(span_id, sizeof(lower));
 
-	/* What is no id may be longer, and is cut between two characters. */
+	/* A text that is no id may be longer, and is cut between two characters. */
 	if (len == sizeof(lower))
 		len = sp_text_boundary(span_id, len - 1);
 	for (size_t i = 0; i < len; i++)
@@ -168,7 +231,7 @@ static int add_labels(struct sp_tally *t, const struct sp_report_sample *s)
 	return s->span_id[0] != '\0' ? add_span(t, s, text) : 0;
 }
 
-/* The leaf tells who holds the lock that the thread waits for. */
+/* Adds a wait for a lock whose holder the leaf names. */
 static int add_wait(struct sp_tally *t, const struct sp_report_sample *s)
 {
 	static const char held_by[] = "held by ";
@@ -209,7 +272,7 @@ static int add_base_span(struct sp_tally *t, const struct sp_report_sample *s)
 	return 0;
 }
 
-/* The row of a frame. NULL when out of memory. */
+/* Finds or makes the row of a frame. NULL when out of memory. */
 static struct sp_function_row *function_of(struct sp_tally *t, const struct sp_report_frame *frame)
 {
 	char text[SP_REPORT_TEXT_MAX + 1];
@@ -232,6 +295,7 @@ static struct sp_function_row *function_of(struct sp_tally *t, const struct sp_r
 	if (row->seen != 0)
 		return row;
 	row->line = t->lines ? frame->line : 0;
+	row->kind = frame->kind;
 	return intern(t, frame->name, &row->name) == 0 && intern(t, frame->file, &row->file) == 0
 		       ? row
 		       : NULL;
@@ -286,6 +350,30 @@ size_t sp_tally_bytes(const struct sp_tally *t)
 static double share(uint64_t part, uint64_t whole)
 {
 	return whole != 0 ? (double)part / (double)whole : 0.0;
+}
+
+/* Newton's method: for 64 bits it takes 32 steps to come near, and a few more to be exact. */
+double sp_square_root(double square)
+{
+	double root = 1.0;
+
+	for (unsigned i = 0; i < 40; i++)
+		root = (root + square / root) / 2;
+	return root;
+}
+
+double sp_tally_error(const struct sp_tally *t, const struct sp_sum *s)
+{
+	double n = (double)s->samples;
+
+	if (s->samples == 0 || (!t->by_looks && s->samples >= t->read))
+		return 0;
+	return sp_square_root(t->by_looks ? 2 / n : (1 - n / (double)t->read) / n);
+}
+
+bool sp_tally_has_too_few(const struct sp_tally *t, const struct sp_sum *s)
+{
+	return s->samples != 0 && s->samples <= (t->by_looks ? 8 : 4);
 }
 
 double sp_tally_self_change(const struct sp_tally *t, const struct sp_function_row *f)
@@ -348,7 +436,7 @@ void sp_tally_sort(struct sp_tally *t)
 	if (t->functions != 0)
 		qsort_r(t->function, t->functions, sizeof(*t->function),
 			t->diff ? compare_changes : compare_functions, t);
-	/* What is added after this has to find the rows in their new places. */
+	/* Samples that are added after this must find the rows at their new indices. */
 	for (uint32_t i = 0; i < t->name.n; i++)
 		t->row[t->name.row[i].text].name = i + 1;
 	for (uint32_t i = 0; i < t->span.n; i++)
@@ -389,7 +477,7 @@ void sp_tally_fini(struct sp_tally *t)
 /* The number of hash slots, twice as many, must fit into 32 bits. */
 #define SP_TREE_NODES_MAX (UINT32_MAX / 2)
 
-/* The child's index, made if need be; 0 when out of memory. */
+/* Finds or makes a child. Returns its index; 0 when out of memory. */
 static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report_frame *f)
 {
 	char name[SP_REPORT_TEXT_MAX + 1];
@@ -404,7 +492,10 @@ static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report
 			return 0;
 		f->memo->node = text;
 	}
-	/* A function mostly calls the one that it called before, and the table is larger than any cache. */
+	/*
+	 * The child that was used last is tried first: mostly it is the same again, and the hash
+	 * table is larger than any cache.
+	 */
 	i = t->node[parent].first;
 	if (i != 0 && t->node[i].text == text)
 		return i;
@@ -425,7 +516,7 @@ static uint32_t child(struct sp_tree *t, uint32_t parent, const struct sp_report
 	return t->node[parent].first = t->nodes++;
 }
 
-/* A sample passes through a node. */
+/* Adds a sample to a node. */
 static void pass(struct sp_tree_node *n, const struct sp_report_sample *s, enum sp_side side)
 {
 	if (side == SP_SIDE_BASELINE) {
@@ -437,7 +528,7 @@ static void pass(struct sp_tree_node *n, const struct sp_report_sample *s, enum 
 	}
 }
 
-/* Goes on to a child. 0 when out of memory. */
+/* Finds the child for a frame and adds the sample to it. 0 when out of memory. */
 static uint32_t step(struct sp_tree *t, uint32_t at, const struct sp_report_frame *f,
 		     const struct sp_report_sample *s, enum sp_side side)
 {
@@ -449,7 +540,7 @@ static uint32_t step(struct sp_tree *t, uint32_t at, const struct sp_report_fram
 	return at;
 }
 
-void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side)
+uint32_t sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side)
 {
 	struct sp_report_memo memo = {0};
 	const char *name = t->by_label ? s->by : s->span_name;
@@ -465,18 +556,19 @@ void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_si
 	size_t left = s->frames;
 
 	if (side == SP_SIDE_NONE)
-		return;
+		return 0;
 	pass(&t->node[0], s, side);
 	if (t->by_span)
 		at = step(t, at, &span, s, side);
 	while (left != 0 && t->node[at].depth < SP_TREE_DEPTH && !t->nomem)
 		at = step(t, at, &s->frame[--left], s, side);
 	if (t->nomem)
-		return;
+		return 0;
 	if (side == SP_SIDE_BASELINE)
 		t->node[at].base_self_ns += s->ns;
 	else
 		t->node[at].self_ns += s->ns;
+	return at;
 }
 
 size_t sp_tree_bytes(const struct sp_tree *t)
@@ -501,7 +593,7 @@ double sp_tree_share(const struct sp_tree *t, const struct sp_tree_node *n)
 	return (share(n->ns, root->ns) + share(n->base_ns, root->base_ns)) / 2;
 }
 
-/* Siblings together, in the reverse of their order. */
+/* Sorts siblings together, in reverse order. */
 static int compare(const void *a, const void *b, void *arg)
 {
 	const struct sp_tree *t = arg;
@@ -525,7 +617,7 @@ int sp_tree_sort(struct sp_tree *t)
 		return -1;
 	for (uint32_t i = 1; i < t->nodes; i++)
 		order[i] = i;
-	/* So far it is the one that was added to last. */
+	/* So far `first` is the child that was used last. */
 	for (uint32_t i = 0; i < t->nodes; i++)
 		t->node[i].first = 0;
 	qsort_r(order + 1, t->nodes - 1, sizeof(*order), compare, t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which samples a report is about, and which ones they are compared with; and sums over these: in all, per span name,
- * per span, per thread name, per function, and per stack.
+ * Selects the samples of a report and of its baseline, and sums them: in all, per span name, per
+ * span, per thread name, per function, and per stack.
  */
 #ifndef SP_REPORT_TALLY_H
 #define SP_REPORT_TALLY_H
@@ -16,24 +16,46 @@
 enum sp_side {
 	SP_SIDE_NONE,
 	SP_SIDE_SELECTED,
-	SP_SIDE_BASELINE, /* other spans of the same name */
+	/*
+	 * the baseline: other spans of the same name, slower or faster requests, or other profiles
+	 */
+	SP_SIDE_BASELINE,
 };
 
-/* NULL = everything. */
+/* The span ids of slow requests. Initially zero. */
+struct sp_slow_ids {
+	struct sp_hash_index by_id;
+	uint64_t *id;
+	size_t n, cap;
+};
+/* 0, or -1 when out of memory. */
+int sp_slow_ids_add(struct sp_slow_ids *s, uint64_t id);
+void sp_slow_ids_fini(struct sp_slow_ids *s);
+
+/* The selected samples. A NULL member selects all. */
 struct sp_selection {
 	const char *span_id;
 	const char *span_name;
 	const char *trace_id;
-	bool diff;   /* there is a baseline */
-	char **name; /* of the selected spans, by learn */
+	/*
+	 * Latency class of the roots: a value of the label `latency`, or "rest" for all but "slow".
+	 * NULL = any. If no sample has the label, those with a span id in slow_ids are slow.
+	 */
+	const char *latency;
+	/* class of the baseline; NULL = the baseline is not by latency */
+	const char *base_latency;
+	const struct sp_slow_ids *slow_ids;
+	bool has_latency; /* some samples have the label */
+	bool diff;        /* the baseline is other spans of the same names */
+	char **name;      /* names of the selected spans, from sp_selection_learn() */
 	size_t names, cap;
 	bool nomem;
 	bool too_many; /* too many names to compare all of them for each sample */
 };
 
 /*
- * For sp_report_sink, with the selection: remembers the names of the selected spans. If there is to
- * be a baseline, all samples have to pass here before the first one is classified.
+ * For sp_report_sink, with the selection as argument: remembers the names of the selected spans.
+ * For a baseline, all samples must pass here before the first one is classified.
  */
 void sp_selection_learn(void *arg, const struct sp_report_sample *s);
 void sp_selection_fini(struct sp_selection *x);
@@ -46,19 +68,25 @@ struct sp_sum {
 };
 
 /*
- * What samples of one span name, of one span, or of one thread name sum up to; or waits of one span name for locks that
- * are held by spans of one name, in one function.
+ * The sum of samples of one span name, of one span, or of one thread name; or of waits of one span
+ * name for locks that are held by spans of one name, in one function.
  */
 struct sp_row {
-	uint32_t
-		text; /* in tally.text: that name, the span's id, or "GET /pay: GET /checkout in bank_charge" */
-	uint32_t spans; /* of a span name: distinct ids */
-	uint32_t
-		name; /* of a span's largest sample: it may be renamed while it is open; of who waits */
-	uint32_t trace;    /* of a span */
-	uint32_t owner;    /* of a lock: "GET /checkout in bank_charge" */
-	uint32_t owner_id; /* the id of that span in the largest sample */
-	uint64_t name_ns;  /* of the largest sample */
+	/*
+	 * a text of the tally: that name, the span's id, or "GET /pay: GET /checkout in
+	 * bank_charge"
+	 */
+	uint32_t text;
+	uint32_t spans; /* span name: number of distinct ids */
+	/*
+	 * span: name in its largest sample, because it may be renamed while it is open; wait: who
+	 * waits
+	 */
+	uint32_t name;
+	uint32_t trace;    /* span: its trace */
+	uint32_t owner;    /* wait: holder of the lock, "GET /checkout in bank_charge" */
+	uint32_t owner_id; /* wait: id of the holding span in the largest sample */
+	uint64_t name_ns;  /* time of the largest sample */
 	struct sp_sum sum;
 };
 
@@ -69,18 +97,19 @@ struct sp_rows {
 
 /* A function, or a line of it. */
 struct sp_function_row {
-	uint32_t key; /* what tells rows apart, and orders those of equal time */
+	uint32_t key; /* text that identifies the row, and orders rows of equal time */
 	uint32_t name;
 	uint32_t file;
-	uint64_t line;       /* 0 = unknown, or not asked for */
-	struct sp_sum self;  /* it was executing */
-	struct sp_sum total; /* it was on the stack */
+	uint64_t line; /* 0 = unknown, or not wanted */
+	enum sp_frame_kind kind;
+	struct sp_sum self;  /* samples in which it was executing */
+	struct sp_sum total; /* samples in which it was on the stack */
 	struct sp_sum base_self;
 	struct sp_sum base_total;
-	uint64_t seen; /* last sample it was counted for: recursion counts once */
+	uint64_t seen; /* the last sample that it counted, so that recursion counts once */
 };
 
-/* The rows of a text, plus 1; 0 = it has none. */
+/* The index of each row of a text, plus 1; 0 = none. */
 struct sp_tally_rows {
 	uint32_t name, span, thread, wait, by, function;
 	uint32_t base; /* counts spans of the baseline, which have no rows */
@@ -90,21 +119,24 @@ struct sp_tally {
 	bool lines; /* a row per line, not per function */
 	bool diff;  /* functions are sorted by their difference to the baseline */
 	/*
-	 * Of memory in use: the sums of names are what spans have left behind, without those that are open. They alone
-	 * have an id.
+	 * For memory in use: a sum of a name has only blocks of spans that have ended. Samples of
+	 * open spans have an id.
 	 */
 	bool left_behind;
+	/* samples are looks at random moments, each of which stands for a different time */
+	bool by_looks;
+	uint64_t read; /* number of all samples that were read, also of unselected ones */
 	struct sp_strtab text;
-	struct sp_tally_rows *row; /* by text */
+	struct sp_tally_rows *row; /* of each text */
 	size_t row_cap;
 	struct sp_rows name, span, thread, wait, by;
 	struct sp_function_row *function;
 	size_t functions, function_cap;
 	struct sp_sum total;
-	struct sp_sum labelled;  /* with span id or span name */
-	struct sp_sum unsampled; /* under SP_REPORT_UNSAMPLED */
+	struct sp_sum labelled;  /* sum of samples with span id or span name */
+	struct sp_sum unsampled; /* sum of samples with the frame SP_REPORT_UNSAMPLED */
 	struct sp_sum locks;     /* waits for locks whose holders are known */
-	struct sp_sum base;      /* of the baseline */
+	struct sp_sum base;      /* sum of the baseline */
 	uint32_t base_spans;
 	uint64_t serial;
 	bool nomem;
@@ -114,55 +146,75 @@ struct sp_tally {
 int sp_tally_init(struct sp_tally *t);
 void sp_tally_fini(struct sp_tally *t);
 
-/* When memory runs out, nomem is set. */
+/* Adds a sample. When out of memory, sets nomem. */
 void sp_tally_add(struct sp_tally *t, const struct sp_report_sample *s, enum sp_side side);
 
 /* Memory in use. */
 size_t sp_tally_bytes(const struct sp_tally *t);
 
-/* Rows in the order of the report: largest CPU time or difference first, then by text. More may be added afterwards. */
+/*
+ * Sorts rows in the order of the report: largest CPU time or difference first, then by text. More
+ * samples may be added afterwards.
+ */
 void sp_tally_sort(struct sp_tally *t);
 
 const char *sp_tally_text(const struct sp_tally *t, uint32_t id);
 
-/* Difference of the shares of the CPU time, selected minus baseline, -1..1. */
+/*
+ * The standard error of a sum of time, as a part of the sum, because its samples are a few of many
+ * moments; 0 = there are no samples. The sum of all CPU time is exact, and chance divides it: the
+ * variance of a share s of n samples is s (1 - s) / n. A look stands for a time of exponential
+ * length, whose variance adds to that of the number of looks (export/off_cpu/off_cpu.c).
+ */
+double sp_tally_error(const struct sp_tally *t, const struct sp_sum *s);
+
+/* The square root of a number of at most 64 bits. */
+double sp_square_root(double square);
+
+/*
+ * Whether a sum has too few samples: two standard errors are as large as a small part of the time.
+ */
+bool sp_tally_has_too_few(const struct sp_tally *t, const struct sp_sum *s);
+
+/* Difference of a function's shares of the CPU time, selection minus baseline, -1..1. */
 double sp_tally_self_change(const struct sp_tally *t, const struct sp_function_row *f);
 double sp_tally_total_change(const struct sp_tally *t, const struct sp_function_row *f);
 
-/* Stacks merged from the root on: what a flame graph draws and folded stacks print. */
+/* Stacks merged from the root on, for flame graphs and folded stacks. */
 
-/* Frames further from the root are left out, and their time is that of the last one kept. */
+/* Frames further from the root are left out; their time counts for the last frame that stays. */
 #define SP_TREE_DEPTH 1024U
 
-/* At the root of what is in no span, where the root is the name of the span. */
+/* The name at the root of samples outside of spans, if the root is the name of the span. */
 #define SP_TREE_NO_SPAN "(no span)"
-/* The same where it is the value of a label. */
+/* The same if the root is the value of a label. */
 #define SP_TREE_NO_VALUE "(no value)"
 
 struct sp_tree_node {
 	uint32_t parent;
 	uint32_t text; /* in tree.text */
 	uint32_t depth;
-	uint32_t first; /* child, 0 = none; the one that was added to last, until they are sorted */
-	uint32_t next;  /* sibling, 0 = none */
+	/* the first child; before sorting, the child that was used last; 0 = none */
+	uint32_t first;
+	uint32_t next; /* next sibling, 0 = none */
 	enum sp_frame_kind kind;
-	uint64_t ns; /* with everything above it */
+	uint64_t ns; /* including its callees */
 	uint64_t base_ns;
 	uint64_t self_ns;
 	uint64_t base_self_ns;
-	uint64_t samples; /* with everything above it, as ns */
+	uint64_t samples; /* including its callees */
 	uint64_t base_samples;
 };
 
 struct sp_tree {
 	bool lines;    /* frames are lines, not functions */
 	bool by_span;  /* at the root is the name of the span */
-	bool by_label; /* or, in its place, the value of the label that was asked for */
+	bool by_label; /* the root is the value of the label of --by instead */
 	struct sp_strtab text;
-	struct sp_tree_node *node; /* 0 is the root: all samples */
+	struct sp_tree_node *node; /* node 0 is the root, with all samples */
 	uint32_t nodes;
 	size_t cap;
-	struct sp_hash_index children; /* by parent and text */
+	struct sp_hash_index children; /* hash of parent and text */
 	uint32_t depth;                /* of the deepest node */
 	bool nomem;
 };
@@ -171,21 +223,27 @@ struct sp_tree {
 int sp_tree_init(struct sp_tree *t);
 void sp_tree_fini(struct sp_tree *t);
 
-/* When memory runs out, nomem is set. */
-void sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side);
+/* Adds a sample. Returns the node of its leaf; 0 = none. When out of memory, sets nomem. */
+uint32_t sp_tree_add(struct sp_tree *t, const struct sp_report_sample *s, enum sp_side side);
 
 /* Memory in use. */
 size_t sp_tree_bytes(const struct sp_tree *t);
 
-/* Links the children: largest first, then by text, so that the order of the files does not matter. */
+/*
+ * Links the children of each node: largest first, then by text, so that the order of files does not
+ * matter.
+ */
 int sp_tree_sort(struct sp_tree *t);
 
 const char *sp_tree_text(const struct sp_tree *t, const struct sp_tree_node *n);
 
-/* The node after n in the order of drawing, 0 = that was the last. Only after sorting. */
+/*
+ * The node after n in the order of drawing; 0 = none. Only after sorting. children: the first child
+ * of n may be next.
+ */
 uint32_t sp_tree_after(const struct sp_tree *t, uint32_t n, bool children);
 
-/* How much of the width a node takes, 0..1: its share, or the mean of both shares. */
+/* The width of a node, 0..1: its share, or in a comparison the mean of both shares. */
 double sp_tree_share(const struct sp_tree *t, const struct sp_tree_node *n);
 
 #endif

@@ -1,43 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of a build say about its addresses: symbols, where functions begin, lines. */
+/*
+ * Answers questions about addresses from the files of their build: symbols, starts of functions,
+ * lines.
+ */
 #ifndef SP_BUILDS_H
 #define SP_BUILDS_H
 
 #include "export/objects/modules.h"
 #include "export/symbols/lines.h"
 
-#define SP_SYMBOL_MAX 4096U /* bytes of a name; longer ones are cut */
-/* Builds whose files were changed while they were read, before no others are opened until the hour is over. */
+#define SP_SOURCE_PATH_MAX 4096U /* bytes of the path of a source file; a longer one is cut */
+/* After this many builds whose files changed while they were read, no others are opened until the hour is over. */
 #define SP_BUILDS_CHANGED_MAX 8U
 
+/* Bytes for the names and paths of one address. If they do not suffice, the address has no lines. */
+#define SP_ANSWER_TEXT ((size_t)512 << 10)
+
 struct sp_build_sources {
-	const char *debug_root; /* SP_DEBUG_ROOT, or a test's */
-	bool symbols;           /* symbols are wanted, not only where functions begin */
-	bool dwarf;             /* debug information is wanted, not only names */
-	/* Asks servers for the debug file of a build: a descriptor and its path, or a negative
-	 * errno; but for -ENOENT and -ENOSYS it is asked again when the build is looked up next, so who
-	 * must not be asked that often says -EAGAIN. NULL = nobody is asked. */
+	const char *debug_root; /* SP_DEBUG_ROOT, or a folder of a test */
+	bool symbols;           /* symbols are wanted; otherwise only the starts of functions */
+	bool dwarf;             /* debug information is wanted as well */
+	/*
+	 * Asks servers for the debug file of a build. Returns a descriptor and its path, or a negative errno. After
+	 * any error but -ENOENT and -ENOSYS it is called again when the build is looked up next, so it returns
+	 * -EAGAIN if servers must not be asked that often. NULL = no server is asked.
+	 */
 	int (*fetch)(void *arg, const uint8_t *id, size_t id_len, char *path, size_t cap);
 	void *fetch_arg;
 };
 
-/* What is known of an address. Texts are copies in text. */
-struct sp_answer {
-	const char *symbol; /* that covers it; NULL = none */
-	uint64_t start;     /* of its function; the address itself where that is unknown */
-	bool has_lines;     /* the debug information of its object is known */
-	bool is_final;      /* there will be no more to know of it */
-	bool is_fileless;   /* unless its module has a file one day */
-	unsigned lines;     /* innermost first */
-	struct sp_source_line line[SP_LINES_DEPTH];
-	size_t used;
-	char text[(size_t)3 * (SP_LINES_DEPTH + 1) * SP_SYMBOL_MAX];
+/* Why functions of an object have no names or no lines. */
+enum sp_lack {
+	SP_LACK_NOTHING,
+	SP_LACK_DEBUG_FILE, /* its debug information is in a separate file, which was not found */
+	SP_LACK_DEBUG_INFO, /* it has none, and no build id to find one */
+	SP_LACK_OVER_LIMIT, /* unpacked, its debug information would take too much memory */
+	SP_LACK_PACKED,     /* it is packed in a way that libelf does not know */
+	SP_LACK_PARTS, /* it is in a .dwp, which libdw does not read, or its .dwo files are gone */
+	SP_LACK_DAMAGED,   /* libdw cannot read it for another reason */
+	SP_LACK_FILE,      /* the file is gone, or is no ELF file */
+	SP_LACK_RIGHTS,    /* the file may not be read by the user of the process */
+	SP_LACK_SAME_FILE, /* the file was changed since it was mapped */
+	/* code that was generated at run time, without a name from the program */
+	SP_LACK_MAP,
+	SP_LACKS
 };
 
-/* What could not be done so far. */
+/* The answer about one address. Its strings are in `text`. */
+struct sp_answer {
+	const char *symbol; /* the symbol that covers it, at most SP_MANGLED_MAX bytes and "@plt";
+                           * NULL = none */
+	uint64_t start;     /* start of its function; the address itself if the start is unknown */
+	bool has_lines;     /* the debug information of its object is known */
+	bool is_final;      /* a later question has no better answer */
+	bool is_fileless;   /* the module has no file so far; a later file may change the answer */
+	enum sp_lack lack;
+	unsigned lines; /* innermost first */
+	struct sp_source_line line[SP_LINES_DEPTH];
+	size_t used;
+	char text[SP_ANSWER_TEXT];
+};
+
+/* Builds with incomplete answers so far. */
 struct sp_build_losses {
 	unsigned over_limit; /* builds whose debug information is too large */
-	unsigned changed;    /* builds whose file was changed while it was read */
+	unsigned
+		unreadable; /* builds whose debug information is in a form that libelf or libdw does not know */
+	unsigned changed; /* builds whose file was changed while it was read */
 };
 
 struct sp_builds;
@@ -50,15 +79,20 @@ void sp_builds_free(struct sp_builds *b);
 void sp_builds_ask(struct sp_builds *b, const struct sp_module *mod, uint64_t vaddr, bool lines,
 		   struct sp_answer *out);
 
-/* From now on separate, packed debug files that are not open yet are left alone, unless they are small. */
+/*
+ * is_hurried: separate packed debug files that are not open yet are skipped, unless they are small.
+ */
 void sp_builds_hurry(struct sp_builds *b, bool is_hurried);
 
-/* There is nothing to be asked for a while: gives memory and descriptors back. */
+/* Call it when no address will be looked up for a while: frees memory and descriptors. */
 void sp_builds_rest(struct sp_builds *b);
 
 struct sp_build_losses sp_builds_losses(const struct sp_builds *b);
 
-/* How often a build's files were opened, and how often for one that had been asked for without a file. */
+/*
+ * The number of times that files of builds were opened, and the number of times that this was for a build whose
+ * module had no file before.
+ */
 unsigned sp_builds_loads(const struct sp_builds *b);
 unsigned sp_builds_reopened(const struct sp_builds *b);
 

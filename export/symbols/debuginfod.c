@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elfutils' client library for debuginfod servers, loaded only if the user set DEBUGINFOD_URLS. It
- * has a cache on disk, which other tools share and which is bounded by its own settings. The
- * library reads the variable itself. No descriptor is open between two calls. Context: the
- * exporter.
+ * elfutils' client library for debuginfod servers, loaded only if the user set DEBUGINFOD_URLS. The library has a
+ * cache on disk, which other tools share and which its own settings bound. The library itself reads the variable. No
+ * descriptor is open between two calls. Context: the exporter.
  */
 #include "export/symbols/debuginfod.h"
 
@@ -12,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/symbols/elf_file.h"
@@ -21,6 +21,12 @@
 #define PAUSE_NS (60 * SP_NS_PER_S)
 #define PAUSE_MAX_NS (3600 * SP_NS_PER_S)
 #define FAILED_MAX 256U
+/*
+ * The limit for a debug file. Without a limit, a server that sends for ever would fill the disk, or
+ * a file system in memory, for SP_DEBUGINFOD_MS. For larger debug files, such as those of browsers,
+ * the user sets DEBUGINFOD_MAXSIZE.
+ */
+#define BYTES_MAX (1L << 30)
 
 typedef struct debuginfod_client client;
 typedef int (*progress)(client *c, long done, long of);
@@ -33,31 +39,36 @@ struct sp_debuginfod {
 	sp_debuginfod_go_on go_on;
 	void *arg;
 	uint64_t deadline_ns;
-	uint64_t again_ns; /* before that nobody is asked */
-	/* Builds for which servers gave no answer; they are asked for again later than others. */
+	long bytes_max;
+	uint64_t again_ns; /* no server is asked before this time */
+	/*
+	 * Hashes of builds for which servers gave no answer. The next questions are for other
+	 * builds.
+	 */
 	uint64_t failed[FAILED_MAX];
 	unsigned failed_n;
 	uint64_t failed_again_ns, failed_pause_ns;
 	bool is_cancelled;
 	bool is_late;
-	bool has_begun; /* its size is known */
+	bool is_large;
+	bool has_begun; /* the size of the file is known */
 };
 
-/* The download that the library reports on. One thread fetches, one file at a time. */
+/* The download that the library reports. One thread fetches, one file at a time. */
 static struct sp_debuginfod *fetching;
 
 /* The library calls this during a download: 0 = go on, anything else = give the download up. */
 static int on_progress(client *c, long done, long of)
 {
 	(void)c;
-	(void)done;
 	fetching->has_begun = of > 0;
 	fetching->is_cancelled = !fetching->go_on(fetching->arg);
 	fetching->is_late = sp_clock_mono_ns() >= fetching->deadline_ns;
-	return fetching->is_cancelled || fetching->is_late;
+	fetching->is_large = done > fetching->bytes_max || of > fetching->bytes_max;
+	return fetching->is_cancelled || fetching->is_late || fetching->is_large;
 }
 
-/* dlsym gives an object pointer; POSIX promises that it may be called. */
+/* dlsym returns an object pointer; POSIX promises that it can be called. */
 static bool find_symbol(void *lib, const char *name, void *function)
 {
 	void *at = dlsym(lib, name);
@@ -67,9 +78,9 @@ static bool find_symbol(void *lib, const char *name, void *function)
 }
 
 /*
- * The folders where distributions install it. A name without a folder would be searched in
- * LD_LIBRARY_PATH and the program's run path, where others may be able to write. The first file
- * that loads is taken; the folders of another processor contain objects that do not load.
+ * The folders where distributions install it. A name without a folder would be searched in LD_LIBRARY_PATH and in the
+ * program's run path, where others may be able to write. The first file that loads is used; the folders of another
+ * processor contain objects that do not load.
  */
 static void *open_library(void)
 {
@@ -114,7 +125,7 @@ struct sp_debuginfod *sp_debuginfod_new(sp_debuginfod_go_on go_on, void *arg)
 	return NULL;
 }
 
-/* The library stays loaded, because what it has started may not survive its unloading. */
+/* The library stays loaded, because threads that it has started may not survive its unloading. */
 void sp_debuginfod_free(struct sp_debuginfod *d)
 {
 	free(d);
@@ -129,8 +140,9 @@ static bool has_failed(const struct sp_debuginfod *d, uint64_t key)
 }
 
 /*
- * While a server is away, or slow with one file, each question takes SP_DEBUGINFOD_MS of the one thread that names
- * addresses. So after one without an answer nobody is asked for a minute, and then for other files first.
+ * While a server is away, or slow with one file, each question takes SP_DEBUGINFOD_MS of the only
+ * thread that names addresses. So after a question without an answer no server is asked for a
+ * minute, and then for other builds first.
  */
 static int answer_of(struct sp_debuginfod *d, uint64_t key, int fd)
 {
@@ -182,18 +194,17 @@ static bool has_folder(void)
 			       : may_write_into(home, "/.cache/debuginfod_client"));
 }
 
-/* A folder whose parent is missing is -ENOENT as well, as is a build that no server has. */
+/* -ENOENT may mean that the folder's parent is missing, or that no server has the build. */
 bool sp_debuginfod_complains(int answer, char *text, size_t cap)
 {
 	if (answer >= 0 || answer == -EAGAIN || answer == -ENOSYS)
 		return false;
 	if (!has_folder())
-		(void)snprintf(
-			text, cap,
-			"debuginfod servers are not asked, as there is no folder for what they "
-			"send (%s): "
-			"set DEBUGINFOD_CACHE_PATH to one that the program's user may write into",
-			strerror(-answer));
+		(void)snprintf(text, cap,
+			       "debuginfod servers are not asked, because there is no folder for "
+			       "their files (%s): set DEBUGINFOD_CACHE_PATH to a folder that the "
+			       "program's user may write to",
+			       strerror(-answer));
 	else if (answer != -ENOENT)
 		(void)snprintf(text, cap,
 			       "the servers of DEBUGINFOD_URLS gave no answer (%s): they are asked "
@@ -204,12 +215,21 @@ bool sp_debuginfod_complains(int answer, char *text, size_t cap)
 	return true;
 }
 
+static long most_bytes(void)
+{
+	const char *named = variable("DEBUGINFOD_MAXSIZE");
+	long bytes = named != NULL ? strtol(named, NULL, 10) : 0;
+
+	return bytes > 0 ? bytes : BYTES_MAX;
+}
+
 int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,
 			size_t cap)
 {
 	char *found = NULL;
 	uint64_t now = sp_clock_mono_ns();
 	uint64_t key = 0;
+	struct stat st;
 	client *c;
 	int fd;
 
@@ -220,17 +240,30 @@ int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_le
 	if (c == NULL)
 		return -ENOMEM;
 	d->deadline_ns = now + SP_DEBUGINFOD_MS * SP_NS_PER_MS;
+	d->bytes_max = most_bytes();
 	fetching = d;
-	d->is_cancelled = d->is_late = d->has_begun = false;
+	d->is_cancelled = d->is_late = d->is_large = d->has_begun = false;
 	d->set_progress(c, on_progress);
 	fd = d->find(c, id, (int)id_len, &found);
 	d->end(c);
+	/* A file of unknown length may have arrived before the library reported anything. */
+	if (fd >= 0 && found != NULL && fstat(fd, &st) == 0 && st.st_size > d->bytes_max) {
+		(void)unlink(found);
+		(void)close(fd);
+		fd = -EFBIG;
+	}
 	if (fd >= 0)
 		(void)snprintf(path, cap, "%s", found != NULL ? found : "");
 	free(found);
 	if (fd < 0 && d->is_cancelled)
 		return -EAGAIN;
-	/* One that has begun to come and is not there in that time will not be there the next time. */
+	/* The file is larger than BYTES_MAX, or than DEBUGINFOD_MAXSIZE allows. */
+	if (fd == -EFBIG || (fd < 0 && d->is_large))
+		fd = -ENOENT;
+	/*
+	 * If a download began but did not end in SP_DEBUGINFOD_MS, the next one would not end
+	 * either, so the build counts as unknown.
+	 */
 	if (fd < 0 && d->is_late)
 		fd = d->has_begun ? -ENOENT : -ETIMEDOUT;
 	return answer_of(d, key, fd);

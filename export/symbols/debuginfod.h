@@ -16,14 +16,16 @@ typedef bool (*sp_debuginfod_go_on)(void *arg);
 struct sp_debuginfod *sp_debuginfod_new(sp_debuginfod_go_on go_on, void *arg);
 void sp_debuginfod_free(struct sp_debuginfod *d);
 
-/* The debug file of a build as a descriptor, which the caller closes, and its path in the
- * library's cache. Or a negative errno, after at most SP_DEBUGINFOD_MS; -EAGAIN: go_on() said no, or servers are not
- * asked for a while, because the last time they gave no answer. */
+/*
+ * The debug file of a build as a descriptor, which the caller closes, and its path in the library's cache. Or a
+ * negative errno, after at most SP_DEBUGINFOD_MS; -EAGAIN: go_on() returned false, or servers are not asked for a
+ * while because they did not answer the last time.
+ */
 #define SP_DEBUGINFOD_MS 10000U
 int sp_debuginfod_fetch(struct sp_debuginfod *d, const uint8_t *id, size_t id_len, char *path,
 			size_t cap);
 
-/* What to tell the user of such an answer; false: nothing, as files that servers do not have are no fault. */
+/* The message to the user about such an answer; false: no message, because a file that no server has is no fault. */
 bool sp_debuginfod_complains(int answer, char *text, size_t cap);
 
 #endif

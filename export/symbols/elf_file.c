@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens ELF files for libelf and libdw, and finds debug information in files of its own. Files are
- * mapped read-only: debug information may be of several GiB, of which an address needs a few pages,
- * and what the kernel reads of a file it can take back. libelf copies the headers of such a file, which it
- * changes when it unpacks a section.
+ * Opens ELF files for libelf and libdw, and finds separate files with debug information. Files are mapped read-only.
+ * Debug information may have several GiB, but the lookup of an address needs only a few pages, and the kernel can
+ * take pages of a file back. libelf copies the headers of such a file, because it changes them when it unpacks a
+ * section.
  *
  * libdwfl, which could find and open files as well, is not used: it maps debug files writable, which
  * counts as private memory; it waits for a writer when a path leads to a FIFO; it takes names from
@@ -31,11 +31,15 @@
 #include "sampler/base/text.h"
 
 #define SP_CRC_BUFFER 65536U
-#define SP_CRC_MAX ((uint64_t)1 << 30) /* larger files are not tried by link */
+/* a larger file is not opened by its link, because its checksum takes too long */
+#define SP_CRC_MAX ((uint64_t)1 << 30)
 
 static SP_TLS sigjmp_buf *guard;
 
-/* Without a guard it is somebody else's fault, and the kernel's way is right. */
+/*
+ * Without a guard the SIGBUS does not come from reading a mapped file, so the default action
+ * applies.
+ */
 static void on_bus_error(int signo)
 {
 	if (guard != NULL)
@@ -46,7 +50,7 @@ static void on_bus_error(int signo)
 bool sp_elf_guard(void (*fn)(void *arg), void *arg)
 {
 	static _Atomic bool is_set;
-	/* Not blocked while it is handled, because its handler does not return. */
+	/* The signal is not blocked during the handler, because the handler does not return. */
 	struct sigaction action = {.sa_handler = on_bus_error, .sa_flags = SA_NODEFER};
 	sigjmp_buf here;
 
@@ -87,13 +91,41 @@ Elf_Scn *sp_elf_file_section(Elf *elf, const char *name)
 	return NULL;
 }
 
+const Elf_Data *sp_elf_file_strings(Elf *elf, const GElf_Shdr *sh)
+{
+	Elf_Scn *scn = elf_getscn(elf, sh->sh_link);
+	const Elf_Data *data;
+	GElf_Shdr names;
+
+	if (scn == NULL || gelf_getshdr(scn, &names) == NULL || names.sh_type != SHT_STRTAB ||
+	    (names.sh_flags & SHF_COMPRESSED) != 0)
+		return NULL;
+	data = elf_rawdata(scn, NULL);
+	if (data == NULL || data->d_buf == NULL || data->d_size == 0 ||
+	    ((const char *)data->d_buf)[data->d_size - 1] != '\0')
+		return NULL;
+	return data;
+}
+
+static bool has_content_of(Elf *elf, const struct sp_module *mod)
+{
+	uint64_t page[SP_MODULE_CONTENT_BYTES / 8] = {0};
+	size_t bytes = 0;
+	const char *file = elf_rawfile(elf, &bytes);
+
+	if (mod->content == 0 || file == NULL)
+		return mod->content == 0;
+	memcpy(page, file, bytes < sizeof(page) ? bytes : sizeof(page));
+	return sp_module_content(page) == mod->content;
+}
+
 bool sp_elf_file_laid_out_as(Elf *elf, const struct sp_module *mod)
 {
 	unsigned segments = 0;
 	size_t n = 0;
 	GElf_Phdr ph;
 
-	if (elf_getphdrnum(elf, &n) != 0)
+	if (elf_getphdrnum(elf, &n) != 0 || !has_content_of(elf, mod))
 		return false;
 	for (size_t i = 0; i < n && gelf_getphdr(elf, (int)i, &ph) != NULL; i++) {
 		const struct sp_segment *g = &mod->segment[segments];
@@ -113,15 +145,34 @@ bool sp_elf_file_laid_out_as(Elf *elf, const struct sp_module *mod)
 
 static const struct sp_elf_file closed = {.fd = -1};
 
+/* File systems stamp changes with the time of the kernel's last tick, so a little too early. */
+#define CHANGE_STEP_NS ((int64_t)(20 * SP_NS_PER_MS))
+
+static int64_t newest_ns;
+
+void sp_elf_files_only_before(int64_t ns)
+{
+	newest_ns = ns;
+}
+
+static bool is_too_new(const struct stat *st)
+{
+	int64_t changed = st->st_ctim.tv_sec * (int64_t)SP_NS_PER_S + st->st_ctim.tv_nsec;
+
+	return newest_ns != 0 && changed > newest_ns - CHANGE_STEP_NS;
+}
+
 static int check(struct sp_elf_file *f, const uint8_t *id, size_t id_len)
 {
 	const void *have;
 	struct stat st;
 	ssize_t n;
 
-	/* The path may lead to a device, or to a pipe that never ends. */
+	/* The descriptor may belong to a device, or to a pipe without an end. */
 	if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return -EINVAL;
+	if (is_too_new(&st))
+		return -ESTALE;
 	f->bytes = (uint64_t)st.st_size;
 	if (f->bytes > SP_ELF_MAPPED_MAX)
 		return -EFBIG;
@@ -182,7 +233,10 @@ int sp_elf_file_open_image(void *image, size_t size, struct sp_elf_file *out)
 	return -EINVAL;
 }
 
-/* Where the file could not be mapped it is read as a whole, if it fits. */
+/*
+ * Without its descriptor, libelf needs the whole file in memory: a file that could not be mapped is
+ * read as a whole, if it fits.
+ */
 bool sp_elf_file_let_go(struct sp_elf_file *f)
 {
 	if (f->fd >= 0 && elf_cntl(f->elf, ELF_C_FDREAD) != 0)
@@ -267,7 +321,7 @@ static int open_by_link(const struct sp_debug_query *q, struct sp_elf_file *out,
 	int err;
 
 	name = q->elf != NULL ? dwelf_elf_gnu_debuglink(q->elf, &crc) : NULL;
-	/* A name with a "/" could lead to any place. */
+	/* A name with a "/" could lead anywhere. */
 	if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL || object[0] != '/')
 		return -ENOENT;
 	for (size_t i = 0; i < sizeof(where) / sizeof(where[0]); i++) {

@@ -2,15 +2,14 @@
 /*
  * Finds source lines and inlined functions in DWARF, by libdw.
  *
- * An address is found by two sorted lists of address ranges: that of all units, made at once from
- * one entry for each unit, and that of the functions of a unit, made when an address in it is first
- * looked up. libdw's own search reads .debug_aranges before version 0.191, which clang does not write,
- * does not see functions in namespaces, and walks all entries of a unit for each address. The walks
- * are bounded, so that damaged files that refer to themselves do not loop. So are the ranges that are
- * read, because any number of entries can name one long list, and the attributes, because entries that
- * take a byte each can have any number of these, all of which libdw reads to come behind one. Where not
- * everything was read that could cover an address, nothing is told of it: the line of an inlined
- * function would pass for one of the function around it. Context: the exporter.
+ * The search for an address uses two sorted lists of address ranges. The list of all units is made at once, from one
+ * entry per unit. The list of a unit's functions is made when an address in the unit is first looked up. libdw's own
+ * search has three drawbacks: before version 0.191 it reads .debug_aranges, which clang does not write; it does not
+ * see functions in namespaces; and it walks all entries of a unit for each address. The walks are bounded, so that
+ * damaged files that refer to themselves cause no endless loop. The ranges are bounded, because any number of entries
+ * can name one long list. The attributes are bounded, because an entry of one byte can have any number of attributes,
+ * which libdw reads to reach the next entry. If a range that might cover an address was not read, the address has no
+ * lines: the line of an inlined function would look like a line of the function around it. Context: the exporter.
  */
 #include "export/symbols/lines.h"
 
@@ -25,27 +24,29 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "export/symbols/die_names.h"
 #include "export/symbols/elf_file.h"
 #include "export/util/containers.h"
 #include "sampler/base/compiler.h"
 
 #define SP_MEMORY_MAX ((size_t)256 << 20)
-#define SP_BLOCKS_MAX 32U /* nested */
-/* Entries of one function, and ranges of these, that are looked at for one address. */
+#define SP_BLOCKS_MAX 32U /* depth of nested blocks */
+/*
+ * At most this many entries of one function, and ranges of these entries, are examined for one
+ * address.
+ */
 #define SP_INLINES_WALK (256U << 10)
-#define SP_ATTRIBUTES_MAX 256U /* of an entry; compilers write some twenty */
-#define SP_ABBREVIATIONS_MAX (1U << 20)
 #define SP_UNITS_MAX ((size_t)1 << 20)
 #define SP_RANGES_MAX ((size_t)4 << 20)
-/* That are read of a file, first of its units and then of its functions. */
+/* At most this many ranges of a file are read: first of its units, then of its functions. */
 #define SP_RANGES_SEEN_MAX ((size_t)16 << 20)
 #define SP_ENTRIES_MAX (4U << 20) /* of one unit */
-#define SP_NESTING_MAX 64U
-#define SP_OVERLAP 32U /* overlapping ranges examined before the nearest one */
+#define SP_OVERLAP 32U            /* overlapping ranges examined before the nearest one */
 
 /* What libdw keeps in memory of a unit, and of a row of its line table. */
 #define SP_UNIT_BYTES 1024U
 #define SP_ROW_BYTES 48U
+#define SP_ROWS_BACK 256U /* rows of a line table that are examined before the one for an address */
 
 struct range {
 	uint64_t lo;
@@ -62,7 +63,7 @@ struct unit {
 	Dwarf_Die die;
 	bool is_split;
 	bool is_open;
-	bool is_complete; /* all its functions are known */
+	bool is_complete; /* all functions are known */
 	struct ranges functions;
 	Dwarf_Die *function;
 	size_t function_n, function_cap;
@@ -73,11 +74,14 @@ struct sp_lines {
 	struct unit *unit;
 	size_t n, cap;
 	struct ranges ranges;
-	size_t seen;  /* ranges of units, and after these of functions */
-	size_t bytes; /* of units that were looked into */
+	struct sp_die_names *names;
+	size_t seen;  /* ranges of units and of functions that were read */
+	size_t bytes; /* memory for the units that were read */
 	bool is_split;
-	bool package_is_seen, package_may_be_opened; /* the one file of all split units, PATH.dwp */
-	char path[PATH_MAX];                         /* of the file, as libdw has it */
+	bool misses_parts;
+	/* the single file with all split units, PATH.dwp */
+	bool package_is_seen, package_may_be_opened;
+	char path[PATH_MAX]; /* of the file, as libdw has it */
 };
 
 static int add_range(struct ranges *r, uint64_t lo, uint64_t hi, uint64_t item)
@@ -143,7 +147,10 @@ static size_t attributes_of(Dwarf_Abbrev *abbreviation)
 	return dwarf_getattrcnt(abbreviation, &n) == 0 ? n : 0;
 }
 
-/* A unit with too many attributes is left out, and counts as ranges do that take as long. */
+/*
+ * Adds a unit. A unit with too many attributes is left out, and counts as the number of ranges that take as long to
+ * read.
+ */
 static int add_unit(struct sp_lines *l, const Dwarf_Die *die, bool is_split)
 {
 	size_t attributes = attributes_of(die->abbrev);
@@ -161,7 +168,7 @@ static int add_unit(struct sp_lines *l, const Dwarf_Die *die, bool is_split)
 	return add_ranges(l, &l->ranges, &u->die, l->n - 1);
 }
 
-/* False if no unit covers anything, or out of memory. Units behind too many ranges are left out. */
+/* False if no unit covers an address, or when out of memory. Units behind too many ranges are left out. */
 static bool add_units(struct sp_lines *l)
 {
 	Dwarf_CU *cu = NULL;
@@ -181,7 +188,10 @@ static bool add_units(struct sp_lines *l)
 	return err != -ENOMEM && l->ranges.n != 0;
 }
 
-/* Sections about variables, frames and macros: large, and useless for lines. */
+/*
+ * Whether a section is about variables, frames or macros: such sections are large, and useless for
+ * lines.
+ */
 static bool is_needless(const char *name)
 {
 	static const char *const needless[] = {"loc", "loclists", "frame", "macro", "macinfo"};
@@ -198,10 +208,7 @@ static bool is_needless(const char *name)
 	return false;
 }
 
-/*
- * libdw reads and unpacks every section that it knows, unless its type says that it has no
- * contents.
- */
+/* libdw reads and unpacks every section that it knows, unless the section's type says that it has no contents. */
 static void leave_out_needless(Elf *elf)
 {
 	Elf_Scn *scn = NULL;
@@ -270,7 +277,7 @@ uint64_t sp_lines_need(Elf *elf)
 	return sum;
 }
 
-/* What is asked of libdw. */
+/* A question to libdw: arguments and results of a function that ask() calls. */
 struct question {
 	struct sp_lines *lines;
 	uint64_t vaddr;
@@ -280,7 +287,7 @@ struct question {
 
 static SP_TLS jmp_buf *way_out;
 
-/* libdw's own way out of too little memory is the end of the process. */
+/* When memory is short, libdw ends the process; this leaves libdw instead. */
 static __attribute__((noreturn)) void leave(void)
 {
 	if (way_out != NULL)
@@ -288,7 +295,7 @@ static __attribute__((noreturn)) void leave(void)
 	_exit(EXIT_FAILURE);
 }
 
-/* False if there was too little memory: what fn worked on is in order, but incomplete. */
+/* Calls fn. False if memory was short: then the objects that fn used are valid, but incomplete. */
 static bool ask(void (*fn)(struct question *q), struct question *q)
 {
 	jmp_buf here;
@@ -326,14 +333,18 @@ struct sp_lines *sp_lines_new(Elf *elf, int fd)
 	char link[32];
 	int err;
 
-	if (l == NULL)
+	if (l != NULL)
+		l->names = sp_die_names_new();
+	if (l == NULL || l->names == NULL) {
+		free(l);
 		return NULL;
+	}
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	if (realpath(link, l->path) == NULL)
 		l->path[0] = '\0';
 	errno = 0;
 	l->dwarf = sp_lines_begin(elf);
-	/* Of elfutils' errors only their texts are public, but malloc() says it as well. */
+	/* elfutils has no public error numbers, only texts, but malloc() sets errno. */
 	err = l->dwarf == NULL || ask(look_at_units, &q) ? errno : ENOMEM;
 	if (q.found != 0)
 		return l;
@@ -352,6 +363,7 @@ void sp_lines_free(struct sp_lines *l)
 	}
 	free(l->unit);
 	free(l->ranges.range);
+	sp_die_names_free(l->names);
 	dwarf_end(l->dwarf);
 	free(l);
 }
@@ -366,9 +378,28 @@ bool sp_lines_are_split(const struct sp_lines *l)
 	return l->is_split;
 }
 
+bool sp_lines_miss_parts(const struct sp_lines *l)
+{
+	return l->misses_parts;
+}
+
+bool sp_lines_are_packed_unknown(Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Chdr ch;
+	GElf_Shdr sh;
+
+	while ((scn = elf_nextscn(elf, scn)) != NULL)
+		if (gelf_getshdr(scn, &sh) != NULL && (sh.sh_flags & SHF_COMPRESSED) != 0 &&
+		    gelf_getchdr(scn, &ch) != NULL && ch.ch_type != ELFCOMPRESS_ZLIB)
+			return true;
+	return false;
+}
+
 size_t sp_lines_bytes(const struct sp_lines *l)
 {
-	return l->bytes + l->cap * sizeof(*l->unit) + l->ranges.cap * sizeof(*l->ranges.range);
+	return l->bytes + l->cap * sizeof(*l->unit) + l->ranges.cap * sizeof(*l->ranges.range) +
+	       sp_die_names_bytes(l->names);
 }
 
 static int add_function(struct sp_lines *l, struct unit *u, Dwarf_Die *die)
@@ -386,18 +417,9 @@ static int add_function(struct sp_lines *l, struct unit *u, Dwarf_Die *die)
 	return 0;
 }
 
-/* Functions are found in namespaces, in types (Rust), and in functions and their blocks. */
-static bool may_hold_functions(int tag)
-{
-	return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_structure_type ||
-	       tag == DW_TAG_class_type || tag == DW_TAG_union_type ||
-	       tag == DW_TAG_enumeration_type || tag == DW_TAG_subprogram ||
-	       tag == DW_TAG_lexical_block;
-}
-
 /*
- * libdw opens the file of a split unit itself. It would wait for a writer where the path leads to a FIFO, and unpack what
- * has any size.
+ * libdw itself opens the file of a split unit. It would wait for a writer if the path leads to a FIFO, and unpack
+ * sections of any size.
  */
 static bool may_open(struct sp_lines *l, const char *path)
 {
@@ -415,7 +437,7 @@ static bool may_open(struct sp_lines *l, const char *path)
 	return true;
 }
 
-/* libdw opens it once for all units. */
+/* libdw opens the package once for all units. */
 static bool may_open_package(struct sp_lines *l)
 {
 	char path[SP_DEBUG_PATH_MAX];
@@ -428,7 +450,10 @@ static bool may_open_package(struct sp_lines *l)
 	return l->package_may_be_opened;
 }
 
-/* Looks at all files that libdw may open: of the whole program, beside the object, in the folder of the compilation. */
+/*
+ * Checks all files that libdw may open: a package of the whole program, a file beside the object, a file in the
+ * folder of the compilation.
+ */
 static bool may_open_split(struct sp_lines *l, Dwarf_Die *die)
 {
 	int folder = strrchr(l->path, '/') != NULL ? (int)(strrchr(l->path, '/') - l->path) : 0;
@@ -456,68 +481,49 @@ static bool may_open_split(struct sp_lines *l, Dwarf_Die *die)
 	return true;
 }
 
-/* An entry of that unit may have too many attributes. */
-static bool may_be_wide(Dwarf_Die *unit)
+/* Where a walk puts the functions that it finds. */
+struct listing {
+	struct sp_lines *lines;
+	struct unit *unit;
+};
+
+static int add_found(void *arg, Dwarf_Die *function)
 {
-	Dwarf_Off at = 0;
-	size_t length;
+	struct listing *to = arg;
 
-	for (unsigned i = 0; i < SP_ABBREVIATIONS_MAX; i++) {
-		Dwarf_Abbrev *abbreviation = dwarf_getabbrev(unit, at, &length);
-
-		if (abbreviation == NULL || abbreviation == DWARF_END_ABBREV)
-			return false;
-		if (attributes_of(abbreviation) > SP_ATTRIBUTES_MAX)
-			return true;
-		at += length;
-	}
-	return true;
+	return add_function(to->lines, to->unit, function);
 }
 
-/* Lists every function below the root, by a walk with a stack of its own. */
 static int list_functions(struct sp_lines *l, struct unit *u)
 {
-	Dwarf_Die path[SP_NESTING_MAX];
+	struct listing to = {l, u};
 	Dwarf_Die root = u->die;
-	unsigned entries = 0;
-	unsigned depth = 0;
 	int err = 0;
-	int more;
 
-	/* Of a split unit only the line table is in the object itself. */
+	/* If the unit is split, the object itself has only its line table. */
 	if (u->is_split && !may_open_split(l, &u->die))
 		return -EACCES;
 	if (u->is_split)
 		(void)dwarf_cu_info(u->die.cu, NULL, NULL, NULL, &root, NULL, NULL, NULL);
-	if (root.addr != NULL && may_be_wide(&root))
-		return -E2BIG;
-	more = root.addr != NULL ? dwarf_child(&root, &path[0]) : 1;
-	while (err == 0 && entries++ < SP_ENTRIES_MAX) {
-		int tag;
-
-		if (more != 0) {
-			if (depth == 0)
-				break;
-			depth--;
-			more = dwarf_siblingof(&path[depth], &path[depth]);
-			continue;
-		}
-		tag = dwarf_tag(&path[depth]);
-		if (tag == DW_TAG_subprogram)
-			err = add_function(l, u, &path[depth]);
-		if (may_hold_functions(tag) && depth + 1 < SP_NESTING_MAX &&
-		    dwarf_child(&path[depth], &path[depth + 1]) == 0) {
-			depth++;
-			continue;
-		}
-		more = dwarf_siblingof(&path[depth], &path[depth]);
+	/*
+	 * libdw found no file with that unit. A line of the object's line table may belong to an inlined function, so
+	 * it must not be combined with the function around it.
+	 */
+	if (root.addr == NULL || (u->is_split && root.addr == u->die.addr)) {
+		l->misses_parts = true;
+		err = -ENOENT;
+	} else {
+		err = sp_die_names_add_unit(l->names, &root, add_found, &to);
 	}
 	if (u->functions.n != 0)
 		qsort(u->functions.range, u->functions.n, sizeof(*u->functions.range), by_start);
 	return err;
 }
 
-/* An address was found in the unit for the first time. False without memory: it is as if it had not been. */
+/*
+ * Opens a unit, when the first address in it is looked up. False when out of memory: the unit stays
+ * unopened.
+ */
 static bool open_unit(struct sp_lines *l, struct unit *u)
 {
 	Dwarf_Lines *rows;
@@ -539,20 +545,6 @@ static bool open_unit(struct sp_lines *l, struct unit *u)
 	return true;
 }
 
-/* Linkage name, or plain name, of a function or of what it is an instance of. */
-static const char *name_of(Dwarf_Die *die)
-{
-	static const unsigned at[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name};
-	const char *name = NULL;
-
-	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]) && name == NULL; i++) {
-		Dwarf_Attribute attr;
-
-		name = dwarf_formstring(dwarf_attr_integrate(die, at[i], &attr));
-	}
-	return name;
-}
-
 static uint32_t number(Dwarf_Die *die, unsigned at)
 {
 	Dwarf_Attribute attr;
@@ -571,7 +563,7 @@ static void set_file(Dwarf_Die *unit, const char *file, struct sp_source_line *o
 		out->dir = dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attr));
 }
 
-/* Where an inlined function was called from. */
+/* The place from which an inlined function was called. */
 static void call_site(Dwarf_Die *die, struct sp_source_line *out)
 {
 	uint32_t file = number(die, DW_AT_call_file);
@@ -596,7 +588,7 @@ static bool has_ranges(Dwarf_Die *die)
 	return dwarf_hasattr(die, DW_AT_low_pc) != 0 || dwarf_hasattr(die, DW_AT_ranges) != 0;
 }
 
-/* As dwarf_haspc(), which reads a list to its end however long that is. */
+/* Like dwarf_haspc(), which reads a list to its end, but with a budget. */
 static bool covers(Dwarf_Die *die, uint64_t vaddr, unsigned *budget)
 {
 	Dwarf_Addr base, lo, hi;
@@ -610,14 +602,16 @@ static bool covers(Dwarf_Die *die, uint64_t vaddr, unsigned *budget)
 	return false;
 }
 
-/* A block without addresses of its own may hold anything. */
+/* A block without addresses may contain anything. */
 static bool worth_entering(Dwarf_Die *die, int tag, uint64_t vaddr, unsigned *budget)
 {
 	return is_block(tag) && (covers(die, vaddr, budget) || !has_ranges(die));
 }
 
-/* Goes from *die to the inlined function below it that holds vaddr, through blocks: down, along and
- * up again. */
+/*
+ * Moves *die to the inlined function in it that contains vaddr. Searches nested blocks, too, with
+ * an explicit stack.
+ */
 static bool descend(Dwarf_Die *die, uint64_t vaddr, unsigned *budget)
 {
 	Dwarf_Die path[SP_BLOCKS_MAX];
@@ -649,9 +643,105 @@ static bool descend(Dwarf_Die *die, uint64_t vaddr, unsigned *budget)
 	return false;
 }
 
+/* A row of a line table. */
+struct row {
+	Dwarf_Line *line;
+	Dwarf_Addr at;
+	const char *file;
+	int number;
+	unsigned discriminator; /* distinguishes parts of a line */
+	bool is_end;            /* end of a sequence: the addresses behind it have no line */
+	bool is_statement;      /* a statement begins there */
+};
+
+static bool read_row(Dwarf_Lines *rows, size_t i, struct row *out)
+{
+	out->line = dwarf_onesrcline(rows, i);
+	out->file = dwarf_linesrc(out->line, NULL, NULL);
+	return dwarf_lineaddr(out->line, &out->at) == 0 &&
+	       dwarf_lineno(out->line, &out->number) == 0 &&
+	       dwarf_linediscriminator(out->line, &out->discriminator) == 0 &&
+	       dwarf_lineendsequence(out->line, &out->is_end) == 0 &&
+	       dwarf_linebeginstatement(out->line, &out->is_statement) == 0;
+}
+
+/* The number of rows that begin at vaddr or before it. */
+static size_t rows_upto(Dwarf_Lines *rows, size_t n, uint64_t vaddr)
+{
+	size_t low = 0;
+	Dwarf_Addr at;
+
+	while (low < n) {
+		size_t middle = low + (n - low) / 2;
+
+		if (dwarf_lineaddr(dwarf_onesrcline(rows, middle), &at) != 0)
+			return 0;
+		if (at <= vaddr)
+			low = middle + 1;
+		else
+			n = middle;
+	}
+	return low;
+}
+
+/*
+ * gdb leaves out rows that only continue the line before them, where compilers distinguish parts of that line.
+ * Returns the number of rows up to the last one that counts.
+ */
+static size_t without_parts(Dwarf_Lines *rows, size_t n)
+{
+	struct row last, row;
+	size_t first = n;
+	size_t kept = n;
+
+	if (n == 0 || !read_row(rows, n - 1, &last))
+		return n;
+	while (first != 0 && n - first < SP_ROWS_BACK && read_row(rows, first - 1, &row) &&
+	       !row.is_end && row.number == last.number && row.file == last.file) {
+		if (row.discriminator != 0)
+			kept = first - 1;
+		first--;
+	}
+	return kept > first || first == n ? kept : first + 1;
+}
+
+/*
+ * The row of the line table for an address, as gdb chooses it: the last one that begins at or before the address and
+ * has a line. If several rows have the same address, gdb prefers the last row that begins a statement.
+ */
+static Dwarf_Line *row_of(Dwarf_Die *unit, uint64_t vaddr)
+{
+	struct row best = {0}, row;
+	Dwarf_Lines *rows;
+	size_t n;
+
+	if (dwarf_getsrclines(unit, &rows, &n) != 0)
+		return NULL;
+	n = without_parts(rows, rows_upto(rows, n, vaddr));
+	for (unsigned back = 0; n != 0 && back < SP_ROWS_BACK; back++) {
+		if (!read_row(rows, --n, &row))
+			return NULL;
+		if (best.line != NULL && (row.at != best.at || row.is_end))
+			break;
+		/*
+		 * The sequence has ended before the address. A sequence that ends exactly at the address says nothing
+		 * of it.
+		 */
+		if (row.is_end && row.at != vaddr)
+			return NULL;
+		if (row.is_end || row.number == 0)
+			continue;
+		if (best.line == NULL || row.is_statement)
+			best = row;
+		if (row.is_statement)
+			break;
+	}
+	return best.line;
+}
+
 static void line_of(Dwarf_Die *unit, uint64_t vaddr, struct sp_source_line *out)
 {
-	Dwarf_Line *line = dwarf_getsrc_die(unit, vaddr);
+	Dwarf_Line *line = row_of(unit, vaddr);
 	int number = 0;
 
 	if (line == NULL)
@@ -661,13 +751,18 @@ static void line_of(Dwarf_Die *unit, uint64_t vaddr, struct sp_source_line *out)
 		out->line = (uint32_t)number;
 }
 
+static void name_function(struct sp_lines *l, Dwarf_Die *function, struct sp_source_line *out)
+{
+	out->name = sp_die_names_get(l->names, function, &out->by_source);
+}
+
 static void find_lines(struct question *q)
 {
 	struct sp_lines *l = q->lines;
 	uint64_t vaddr = q->vaddr;
 	const struct range *r = find(&l->ranges, vaddr);
 	struct unit *unit = r != NULL ? &l->unit[r->item] : NULL;
-	struct sp_source_line reversed[SP_LINES_DEPTH] = {{NULL, NULL, NULL, 0}};
+	struct sp_source_line reversed[SP_LINES_DEPTH] = {{NULL, NULL, NULL, 0, false}};
 	unsigned budget = SP_INLINES_WALK;
 	unsigned n = 1;
 	Dwarf_Die die;
@@ -681,10 +776,13 @@ static void find_lines(struct question *q)
 	r = find(&unit->functions, vaddr);
 	if (r != NULL) {
 		die = unit->function[r->item];
-		reversed[0].name = name_of(&die);
-		while (n < SP_LINES_DEPTH && descend(&die, vaddr, &budget)) {
+		name_function(l, &die, &reversed[0]);
+		while (descend(&die, vaddr, &budget)) {
+			/* If some of the functions were left out, another function would become the leaf. */
+			if (n == SP_LINES_DEPTH)
+				return;
 			call_site(&die, &reversed[n - 1]);
-			reversed[n++].name = name_of(&die);
+			name_function(l, &die, &reversed[n++]);
 		}
 		if (budget == 0)
 			return;

@@ -1,134 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names addresses: by the symbol table of the file; without a symbol by what debug information says;
- * without that by the start of the function from its call frame information, as "git+0x1a2b0", which gives
- * one name for each function even in stripped code; without that by the address itself. Adds lines and
- * inlined functions if debug information is known and was looked up. What was found of an address is
- * remembered, within a bound, so that its files are asked once. Context: the exporter.
+ * Names addresses: by the symbol table of the file; without a symbol by debug information; without
+ * that by the start of the function from its call frame information, as "git+0x1a2b0", which gives
+ * one name for each function even in stripped code; without that by the address itself. Adds lines
+ * and inlined functions if debug information is known and was looked up. Results are remembered
+ * within a bound, so that the files are read once for an address. Context: the exporter.
  */
 #include "export/symbols/symbolize.h"
 
 #include <inttypes.h>
-#include <libiberty/demangle.h>
-#include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/symbols/builds.h"
+#include "export/objects/object_name.h"
+#include "export/objects/perf_map.h"
+#include "export/symbols/demangle.h"
 #include "export/symbols/elf_file.h"
 #include "export/util/clock.h"
 #include "export/util/containers.h"
 #include "export/util/log.h"
 #include "sampler/base/text.h"
 
-/*
- * Names are demangled by libiberty, linked statically. __cxa_demangle would need libstdc++, and libiberty
- * demangles Rust as well. Only cp-demangle.o and rust-demangle.o of the archive are used; they
- * never call exit(), and their licence permits linking without restriction.
- */
-/* The demangler keeps several times the symbol's length on the stack. */
-#define SP_SYMBOL_DEMANGLED_MAX 1024U
-
-/* More than a real name of that length needs. */
-#define SP_DEMANGLED_MAX ((size_t)64 << 10)
-
-/*
- * The output so far. A few bytes of a mangled name can stand for gigabytes of readable text, so the
- * demangler is left by longjmp() when there is far more than can be kept. It holds no memory then,
- * except for a Rust identifier in punycode: up to 4 KiB are lost for a name that was made for this.
- */
-struct text {
-	jmp_buf enough;
-	size_t total;
-	size_t len;
-	char bytes[SP_FUNCTION_NAME_MAX + 64];
-};
-
-static void take(const char *part, size_t len, void *arg)
-{
-	struct text *t = arg;
-	size_t room = sizeof(t->bytes) - t->len;
-
-	/* The Rust demangler passes a null pointer for an empty name. */
-	if (len != 0)
-		memcpy(t->bytes + t->len, part, len < room ? len : room);
-	t->len += len < room ? len : room;
-	t->total += len;
-	if (t->total > SP_DEMANGLED_MAX)
-		longjmp(t->enough, 1); // NOLINT(cert-err52-cpp)
-}
-
-/* "_R", or the older "_ZN ... 17h and 16 hex digits and E". */
-static bool looks_rust(const char *symbol, size_t len)
-{
-	return strncmp(symbol, "_R", 2) == 0 ||
-	       (len > 24 && symbol[len - 1] == 'E' && strncmp(symbol + len - 20, "17h", 3) == 0 &&
-		strspn(symbol + len - 17, "0123456789abcdef") == 16);
-}
-
-/*
- * A Rust name can say of the type of a function, or of a trait object, how many lifetimes it binds: "G", a number of base
- * 62 and "_". The demangler counts to that number, also where it prints nothing and so is not left by take(). Two
- * digits are more than any compiler writes.
- */
-static bool binds_without_end(const char *symbol)
-{
-	static const char digit[] =
-		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-	for (const char *at = symbol + 2; (at = strchr(at, 'G')) != NULL; at++) {
-		size_t digits = strspn(at + 1, digit);
-
-		if ((at[-1] == 'F' || at[-1] == 'D') && digits > 2 && at[1 + digits] == '_')
-			return true;
-	}
-	return false;
-}
-
-/*
- * Template arguments stay. Function parameters are left out: they lengthen a flame graph, and the
- * raw symbol distinguishes overloads.
- */
-static void demangle(const char *symbol, size_t len, struct text *t)
-{
-	if (symbol[1] == 'R' && binds_without_end(symbol))
-		return;
-	if (setjmp(t->enough) != 0) // NOLINT(cert-err52-cpp)
-		return;
-	if (looks_rust(symbol, len) && rust_demangle_callback(symbol, 0, take, t) != 0)
-		return;
-	t->len = 0;
-	if (strncmp(symbol, "_Z", 2) != 0 ||
-	    cplus_demangle_v3_callback(symbol, DMGL_ANSI, take, t) == 0)
-		t->len = 0;
-}
-
-size_t sp_demangle(const char *symbol, char out[SP_FUNCTION_NAME_MAX + 1])
-{
-	size_t len = strlen(symbol);
-	struct text t;
-	size_t n;
-
-	t.len = 0;
-	t.total = 0;
-	if (symbol[0] == '_' && (symbol[1] == 'Z' || symbol[1] == 'R') &&
-	    len <= SP_SYMBOL_DEMANGLED_MAX)
-		demangle(symbol, len, &t);
-	n = t.len != 0 ? sp_text_clean(out, SP_FUNCTION_NAME_MAX, t.bytes, t.len)
-		       : sp_text_clean(out, SP_FUNCTION_NAME_MAX, symbol, len);
-	out[n] = '\0';
-	return n;
-}
-
 #define SP_KEY_MARKER UINT64_C(1)
 #define SP_KEY_UNKNOWN UINT64_C(2)
 #define SP_KEY_ANON UINT64_C(3)
 #define SP_KEY_MAP (UINT64_C(1) << 63)
-#define SP_FILE_NAME_MAX 112U /* for a file that is not an object */
+#define SP_SYSTEM_NAME_MAX 4096U
+#define SP_FILE_NAME_MAX 112U /* bytes for the name of a file that is not an object */
 
-/* What is remembered; when it is more, all is forgotten between two profiles, or at once. */
+/*
+ * When the remembered results take more than SP_KNOWN_BYTES, all are freed before the next profile;
+ * beyond SP_KNOWN_BYTES_MAX, at once.
+ */
 #define SP_KNOWN_BYTES ((size_t)16 << 20)
 #define SP_KNOWN_BYTES_MAX (4 * SP_KNOWN_BYTES)
 #define SP_WANTED_MAX ((size_t)1 << 18)
@@ -138,7 +43,7 @@ const struct sp_symbolizer_options sp_symbolizer_options_default = {
 	.debug_root = SP_DEBUG_ROOT,
 };
 
-/* One function at an address: numbers of texts. */
+/* One function at an address: ids of texts. */
 struct known_line {
 	uint32_t name;
 	uint32_t system_name;
@@ -146,15 +51,17 @@ struct known_line {
 	uint32_t line;
 };
 
-/* An address of an object. */
+/* What is remembered of an address in an object. */
 struct known {
 	uint64_t vaddr;
 	uint32_t serial;
-	uint32_t first; /* in line[], innermost first */
-	uint32_t lines; /* 0 = it has to be looked up again */
-	bool has_lines; /* as in builds.h */
+	uint32_t first; /* index in line[], innermost first */
+	uint32_t lines; /* 0 = not looked up yet, or again */
+	bool has_lines; /* see builds.h */
 	bool is_final;
 	bool is_fileless;
+	bool is_unnamed;
+	enum sp_lack lack;
 };
 
 /* Texts are interned, because one file name occurs in thousands of lines. */
@@ -172,24 +79,41 @@ struct wanted {
 	uint64_t vaddr;
 };
 
+/* An address in generated code. */
+struct generated {
+	uint64_t pc;
+	uint32_t name; /* id of a text; 0 = the program has no name for it */
+};
+
+/* The addresses of one profile in generated code. */
+struct generated_all {
+	struct generated *at;
+	size_t n, cap;
+	bool is_full; /* further addresses get no names */
+	bool is_read; /* sorted, and with names */
+	struct sp_strtab text;
+};
+
 struct sp_symbolizer {
 	struct sp_modules *modules;
 	enum sp_symbolize_mode mode;
 	struct sp_builds *builds;
 	struct known_all all;
+	struct generated_all generated;
 	struct wanted *wanted;
 	size_t wanted_n, wanted_cap, wanted_next;
 	bool wanted_sorted;
-	size_t put_off; /* addresses whose lines were not worth their time, since the last sort */
+	size_t put_off; /* addresses since the last sort whose lines were left for later, because time was short */
 	unsigned late;
-	unsigned reopened;                   /* sp_builds_reopened() */
+	unsigned reopened;                   /* value of sp_builds_reopened() */
 	struct sp_line line[SP_LINES_DEPTH]; /* of the last frame */
 	char scratch[SP_FUNCTION_NAME_MAX + 1];
+	char system_name[SP_SYSTEM_NAME_MAX + 1];
 	char file[SP_FILE_NAME_MAX];
 	struct sp_answer answer;
 };
 
-/* The frame is one function with that name, and its place in the source is unknown. */
+/* The frame has one function of that name, with no known place in the source. */
 static void set_function(struct sp_line *line, struct sp_frame *out)
 {
 	*line = (struct sp_line){out->name, out->system_name, "", 0};
@@ -207,44 +131,126 @@ void sp_symbolize_marker(const char *text, struct sp_line *line, struct sp_frame
 	set_function(line, out);
 }
 
-/* The last part of a path, without what the kernel says of a deleted file. */
-static void name_file(const char *path, char *file, size_t cap)
+/* The first address of generated code that is at or above this one. */
+static size_t generated_from(const struct generated_all *g, uint64_t pc)
 {
-	static const char deleted[] = " (deleted)";
-	const size_t tail = sizeof(deleted) - 1;
-	const char *name = sp_text_file_name(path);
-	size_t len = strlen(name);
+	size_t low = 0;
 
-	if (len > tail && strcmp(name + len - tail, deleted) == 0)
-		len -= tail;
-	(void)snprintf(file, cap, "%.*s", (int)len, name);
+	for (size_t high = g->n; low < high;) {
+		size_t mid = low + (high - low) / 2;
+
+		if (g->at[mid].pc < pc)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static void take_generated(void *arg, uint64_t start, uint64_t end, const char *name, size_t len)
+{
+	struct generated_all *g = arg;
+	char clean[SP_FUNCTION_NAME_MAX];
+	uint32_t id = 0;
+
+	for (size_t i = generated_from(g, start); i < g->n && g->at[i].pc < end; i++) {
+		if (id == 0)
+			len = sp_text_clean(clean, sizeof(clean), name, len);
+		if (len == 0 || (id == 0 && sp_strtab_put(&g->text, clean, len, &id) != 0))
+			return;
+		g->at[i].name = id;
+	}
+}
+
+static int by_pc(const void *a, const void *b)
+{
+	const struct generated *x = a;
+	const struct generated *y = b;
+
+	return (x->pc > y->pc) - (x->pc < y->pc);
+}
+
+/* Sorts the addresses and removes equal ones. */
+static void sort_generated(struct generated_all *g)
+{
+	size_t n = 0;
+
+	if (g->n != 0)
+		qsort(g->at, g->n, sizeof(*g->at), by_pc);
+	for (size_t i = 0; i < g->n; i++)
+		if (n == 0 || g->at[n - 1].pc != g->at[i].pc)
+			g->at[n++] = g->at[i];
+	g->n = n;
+}
+
+/* Reads the names of all generated code that the profile has, once. */
+static void read_generated(struct sp_symbolizer *s)
+{
+	struct generated_all *g = &s->generated;
+
+	if (g->is_read || g->n == 0)
+		return;
+	g->is_read = true;
+	sort_generated(g);
+	if (sp_strtab_init(&g->text) == 0)
+		sp_perf_map_read(sp_host_objects_perf_map(sp_modules_host(s->modules)),
+				 take_generated, g);
+}
+
+static void forget_generated(struct sp_symbolizer *s)
+{
+	sp_strtab_fini(&s->generated.text);
+	free(s->generated.at);
+	memset(&s->generated, 0, sizeof(s->generated));
+}
+
+/* NULL if the program has no name for it. */
+static const char *generated_name(const struct sp_symbolizer *s, uint64_t pc)
+{
+	const struct generated_all *g = &s->generated;
+	size_t i = generated_from(g, pc);
+	size_t len;
+
+	if (i == g->n || g->at[i].pc != pc || g->at[i].name == 0)
+		return NULL;
+	return sp_strtab_get(&g->text, g->at[i].name, &len);
 }
 
 /*
- * Code outside of all known objects: generated at run time, mapped by the program, or of a file
- * that cannot be opened.
+ * Names code outside of all known objects: code generated at run time, mapped by the program, or of
+ * a file that cannot be opened.
  */
 static void name_foreign(struct sp_symbolizer *s, uint64_t pc, struct sp_frame *out)
 {
 	const struct sp_host_objects *host = sp_modules_host(s->modules);
 	const struct sp_map *map = sp_host_objects_map(host, pc);
 	const char *path = map != NULL ? sp_host_objects_path(host, map) : "";
+	const char *generated = generated_name(s, pc);
 
 	out->address = pc;
-	if (map == NULL) {
+	out->is_unnamed = generated == NULL;
+	if (generated != NULL) {
+		out->place = (struct sp_place){.key = SP_KEY_ANON, .file = "[anon]"};
+		out->name = generated;
+	} else if (map == NULL) {
 		out->place = (struct sp_place){.key = SP_KEY_UNKNOWN, .file = "[unknown]"};
 		out->name = "[unknown]";
-	} else if (path[0] == '\0' || path[0] == '[') {
-		out->place = (struct sp_place){.key = SP_KEY_ANON, .file = "[anon]"};
+	} else if (path[0] == '[' || sp_host_objects_is_generated(host, map)) {
+		out->place = (struct sp_place){
+			.key = SP_KEY_ANON,
+			.file = "[anon]",
+			.lack = SP_LACK_MAP,
+		};
 		out->name = "[anon]";
 	} else {
-		name_file(path, s->file, sizeof(s->file));
+		sp_object_name(path, "", s->file, sizeof(s->file));
 		out->place = (struct sp_place){
 			.key = SP_KEY_MAP | map->start,
 			.start = map->start,
 			.limit = map->end,
 			.offset = map->offset,
 			.file = s->file,
+			.lack = SP_LACK_FILE,
 		};
 		(void)snprintf(s->scratch, sizeof(s->scratch), "%s+0x%" PRIx64, s->file,
 			       pc - map->start + map->offset);
@@ -253,7 +259,7 @@ static void name_foreign(struct sp_symbolizer *s, uint64_t pc, struct sp_frame *
 	out->system_name = out->name;
 }
 
-/* Around that pc. Its number goes into bits 4 to 7 of the key, below the object's. */
+/* The segment that contains pc. Its number goes into bits 4 to 7 of the key, below the object's. */
 static void segment_of(const struct sp_module *mod, uint64_t pc, struct sp_place *out)
 {
 	for (unsigned i = 0; i < mod->segments; i++) {
@@ -268,10 +274,7 @@ static void segment_of(const struct sp_module *mod, uint64_t pc, struct sp_place
 	}
 }
 
-/*
- * The server looks up addresses as they are in the file, so the whole object is one mapping at the
- * addresses of the file.
- */
+/* The server looks up addresses of the file, so the whole object is one mapping at those addresses. */
 static void elf_place(const struct sp_module *mod, struct sp_place *out)
 {
 	if (mod->segments != 0) {
@@ -300,6 +303,7 @@ static void place_of(const struct sp_symbolizer *s, const struct sp_module *mod,
 		elf_place(mod, out);
 	else
 		segment_of(mod, pc, out);
+	out->own = sp_modules_is_own(s->modules, mod);
 }
 
 static uint32_t hash(uint32_t serial, uint64_t vaddr)
@@ -333,7 +337,7 @@ static void forget(struct sp_symbolizer *s, size_t limit)
 	memset(a, 0, sizeof(*a));
 }
 
-/* 0, which is the empty text, for NULL and when out of memory. */
+/* The id of a text; 0, which is the empty text, for NULL and when out of memory. */
 static uint32_t text_id(struct sp_symbolizer *s, const char *text)
 {
 	struct sp_strtab *t = &s->all.text;
@@ -345,9 +349,9 @@ static uint32_t text_id(struct sp_symbolizer *s, const char *text)
 }
 
 /*
- * The function that is not inlined is named by the symbol: debug information does not distinguish a part
- * that the compiler split off, such as "f.cold", from the function. Without a symbol debug information
- * names it, and without that its start.
+ * The function that is not inlined is named by the symbol: debug information does not distinguish a part that the
+ * compiler split off, such as "f.cold", from the function. If there is no symbol, or the demangler does not know the
+ * language, debug information names the function, and otherwise its start address.
  */
 static struct known_line line_of(struct sp_symbolizer *s, const struct sp_module *mod, unsigned i)
 {
@@ -359,12 +363,13 @@ static struct known_line line_of(struct sp_symbolizer *s, const struct sp_module
 	if (a->lines != 0) {
 		out.file = text_id(s, a->line[i].file);
 		out.line = a->line[i].line;
-		if (name == NULL)
+		if (name == NULL || (a->line[i].by_source && a->line[i].name != NULL))
 			name = a->line[i].name;
 	}
 	if (name != NULL) {
 		sp_demangle(name, s->scratch);
-		out.system_name = text_id(s, name);
+		(void)sp_shorten(name, strlen(name), s->system_name, SP_SYSTEM_NAME_MAX);
+		out.system_name = text_id(s, s->system_name);
 	} else if (is_last) {
 		(void)snprintf(s->scratch, sizeof(s->scratch), "%.200s+0x%" PRIx64, mod->name,
 			       a->start);
@@ -376,7 +381,7 @@ static struct known_line line_of(struct sp_symbolizer *s, const struct sp_module
 	return out;
 }
 
-/* Asks for an address, and remembers the answer. NULL when out of memory. */
+/* Asks the builds about an address, and remembers the answer. NULL when out of memory. */
 static struct known *look_up(struct sp_symbolizer *s, const struct sp_module *mod, uint64_t vaddr,
 			     bool lines)
 {
@@ -405,6 +410,9 @@ static struct known *look_up(struct sp_symbolizer *s, const struct sp_module *mo
 	k->has_lines = s->answer.has_lines;
 	k->is_final = s->answer.is_final;
 	k->is_fileless = s->answer.is_fileless;
+	k->lack = s->answer.lack;
+	k->is_unnamed = s->answer.symbol == NULL &&
+			(s->answer.lines == 0 || s->answer.line[s->answer.lines - 1].name == NULL);
 	for (unsigned i = 0; i < n; i++)
 		a->line[k->first + i] = line_of(s, mod, i);
 	return k;
@@ -428,11 +436,12 @@ void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct s
 		return;
 	}
 	place_of(s, mod, pc, &out->place);
+	out->is_unnamed = false;
 	out->address = out->place.raw ? pc - mod->bias : pc;
 	out->name = mod->name;
 	out->system_name = mod->name;
 	set_function(&s->line[0], out);
-	/* Such a frame has no function, so nothing is read for it. */
+	/* The server will name such a frame, so nothing is read for it. */
 	if (out->place.raw)
 		return;
 	k = find_known(s, mod->serial, pc - mod->bias);
@@ -451,6 +460,8 @@ void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct s
 		};
 	}
 	out->place.lines = k->has_lines;
+	out->place.lack = k->lack;
+	out->is_unnamed = k->is_unnamed;
 	out->lines = k->lines;
 	out->name = s->line[k->lines - 1].name;
 	out->system_name = s->line[k->lines - 1].system_name;
@@ -463,7 +474,10 @@ bool sp_symbolize_main(struct sp_symbolizer *s, struct sp_place *out)
 
 	if (mod == NULL)
 		return false;
-	/* Its segment may begin in the middle of a page, and what is before that belongs to no object. */
+	/*
+	 * The program's segment may begin in the middle of a page, and the bytes before it belong to no object, so an
+	 * address of code is asked for.
+	 */
 	sp_symbolize(s, mod->lo, mod->born, &f);
 	*out = f.place;
 	return true;
@@ -476,7 +490,23 @@ void sp_symbolizer_hurry(struct sp_symbolizer *s, bool is_hurried)
 
 void sp_symbolizer_begin(struct sp_symbolizer *s)
 {
+	forget_generated(s);
 	forget(s, SP_KNOWN_BYTES);
+}
+
+static void want_generated(struct sp_symbolizer *s, uint64_t pc)
+{
+	struct generated_all *g = &s->generated;
+
+	if (sp_host_objects_perf_map(sp_modules_host(s->modules)) < 0 || g->is_full)
+		return;
+	/* An address was added once for each stack, so removing equal ones may make room. */
+	if (g->n == SP_WANTED_MAX) {
+		sort_generated(g);
+		g->is_full = g->n > SP_WANTED_MAX / 2;
+	}
+	if (SP_GROW(g->at, g->cap, g->n + 1, SP_WANTED_MAX))
+		g->at[g->n++] = (struct generated){.pc = pc};
 }
 
 void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch)
@@ -487,10 +517,13 @@ void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch)
 	if (s->mode == SP_SYMBOLIZE_OFF)
 		return;
 	mod = sp_modules_find(s->modules, pc, epoch);
-	if (mod == NULL)
+	if (mod == NULL) {
+		want_generated(s, pc);
 		return;
+	}
 	k = find_known(s, mod->serial, pc - mod->bias);
-	if (k != NULL && k->lines != 0 && k->is_final && !(k->is_fileless && mod->path[0] != '\0'))
+	if (k != NULL && k->lines != 0 && k->is_final &&
+	    !(k->is_fileless && sp_module_has_file(mod)))
 		return;
 	if (SP_GROW(s->wanted, s->wanted_cap, s->wanted_n + 1, SP_WANTED_MAX))
 		s->wanted[s->wanted_n++] = (struct wanted){mod, pc - mod->bias};
@@ -500,14 +533,14 @@ void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch)
 }
 
 /*
- * By object, so that one after the other is worked on. One build may be known by several modules; those of
- * which the file is known come first, as it is for all.
+ * Sorts by object, so that one object is read after the other. Several modules can have one build id. Modules with a
+ * known file come first, so that the build is opened by a file.
  */
 static int by_module(const void *a, const void *b)
 {
 	const struct wanted *x = a;
 	const struct wanted *y = b;
-	bool is_fileless[] = {x->mod->path[0] == '\0', y->mod->path[0] == '\0'};
+	bool is_fileless[] = {!sp_module_has_file(x->mod), !sp_module_has_file(y->mod)};
 
 	if (x->mod->serial != y->mod->serial)
 		return x->mod->serial < y->mod->serial ? -1 : 1;
@@ -516,7 +549,7 @@ static int by_module(const void *a, const void *b)
 	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
 }
 
-/* An address is wanted once for each stack that contains it. */
+/* Sorts the wanted addresses and removes equal ones: an address was added once for each stack. */
 static void sort(struct sp_symbolizer *s)
 {
 	size_t n = s->wanted_next;
@@ -535,6 +568,7 @@ bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns)
 {
 	uint64_t end = sp_clock_mono_ns() + ns;
 
+	read_generated(s);
 	if (!s->wanted_sorted)
 		sort(s);
 	while (s->wanted_next < s->wanted_n) {
@@ -555,7 +589,7 @@ void sp_symbolizer_end(struct sp_symbolizer *s)
 	s->wanted = NULL;
 	s->wanted_n = s->wanted_cap = s->wanted_next = s->put_off = 0;
 	s->wanted_sorted = false;
-	/* One build may be known by several modules, of which only one has a file. */
+	/* Several modules may have one build id, and only one of them a file. */
 	for (size_t i = 0; i < s->all.n && s->reopened != sp_builds_reopened(s->builds); i++)
 		if (s->all.known[i].is_fileless)
 			s->all.known[i].lines = 0;
@@ -570,6 +604,7 @@ void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_lo
 	*out = (struct sp_symbolizer_losses){
 		.changed = builds.changed,
 		.over_limit = builds.over_limit,
+		.unreadable = builds.unreadable,
 		.late = s->late,
 	};
 }
@@ -614,6 +649,7 @@ void sp_symbolizer_free(struct sp_symbolizer *s)
 		return;
 	sp_builds_free(s->builds);
 	free(s->wanted);
+	forget_generated(s);
 	forget(s, 0);
 	free(s);
 }

@@ -7,19 +7,22 @@
 #include <stdint.h>
 
 #include "export/objects/modules.h"
+#include "export/symbols/builds.h"
 #include "sampler/config/config.h"
 
 /* A mapped file, as the mapping of a profile. */
 struct sp_place {
-	uint64_t key; /* equal for equal places within one profile; never 0 */
+	uint64_t key; /* equal for equal mappings within one profile; never 0 */
 	uint64_t start;
 	uint64_t limit;
 	uint64_t offset;
 	const char *file;
 	const uint8_t *build_id;
 	size_t build_id_len;
-	bool raw;   /* left to the server: frames have an ELF address and no name */
+	bool raw;   /* the server will look up names: frames have an ELF address and no name */
 	bool lines; /* the debug information is known */
+	bool own;   /* the profiler's own object: not shown */
+	enum sp_lack lack;
 };
 
 /* One function at an address. */
@@ -32,11 +35,13 @@ struct sp_line {
 
 struct sp_frame {
 	struct sp_place place;
-	uint64_t address;           /* runtime address, ELF address if place.raw; 0 = no code */
-	const char *name;           /* of the function that is not inlined, for people */
-	const char *system_name;    /* as in the symbol table */
-	const struct sp_line *line; /* innermost first; the last one is that function */
-	unsigned lines;             /* at least 1 */
+	uint64_t address;        /* runtime address, or ELF address if place.raw; 0 = no code */
+	const char *name;        /* readable name of the function that is not inlined */
+	const char *system_name; /* the name in the symbol table */
+	/* innermost first; the last one is the function that is not inlined */
+	const struct sp_line *line;
+	unsigned lines;  /* at least 1 */
+	bool is_unnamed; /* its name is an object and an address */
 };
 
 struct sp_symbolizer_options {
@@ -49,34 +54,34 @@ struct sp_symbolizer_options {
 
 extern const struct sp_symbolizer_options sp_symbolizer_options_default;
 
-/* What could not be done so far. */
+/* What could not be looked up so far. */
 struct sp_symbolizer_losses {
 	unsigned changed;    /* objects whose file was changed while it was read */
 	unsigned over_limit; /* objects whose debug information needs too much memory */
-	unsigned late;       /* addresses whose lines were not looked up in time */
+	unsigned unreadable; /* as in builds.h */
+	unsigned late;       /* addresses whose lines were not found in time */
 };
 
 struct sp_symbolizer;
 
 /*
- * NULL when out of memory. The modules are those of the process that the addresses belong to, see
- * sp_symbolizer_turn_to(); NULL = set later.
+ * NULL when out of memory. The modules belong to the process of the addresses, see sp_symbolizer_turn_to(); NULL =
+ * set later.
  */
 struct sp_symbolizer *sp_symbolizer_new(struct sp_modules *modules,
 					const struct sp_symbolizer_options *options);
 void sp_symbolizer_free(struct sp_symbolizer *s);
 
 /*
- * From now on addresses belong to the process of these modules, which must outlive the symbolizer
- * or the next call. What was read of an object for one process serves all that have it.
+ * From now on addresses belong to the process of these modules. The modules must outlive the symbolizer, or the next
+ * call. Objects that were read for one process serve all processes.
  */
 void sp_symbolizer_turn_to(struct sp_symbolizer *s, struct sp_modules *modules);
 
 /*
- * Preparing a profile: sp_symbolizer_begin(), want() for every address, step() until it returns
- * false or time is over, end(). Addresses that were not prepared are named by their symbol alone.
- * step() works for about ns and returns true if there is more to do; descriptors may be open until
- * end().
+ * To prepare a profile, call sp_symbolizer_begin(), want() for every address, step() until it returns false or time
+ * is over, end(). An address that was not prepared is named by its symbol alone. step() works for about ns and
+ * returns true if there is more to do; descriptors may be open until end().
  */
 void sp_symbolizer_want(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch);
 bool sp_symbolizer_step(struct sp_symbolizer *s, uint64_t ns);
@@ -84,13 +89,15 @@ void sp_symbolizer_end(struct sp_symbolizer *s);
 
 /* Call before each profile, after the modules were refreshed. */
 void sp_symbolizer_begin(struct sp_symbolizer *s);
-/* As sp_builds_hurry(). */
+/* See sp_builds_hurry(). */
 void sp_symbolizer_hurry(struct sp_symbolizer *s, bool is_hurried);
 
 /* Names one address. Pointers in *out live until the next call on s. */
 void sp_symbolize(struct sp_symbolizer *s, uint64_t pc, uint32_t epoch, struct sp_frame *out);
 
-/* The mapping of the program itself: it goes first. False when it is unknown. */
+/*
+ * The mapping of the program itself, which is the first one of a profile. False if it is unknown.
+ */
 bool sp_symbolize_main(struct sp_symbolizer *s, struct sp_place *out);
 
 /* A frame that stands for no code, such as "(other)". text must be static; *line becomes part of
@@ -99,15 +106,10 @@ void sp_symbolize_marker(const char *text, struct sp_line *line, struct sp_frame
 
 void sp_symbolizer_losses(const struct sp_symbolizer *s, struct sp_symbolizer_losses *out);
 
-/* Builds whose files were read so far. Tests alone ask: that each is read once shows nowhere else. */
-unsigned sp_symbolizer_loads(const struct sp_symbolizer *s);
-
-#define SP_FUNCTION_NAME_MAX 1024U
-
 /*
- * Writes the readable form of a symbol of C++ or Rust, or the symbol itself when it is not mangled, to out as
- * clean UTF-8, at most SP_FUNCTION_NAME_MAX bytes and a NUL. Returns the length.
+ * The number of builds whose files were read so far. Only tests use this, to check that each is
+ * read once.
  */
-size_t sp_demangle(const char *symbol, char out[SP_FUNCTION_NAME_MAX + 1]);
+unsigned sp_symbolizer_loads(const struct sp_symbolizer *s);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "sampler/base/random.h"
 
-/* 0 if there is no such clock. */
+/* The clock's time in nanoseconds; 0 if the clock does not exist. */
 uint64_t sp_clock_ns(clockid_t id);
 uint64_t sp_clock_mono_ns(void);
 int64_t sp_clock_real_ns(void);

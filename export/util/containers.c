@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Arrays are doubled, from about a page on. */
+/* An array begins with about a page and is then doubled. */
 #define SP_GROW_BYTES ((size_t)4096)
 #define SP_GROW_ITEMS ((size_t)16)
 
@@ -29,8 +29,8 @@ bool sp_grow(void *array, size_t *cap, size_t want, size_t most, size_t size)
 	if (bigger < want)
 		bigger = want;
 	/*
-	 * Copied, because a pointer of another type must not be accessed as void pointer
-	 * (aliasing).
+	 * The pointer is copied, because the aliasing rules forbid to access a pointer of another type as void
+	 * pointer.
 	 */
 	memcpy(&old, array, sizeof(old));
 	more = realloc(old, bigger * size);
@@ -59,15 +59,17 @@ size_t sp_sorted_upto(const void *array, size_t n, size_t size, size_t key, uint
 }
 
 /*
- * The hash table has open addressing and linear probing. The hashes are stored beside the numbers,
- * so that growing needs nothing of the items, and items with another hash are not compared.
+ * The hash table has open addressing and linear probing. The table stores each hash beside the item's number. So it
+ * can grow without reading the items, and only items with the same hash are compared.
  */
 #define SP_HASH_SLOTS 512U
 
-/* So many items in a row are there only if somebody has chosen their hashes. */
+/* A longer row of used slots exists only if an attacker has chosen the hashes. */
 #define SP_HASH_ROW_MAX 4096U
 
-/* There is always a free slot. False if it is further than that from where the item belongs. */
+/*
+ * The table always has a free slot. False if the free slot is further than `most` from the first slot for this hash.
+ */
 static bool insert(struct sp_hash_index *x, struct sp_hash_slot s, uint32_t most)
 {
 	uint32_t at = s.hash & (x->slots - 1);
@@ -86,7 +88,7 @@ static bool grow(struct sp_hash_index *x)
 {
 	struct sp_hash_index bigger = {.slots = x->slots != 0 ? x->slots * 2 : SP_HASH_SLOTS};
 
-	/* Twice the largest power of two is none. */
+	/* The largest power of two doubled is 0. */
 	if (bigger.slots != 0)
 		bigger.slot = calloc(bigger.slots, sizeof(*bigger.slot));
 	if (bigger.slot == NULL)
@@ -170,8 +172,8 @@ void sp_pool_fini(struct sp_pool *p)
 }
 
 /*
- * A profile has such a table of texts. The server looks label keys up by the first or the last equal string,
- * depending on the code path, so each text must be there exactly once.
+ * Each profile has such a table of texts. The server searches label keys by the first or by the last equal string,
+ * depending on the code path, so each text must be in the table exactly once.
  */
 static uint32_t hash(const char *s, size_t len)
 {

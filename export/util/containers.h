@@ -12,36 +12,36 @@
 #include <string.h>
 
 /*
- * Makes room for `want` items in an array of malloc'ed memory (NULL at first) that has room for `cap`,
- * a size_t, which never becomes more than `most`. Doubles, so that adding one by one stays cheap. What
- * is new is not zeroed. False, and nothing changed, when out of memory or when `want` is over `most`.
+ * Makes room for `want` items in an array of malloc'ed memory (NULL at first) that has room for `cap`, a size_t,
+ * which never becomes more than `most`. Doubles, so that adding one by one stays cheap. New items are not zeroed.
+ * False when out of memory or when `want` is over `most`; the array is unchanged then.
  */
 #define SP_GROW(array, cap, want, most)                                                            \
 	sp_grow((void *)&(array), &(cap), (want), (most), sizeof(*(array)))
 
-/* The same with the address of the pointer, and the size of an item. */
+/* As SP_GROW, with the address of the array pointer and the size of an item. */
 bool sp_grow(void *array, size_t *cap, size_t want, size_t most, size_t size);
 
 /*
- * In an array that is sorted by a uint64_t in each item, such as the address where something begins: how
- * many of n items have a key that is at most value: the last of these is the one in which value may
- * lie, and the next item begins behind it. array may be NULL if n is 0.
+ * Searches an array that is sorted by a uint64_t in each item, such as a start address. Returns the
+ * number of items whose key is at most value. Only the last of these items may contain value; the
+ * next item begins behind value. array may be NULL if n is 0.
  */
 #define SP_SORTED_UPTO(array, n, key, value)                                                       \
 	sp_sorted_upto((array), (n), sizeof(*(array)), offsetof(__typeof__(*(array)), key), (value))
 
-/* The same with the size of an item, and where in it the key lies. */
+/* As SP_SORTED_UPTO, with the size of an item and the offset of its key. */
 size_t sp_sorted_upto(const void *array, size_t n, size_t size, size_t key, uint64_t value);
 
 /*
- * A hash table of the numbers of items. The items are in an array of the caller, who computes the
- * hash of an item and compares items with the same hash:
+ * A hash table of item numbers. The items are in an array of the caller. The caller computes the hash of an item and
+ * compares items that have the same hash:
  *
  *	for (uint32_t step = 0; sp_hash_index_next(&x, hash, &step, &i);)
  *		if (is_it(&item[i], key))
  *			return i;
  *
- * Items stay until all are forgotten. Bounded only by the caller's array.
+ * Single items cannot be removed. Only the caller's array bounds the table.
  */
 
 struct sp_hash_slot {
@@ -49,21 +49,21 @@ struct sp_hash_slot {
 	uint32_t item; /* plus 1; 0 = free */
 };
 
-/* Zero it at first use. */
+/* Must be zeroed before the first use. */
 struct sp_hash_index {
 	struct sp_hash_slot *slot;
 	uint32_t slots; /* 0 or a power of two, at most half used */
 	uint32_t n;
 };
 
-/* Adds a word to a hash, which begins with any number. Its lower 32 bits may be used alone. */
+/* Adds a word to a hash. The hash may begin with any number, and its lower 32 bits may be used alone. */
 static inline uint64_t sp_hash_add(uint64_t h, uint64_t word)
 {
 	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	return h ^ h >> 32;
 }
 
-/* The bytes of a text or a record. */
+/* Adds the bytes of a text or a record. */
 static inline uint64_t sp_hash_add_bytes(uint64_t h, const void *bytes, size_t len)
 {
 	const char *at = bytes;
@@ -79,7 +79,7 @@ static inline uint64_t sp_hash_add_bytes(uint64_t h, const void *bytes, size_t l
 	return sp_hash_add(h, word);
 }
 
-/* The next item with this hash; *step is 0 at first. False when there is none. */
+/* Finds the next item with this hash; *step is 0 at first. False when there is none. */
 static inline bool sp_hash_index_next(const struct sp_hash_index *x, uint32_t hash, uint32_t *step,
 				      uint32_t *item)
 {
@@ -94,8 +94,8 @@ static inline bool sp_hash_index_next(const struct sp_hash_index *x, uint32_t ha
 }
 
 /*
- * Adds an item, whether or not an equal one is there. False, and nothing changed, when out of memory, or if thousands
- * have that hash: each search of it would pass all of these.
+ * Adds an item, even if an equal item is there. False if memory is short, or if thousands of items have that hash,
+ * because each search would pass all of them; the table is unchanged then.
  */
 bool sp_hash_index_put(struct sp_hash_index *x, uint32_t hash, uint32_t item);
 
@@ -113,7 +113,7 @@ static inline size_t sp_hash_index_bytes(const struct sp_hash_index *x)
 
 struct sp_pool_chunk;
 
-/* Zero it at first use. */
+/* Must be zeroed before the first use. */
 struct sp_pool {
 	struct sp_pool_chunk *top;
 	size_t bytes; /* taken from malloc so far */
@@ -136,17 +136,20 @@ struct sp_strtab {
 	struct sp_hash_index by_text;
 };
 
-/* 0 or -ENOMEM; sp_strtab_fini() is right after either. */
+/* 0 or -ENOMEM; sp_strtab_fini() may follow in both cases. */
 int sp_strtab_init(struct sp_strtab *t);
 void sp_strtab_fini(struct sp_strtab *t);
 
 /* The id of a text, if it is there. */
 bool sp_strtab_find(const struct sp_strtab *t, const char *s, size_t len, uint32_t *id);
 
-/* The id of a text, which must hold no NUL if it is read as one. 0 or -ENOMEM. */
+/*
+ * The id of a text, which is added if it is missing. A text that is read as a C string must hold no NUL. 0 or
+ * -ENOMEM.
+ */
 int sp_strtab_put(struct sp_strtab *t, const char *s, size_t len, uint32_t *id);
 
-/* Forgets every id >= n. Only allowed if nothing is added afterwards. */
+/* Removes every id >= n. No text may be added afterwards. */
 void sp_strtab_cut(struct sp_strtab *t, uint32_t n);
 
 /* Memory in use. */

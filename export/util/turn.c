@@ -5,7 +5,10 @@
 
 #include "sampler/base/compiler.h"
 
-/* A mutex alone goes to whoever comes first, which is as a rule the thread that has just given it away. */
+/*
+ * A thread takes `queue` before `turn`. With `turn` alone, the thread that has just given the turn
+ * away would as a rule get it again at once.
+ */
 static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 

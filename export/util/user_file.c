@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files that a variable names (user_file.h). The path is walked one component at a time, so
- * that each link is checked before it is followed. Context: the exporter.
+ * Opens files that an environment variable names (user_file.h). The path is walked one component at a time, so that
+ * each link is checked before it is followed. Context: the exporter.
  */
 #define _GNU_SOURCE
 #include "export/util/user_file.h"
@@ -11,19 +11,22 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-/* As in the kernel (include/linux/namei.h). */
+#include "sampler/base/process.h"
+
+/* The same limit as the kernel's (include/linux/namei.h). */
 #define LINKS_MAX 40U
 
 struct walk {
 	int at;           /* the folder reached so far */
 	unsigned links;   /* followed so far */
-	const char *rest; /* in text: what is still to be walked, without slashes before it */
+	const char *rest; /* the rest of the path in text, without leading slashes */
 	char text[2 * PATH_MAX];
 };
 
-/* The first component of rest, without slashes. False if there is none left. */
+/* The first component of rest, without slashes. False if no component is left. */
 static bool next_component(struct walk *w, char name[NAME_MAX + 1], int *err)
 {
 	size_t len = strcspn(w->rest, "/");
@@ -44,7 +47,10 @@ static void set_rest(struct walk *w, const char *path)
 	w->rest = w->text + strspn(w->text, "/");
 }
 
-/* By this name, because an emulator of another processor replaces "/" by a folder of its own. */
+/*
+ * The root is opened by another path than "/": an emulator of another processor replaces that path
+ * by a folder of its own.
+ */
 static int open_root(void)
 {
 	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
@@ -53,7 +59,7 @@ static int open_root(void)
 	return fd >= 0 ? fd : open("/", flags);
 }
 
-/* Descends into a folder, or back to the root for NULL. */
+/* Descends into a folder; NULL goes back to the root. */
 static int enter(struct walk *w, const char *name)
 {
 	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
@@ -68,7 +74,7 @@ static int enter(struct walk *w, const char *name)
 	return err;
 }
 
-/* Others have rights that we may not have, or fewer than we have. */
+/* Other users may have more or fewer rights than we have. */
 static bool is_trusted(uid_t user)
 {
 	return user == 0 || user == geteuid();
@@ -84,7 +90,7 @@ static bool may_follow(int folder, const struct stat *link)
 	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Puts the link's content in front of the rest. */
+/* Puts the link's text in front of the rest. */
 static int follow(struct walk *w, const char *name, const struct stat *link)
 {
 	char target[PATH_MAX];
@@ -150,7 +156,51 @@ int sp_user_file_find(const char *path, struct sp_user_place *out)
 	return err;
 }
 
-int sp_user_file_open_folder(const char *path, mode_t mode)
+/*
+ * The kernel's names for access control lists: of a file or folder, and for new files in a folder.
+ */
+#define LIST "system.posix_acl_access"
+#define LIST_OF_NEW "system.posix_acl_default"
+
+/*
+ * Makes a new file or folder accessible for us alone, even if its folder gives new files other
+ * owners, modes or lists.
+ */
+static void make_ours(int fd, mode_t mode)
+{
+	/* Some file systems have neither lists nor owners nor modes. */
+	(void)fremovexattr(fd, LIST_OF_NEW);
+	(void)fremovexattr(fd, LIST);
+	(void)!fchown(fd, geteuid(), getegid());
+	(void)fchmod(fd, mode);
+}
+
+/*
+ * Whether only trusted users may write to the folder. 0, or an error: other users could delete our
+ * files there, or put their files beside ours.
+ */
+static int look_at_folder(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	/*
+	 * Without /proc this process is not root, because main() ends a root process without /proc.
+	 */
+	if (!is_trusted(st.st_uid) && !sp_process_is_outsider(st.st_uid, true))
+		return -EKEYREJECTED;
+	/*
+	 * The group's mode bits limit the rights of all users in a list, so a list matters only if
+	 * the group may write.
+	 */
+	if (fgetxattr(fd, LIST_OF_NEW, NULL, 0) != -1 ||
+	    ((st.st_mode & S_IWGRP) != 0 && fgetxattr(fd, LIST, NULL, 0) != -1))
+		return -EKEYREVOKED;
+	return 0;
+}
+
+int sp_user_file_open_folder(const char *path)
 {
 	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
 	struct sp_user_place p;
@@ -160,16 +210,25 @@ int sp_user_file_open_folder(const char *path, mode_t mode)
 	if (err != 0)
 		return err;
 	fd = openat(p.folder, p.name, flags);
-	if (fd < 0 && errno == ENOENT && (mkdirat(p.folder, p.name, mode) == 0 || errno == EEXIST))
-		fd = openat(p.folder, p.name, flags);
-	err = fd < 0 ? -errno : fd;
+	if (fd < 0) {
+		bool is_new = mkdirat(p.folder, p.name, 0700) == 0;
+
+		if (is_new || errno == EEXIST)
+			fd = openat(p.folder, p.name, flags);
+		if (is_new && fd >= 0)
+			make_ours(fd, 0700);
+	}
+	err = fd < 0 ? -errno : look_at_folder(fd);
 	close(p.folder);
+	if (err == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
 	return err;
 }
 
 /*
- * 0 if it is a regular file. Checked before it is opened, because opening a device may have an
- * effect.
+ * 0 if the file is a regular one. That is checked before it is opened, because opening a device may have an effect.
  */
 static int regular(int folder, const char *name)
 {
@@ -191,7 +250,7 @@ static int open_regular(const struct sp_user_place *p)
 	fd = openat(p->folder, p->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* It may have been replaced in between. */
+	/* The file may have been replaced in between. */
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return fd;
 	close(fd);
@@ -244,14 +303,16 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-/* -EEXIST: that file is somebody else's, and stays. */
+/* Writes a new file. -EEXIST: the file belongs to another writer, and is not changed. */
 static int write_new(int folder, const char *temp, const void *data, size_t len, mode_t mode)
 {
-	int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+			S_IRUSR | S_IWUSR);
 	int err;
 
 	if (fd < 0)
 		return -errno;
+	make_ours(fd, mode);
 	err = write_all(fd, data, len);
 	if (close(fd) != 0 && err == 0)
 		err = -errno;
@@ -276,17 +337,20 @@ int sp_user_file_replace(int folder, const char *name, const char *temp, const v
 
 	if (err != 0 && err != -ENOENT)
 		return err;
-	/* A leftover of an earlier process with this id, or something that was put in our way. */
+	/*
+	 * The file is from an earlier process with this id, or somebody has put it there to hinder
+	 * us.
+	 */
 	(void)unlinkat(folder, temp, 0);
 	err = write_new(folder, temp, data, len, mode);
 	return err == 0 ? put_in_place(folder, name, temp) : err;
 }
 
 /*
- * To put a file in place without replacing another one, link() and RENAME_NOREPLACE exist, but many file
- * systems have neither (FAT, FUSE, shares of other machines). So the file temp is the lock of the name:
- * only one writer has it, made with O_EXCL, and the name is looked for while it is held. The next one
- * gets temp only after the rename, and then finds the name in use.
+ * link() and RENAME_NOREPLACE never replace a file, but many file systems have neither (FAT, FUSE,
+ * shares of other machines). So the file temp is the lock of the name: a writer makes it with
+ * O_EXCL, and looks for the name while temp exists. The next writer gets temp only after the
+ * rename, and then finds that the name is in use.
  */
 int sp_user_file_create(int folder, const char *name, const char *temp, const void *data,
 			size_t len, mode_t mode)
@@ -310,6 +374,11 @@ const char *sp_user_file_error(int err)
 {
 	if (err == -EINVAL)
 		return "it is not a regular file";
+	if (err == -EKEYREJECTED)
+		return "it belongs to another user; name another folder in SPANPROF_OUTPUT_DIR";
+	if (err == -EKEYREVOKED)
+		return "its access control list lets other users in; take that away (setfacl -b "
+		       "-k), or name another folder in SPANPROF_OUTPUT_DIR";
 	if (err == -ELOOP)
 		return "a link on the way to it belongs to somebody else";
 	return strerror(-err);

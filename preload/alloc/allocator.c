@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands for the allocator, in an object of its own: whoever does not ask for a profile of allocations has nothing
- * before its allocator. malloc() counts the bytes that its thread has left until the next sample, and goes on to
- * the next object's function by a jump: a subtraction, a comparison and the jump are all that most calls cost; free()
- * has one look at a table before its jump. The few others call the real function, ask libspanprof.so
- * (preload/lifecycle/allocations.h) whether anything is sampled, and have the sample taken.
+ * The functions of the allocator, in a separate object, so that a program without a profile of
+ * allocations has no function of ours before its allocator. malloc() subtracts the size from the
+ * number of bytes until the next sample of its thread, and jumps to the next object's function:
+ * most calls cost a subtraction, a comparison and the jump. free() reads one byte of a table before
+ * its jump. All other calls run the real function, ask libspanprof.so
+ * (preload/lifecycle/allocations.h) whether allocations are sampled, and let it take the sample.
  *
- * The next object is whatever comes behind this one: the C library, or the jemalloc, tcmalloc or mimalloc that the
- * program is linked with. Its functions are looked up at the first call, which may be the loader's own or that of
- * some constructor, before there is a second thread. Nothing here allocates, so a look-up needs no memory to
- * begin with.
+ * The next object is the C library, or the jemalloc, tcmalloc or mimalloc that the program is
+ * linked with. Its functions are looked up at the first call, which may come from the loader or
+ * from a constructor, before there is a second thread. No function here allocates, so the look-up
+ * needs no memory.
  *
- * Of a block that was sampled it is told when it is freed, by whichever thread and function. Before the real function
- * gets it: afterwards its address may be another block's.
+ * When a sampled block is freed, by any thread and any function, we report this to libspanprof.so
+ * before the real function gets the block: afterwards the allocator may give the address to another
+ * block.
  *
- * A sanitizer's allocator knows who has called it, and answers for blocks that it has not made, so a program with
- * one is left alone.
+ * A sanitizer's allocator records its callers and answers for blocks of other allocators, so in a
+ * program with a sanitizer no allocation is sampled.
  *
  * Context: any of the host's, its signal handlers included.
  */
@@ -34,27 +36,28 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/random.h"
 
-/* While nothing is sampled, so often it is asked whether something is. */
+/* While nothing is sampled, each thread asks libspanprof.so again after this many bytes. */
 #define IDLE_BYTES (UINT64_C(64) << 10)
 
 /*
- * Whoever asks for more than that is counted when it has it. What is refused of smaller sizes is counted as allocated,
- * as malloc() jumps to the real function.
+ * Larger requests are counted after they succeed. Smaller ones are counted before, even if they
+ * fail: malloc() jumps to the real function and never sees its result.
  */
 #define PART_BYTES (UINT64_C(1) << 20)
 
 static SP_TLS struct {
-	uint64_t left;   /* an allocation of so many bytes is not yet sampled; 0 in a new thread */
-	uint64_t upto;   /* what the thread has allocated since it began, and left */
-	uint64_t random; /* state; 0 = there is none yet */
-	uint32_t mean;   /* bytes, with which left was drawn; 0 = it was not */
-	uint32_t parts;  /* of so many bytes each are left besides */
+	uint64_t left;   /* a smaller or equal allocation is not sampled; 0 in a new thread */
+	uint64_t upto;   /* bytes that the thread has allocated, plus left */
+	uint64_t random; /* state of the generator; 0 = not seeded */
+	uint32_t mean;   /* bytes; left was drawn with it; 0 = left was not drawn */
+	uint32_t parts;  /* PART_BYTES each, in addition to left */
 } own;
 
 /*
- * C++'s operators, which need a C++ library, or an allocator that brings its own. To us all forms of new are one
- * function: so many bytes, and two more registers that are passed on, whatever is in them, which may be an alignment
- * and std::nothrow. Likewise those of delete, and C23's functions that free a block of which more is known.
+ * C++'s operators, which a C++ library or an allocator defines. For us all forms of new have one
+ * type: the size, and two more registers, which hold an alignment, std::nothrow or garbage and are
+ * handed on unread. The same goes for delete, and for C23's functions that get the size of the
+ * block.
  */
 typedef void *new_function(size_t size, uintptr_t second, uintptr_t third);
 typedef void delete_function(void *block, uintptr_t second, uintptr_t third);
@@ -75,23 +78,32 @@ typedef void delete_function(void *block, uintptr_t second, uintptr_t third);
 #define FOR_EACH(X) FOR_EACH_C(X) FOR_EACH_NEW(X) FOR_EACH_DELETE(X)
 // clang-format on
 
-#define NEW_(sym) new_function sym;
-#define DELETE_(sym) delete_function sym;
+/*
+ * In C our functions have other names than the allocator's; the linker gives them the allocator's
+ * names. So the types above contradict no header: glibc 2.43 declares free_sized() and
+ * free_aligned_sized() as C23 does.
+ */
+#define C_(sym) __typeof__(sym) hook_##sym __asm__(#sym);
+#define NEW_(sym) new_function hook_##sym __asm__(#sym);
+#define DELETE_(sym) delete_function hook_##sym __asm__(#sym);
+FOR_EACH_C(C_)
 FOR_EACH_NEW(NEW_)
 FOR_EACH_DELETE(DELETE_)
 
-/* The functions of the next object, and at first those that look them up. */
-#define LOOK_UP_(sym) static __typeof__(sym) first_##sym;
+/*
+ * The functions of the next object. At first each points to a function that looks all of them up.
+ */
+#define LOOK_UP_(sym) static __typeof__(hook_##sym) first_##sym;
 FOR_EACH(LOOK_UP_)
 #define FIRST_(sym) first_##sym,
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name of a member
-#define MEMBER_(sym) __typeof__(&(sym)) sym;
+#define MEMBER_(sym) __typeof__(&hook_##sym) sym;
 static struct {
 	FOR_EACH(MEMBER_)
 } next = {FOR_EACH(FIRST_)};
 /*
- * libspanprof.so has the kernel empty the pages of the table in a copy of our memory (blocks.h). Nothing else may lie
- * in them, however large they are.
+ * libspanprof.so tells the kernel to empty the pages of the table in a forked child (blocks.h). So
+ * the table shares no page with other data, whatever the size of a page.
  */
 #define PAGE_MOST ((uintptr_t)64 << 10)
 static struct {
@@ -102,13 +114,15 @@ static struct {
 #define sampled table.blocks
 static enum sp_allocations_object kind;
 /*
- * The next malloc() is that of the C library, of whose other functions only reallocarray() calls one that is counted
- * here, and whose operators are those of a C++ library, which all do.
+ * The next malloc() is the C library's. Then only reallocarray() and the C++ operators call another function of this
+ * file, so only they must not be counted twice.
  */
 static bool is_plain;
 /*
- * Where malloc() jumps to when it has counted. Electric Fence's calls memalign() by its name, which counts. So that of
- * another allocator is counted as its other functions are, until it is seen to call none that does.
+ * malloc() jumps here after it has counted. Another allocator's malloc() may call a function of
+ * this file, which counts the bytes a second time (Electric Fence's calls memalign()). So at first
+ * malloc() jumps to uncounted_malloc(), which takes the count back; once the real malloc() was seen
+ * not to count, malloc() jumps there directly.
  */
 static __typeof__(malloc) uncounted_malloc;
 static __typeof__(malloc) *_Atomic malloc_jump = uncounted_malloc;
@@ -137,11 +151,12 @@ static void *without_memory(void)
 }
 
 /*
- * The first calls may come from the loader, so no lock; there is one thread.
+ * The first call may come from the loader, so no lock is taken; there is one thread.
  *
- * What no object defines that the program began with is not defined here either. A plugin may bring its own operators
- * later, or a C++ library that is unloaded again, and its references have to mean these. What refers to them already
- * can only do so if they exist (a weak symbol), and gets the C functions.
+ * If no other object defines a function at the start, we remove it from our own symbols. A plugin
+ * may later bring its own operators, or a C++ library that is unloaded again, and the plugin's
+ * references must be bound to these. If code already refers to such a function by a weak symbol, it
+ * checks first whether the function exists, and gets the C functions.
  */
 static void look_up(void)
 {
@@ -181,15 +196,16 @@ static inline __attribute__((always_inline)) bool passes(uint64_t bytes)
 	return true;
 }
 
-/* By the calling thread since it began. */
+/* Bytes that the calling thread has allocated since it began. */
 static uint64_t allocated(void)
 {
 	return own.upto - own.left;
 }
 
 /*
- * What a forked child has left until its next sample is the parent's. So all children of a server would be sampled at the
- * same few of their allocations, or at none. They draw anew, which is right anywhere: the distances have no memory.
+ * A forked child inherits the bytes that were left until its parent's next sample. Without a new
+ * draw all children of a server would be sampled at the same few of their allocations, or never. A
+ * new draw is right at any moment, because the distances have no memory.
  */
 static void after_fork_in_child(void)
 {
@@ -201,6 +217,9 @@ static void after_fork_in_child(void)
 	own.left = own.parts = 0;
 }
 
+/* The linker defines this symbol at the beginning of the object. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
 static __attribute__((constructor)) void load(void)
 {
 	uintptr_t from = (uintptr_t)&sampled & ~(PAGE_MOST - 1);
@@ -210,7 +229,8 @@ static __attribute__((constructor)) void load(void)
 		look_up();
 	if (spanprof_v1_allocations == NULL)
 		return;
-	spanprof_v1_allocations(kind, allocated, &sampled.in, (void *)from, to - from);
+	spanprof_v1_allocations(kind, __ehdr_start, allocated, &sampled.in, (void *)from,
+				to - from);
 	if (kind == SP_ALLOCATIONS_LOADED && __register_atfork != NULL)
 		(void)__register_atfork(NULL, NULL, after_fork_in_child, &__dso_handle);
 }
@@ -220,8 +240,8 @@ static uint64_t draw(uint32_t mean)
 	static _Atomic uint64_t threads;
 
 	/*
-	 * The storage of a thread that has ended may be another one's, so its address makes no seed; and what a program
-	 * has once, its children have as well.
+	 * The address of thread-local storage is no seed: a later thread may get the same storage.
+	 * A forked child would inherit a constant seed.
 	 */
 	if (own.random == 0)
 		own.random = sp_random_scramble(
@@ -230,7 +250,7 @@ static uint64_t draw(uint32_t mean)
 	return sp_interval_bytes(mean, sp_random_next(&own.random));
 }
 
-/* So many bytes were allocated just now, and so many are left until the next sample. */
+/* The thread has just allocated `bytes`; after `left` more bytes comes its next sample. */
 static void go_on(uint64_t bytes, uint64_t left)
 {
 	uint64_t now = allocated() + bytes;
@@ -240,14 +260,14 @@ static void go_on(uint64_t bytes, uint64_t left)
 	own.upto = now + own.left;
 }
 
-/* Begins the way to the next sample. */
+/* Draws the distance to the next sample. */
 static void begin(uint32_t mean, uint64_t bytes)
 {
 	own.mean = mean;
 	go_on(bytes, mean != 0 ? draw(mean) - 1 : IDLE_BYTES);
 }
 
-/* Whether that allocation is to be sampled. */
+/* Whether the allocation of these bytes is sampled. */
 static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 {
 	uint32_t mean = 0;
@@ -291,7 +311,7 @@ static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 	uint64_t number;
 	uint32_t mean;
 
-	/* What may have had that address was freed by a function that is not ours. */
+	/* Another block had this address, and a function that we do not hook freed it. */
 	freed(block);
 	b = sp_blocks_hold(&sampled, block);
 	number = b != NULL ? sp_block_number(b) : 0;
@@ -303,7 +323,10 @@ static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 	begin(mean, bytes);
 }
 
-/* Of the function that it stands in: that was reached by a jump, so its caller is the program's. */
+/*
+ * The caller of the function in which CALLER stands. That function was reached by a jump, so the
+ * caller is the program.
+ */
 #if defined(__clang__) || defined(__x86_64__)
 #define CALLERS_SP ((uintptr_t)__builtin_frame_address(0) + 16)
 #else
@@ -317,7 +340,7 @@ static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 	}
 // clang-format on
 
-/* The real function says no to what does not fit. */
+/* SIZE_MAX if the product overflows; the real function refuses that size. */
 static inline uint64_t product(size_t n, size_t size)
 {
 	size_t bytes;
@@ -333,15 +356,16 @@ static inline uint64_t product(size_t n, size_t size)
 		return next.sym args; \
 	}
 /*
- * Another allocator's function may call malloc(), or one of the others here, which counts. So only after the real one it
- * is known whether there is still something to count.
+ * Another allocator's function may call malloc() or another function of this file, which counts. So
+ * only after the real function has returned is it known whether the bytes were counted.
  */
 #define COUNT(before, bytes, block) \
 	if ((block) != NULL && allocated() == (before) && !passes(bytes) && is_sampled(bytes)) \
 		sample(block, bytes, &CALLER);
 /*
- * HOOK(type of its result, name, parameters, the same as arguments, bytes that are asked for, the block in the result,
- * whether it is enough to jump to the real function). What an operator throws passes through here.
+ * HOOK(type of the result, name, parameters, arguments, bytes that the caller asks for, the block
+ * in the result, whether a jump to the real function is enough). An exception that an operator
+ * throws passes through here.
  */
 #define HOOK(type, sym, params, args, bytes, block, jumps) \
 	FIRST(type, sym, params, args) \
@@ -352,7 +376,7 @@ static inline uint64_t product(size_t n, size_t size)
 		COUNT(before, bytes, block) \
 		return result; \
 	} \
-	SP_EXPORT type sym params \
+	SP_EXPORT type hook_##sym params \
 	{ \
 		return (jumps) ? next.sym args : counted_##sym args; \
 	}
@@ -360,8 +384,8 @@ static inline uint64_t product(size_t n, size_t size)
 	HOOK(void *, sym, (size_t size, uintptr_t second, uintptr_t third), (size, second, third), size, result, \
 	     is_plain)
 /*
- * A block that is given back to be made larger or smaller. Where that fails it is as before, unless it was to have no
- * bytes: allocators free it then, and have none to return.
+ * The caller gives back a block and gets a larger or smaller one. If that fails the block is still
+ * there, unless the caller asked for 0 bytes: allocators then free it and return NULL.
  */
 #define HOOK_AGAIN(sym, params, args, bytes, jumps) \
 	FIRST(void *, sym, params, args) \
@@ -377,13 +401,13 @@ static inline uint64_t product(size_t n, size_t size)
 		COUNT(before, bytes, block) \
 		return block; \
 	} \
-	SP_EXPORT void *sym params \
+	SP_EXPORT void *hook_##sym params \
 	{ \
 		return (jumps) ? next.sym args : counted_##sym args; \
 	}
 #define HOOK_FREE(sym, params, args) \
 	FIRST(void, sym, params, args) \
-	SP_EXPORT void sym params \
+	SP_EXPORT void hook_##sym params \
 	{ \
 		if (__builtin_expect(sp_blocks_may_have(&sampled, block), 0)) \
 			freed(block); \
@@ -407,7 +431,7 @@ static void *uncounted_malloc(size_t size)
 	own.left += size;
 	return counted_malloc(size);
 }
-SP_EXPORT void *malloc(size_t size)
+SP_EXPORT void *hook_malloc(size_t size)
 {
 	return passes(size) ? atomic_load_explicit(&malloc_jump, memory_order_relaxed)(size) : counted_malloc(size);
 }

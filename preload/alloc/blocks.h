@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that were sampled and are still there, each with a number by which its end is told. Programs free blocks
- * all the time, and nearly none of them was sampled; so what every free() asks is a byte, by the address: how many
- * sampled blocks have such addresses. Behind that is a table of the blocks themselves, in which a block lies near
- * its home, or has no place.
+ * The sampled blocks that are not freed yet, each with its number; the record of its free has this
+ * number, too. Programs free blocks all the time, and nearly none of these was sampled. So free()
+ * reads one byte, chosen by a hash of the address: how many sampled blocks have that hash. Only if
+ * the byte is not 0, free() searches the table of the blocks. A block is in one of the
+ * SP_BLOCKS_REACH places from its hash on; if all these places are taken, it is not entered.
  *
- * Any number of threads, and handlers that interrupt them; no lock. The program orders for us what happens to one
- * address: a block is entered before the allocator's caller has it, and left by whoever frees it, before the
- * allocator may give the address away again. Places are taken by a compare-and-swap.
+ * Any number of threads and signal handlers use the table without a lock. The program itself orders
+ * the events of one address: a block is entered before the caller of the allocator gets it, and
+ * removed by the thread that frees it, before the allocator may use the address again. A thread
+ * claims a place by a compare-and-swap.
  *
- * How many blocks are in says for how many ends the ring has to keep room (sampler/region/ring.h). So a block has its
- * place before its sample is taken, until its end is told, and gives it up at once if the sample was lost.
+ * The ring reserves room for one record of a free for each block in the table
+ * (sampler/region/ring.h). So a block has its place from before its sample is taken until the
+ * record of its free is in the ring. If the sample was lost, the place is free at once.
  *
- * A forked child begins with an empty table (MADV_WIPEONFORK), as its exporter knows none of its parent's blocks, and
- * the places that other threads had in hand would be lost. One that shares our memory, as by vfork, has ours, and frees
- * our blocks. Before Linux 4.14 a forked child has a copy of the table, and tells of numbers that its exporter does not
- * know, which is harmless; what a child of vfork frees stays in use there.
+ * A forked child begins with an empty table (MADV_WIPEONFORK): its exporter knows none of the
+ * parent's blocks, and places that other threads held during the fork would be lost. A child of
+ * vfork() shares the parent's memory and table, and frees the parent's blocks. Before Linux 4.14 a
+ * forked child has a copy of the table and sends ends with numbers that its exporter does not know,
+ * which is harmless; but a block that a child of vfork() frees then stays in the profile.
  */
 #ifndef SP_BLOCKS_H
 #define SP_BLOCKS_H
@@ -26,12 +30,15 @@
 #include <stdint.h>
 
 #define SP_BLOCKS 16384U
-#define SP_BLOCKS_REACH 16U /* places from its home on that a block may have */
+#define SP_BLOCKS_REACH 16U /* places that a block may have, from its hash on */
 #define SP_BLOCKS_COUNTS 65536U
-/* Below what a byte can hold, by more than there may be threads that find it so at one moment. */
+/*
+ * A byte counts up to 255. The difference is for threads that read the same count at one moment and
+ * then all add 1 to it.
+ */
 #define SP_BLOCKS_COUNT_MOST 128U
 
-/* What no key of a block is: a place that somebody has in hand. */
+/* The key of a place that a thread has claimed; no block has this key. */
 #define SP_BLOCK_HELD ((uintptr_t)1)
 
 struct sp_block {
@@ -47,8 +54,8 @@ struct sp_blocks {
 };
 
 /*
- * Fibonacci hashing: the upper bits depend on all bits of what is multiplied. That is the lower half of the address,
- * because a multiplier of 64 bits would be one more instruction of each free().
+ * Fibonacci hashing: the upper bits depend on all bits of the factor. Only the lower half of the
+ * address is used, because a multiplier of 64 bits would cost each free() one more instruction.
  */
 static inline uint32_t sp_blocks_hash(const void *block)
 {
@@ -60,13 +67,16 @@ static inline _Atomic uint8_t *sp_blocks_count(struct sp_blocks *t, const void *
 	return &t->count[sp_blocks_hash(block) >> 16];
 }
 
-/* Not the address, because a program's search for leaks would find it here, and take the block for one in use. */
+/*
+ * The table does not store the address itself: a leak checker would find the address here and take
+ * the block for one in use.
+ */
 static inline uintptr_t sp_block_key(const void *block)
 {
 	return ~(uintptr_t)block;
 }
 
-/* False is certain, and nearly always the answer. */
+/* False is certain; it is nearly always the answer. */
 static inline bool sp_blocks_may_have(struct sp_blocks *t, const void *block)
 {
 	return atomic_load_explicit(sp_blocks_count(t, block), memory_order_relaxed) != 0;
@@ -84,14 +94,20 @@ static inline bool sp_block_swap(struct sp_block *b, uintptr_t was, uintptr_t ke
 						       memory_order_relaxed);
 }
 
-/* A block that was taken out, or a new one, is in its place. */
+/*
+ * Puts a block into the place that the caller holds: a new block, or one that sp_blocks_take() took
+ * out.
+ */
 static inline void sp_blocks_give_back(struct sp_blocks *t, struct sp_block *b, const void *block)
 {
 	atomic_fetch_add_explicit(sp_blocks_count(t, block), 1, memory_order_relaxed);
 	atomic_store_explicit(&b->key, sp_block_key(block), memory_order_release);
 }
 
-/* The place is free. What was told of its block is in the ring, so no room has to be kept for that any more. */
+/*
+ * Frees the place. The record of the block's free is in the ring, so the ring need not reserve room
+ * for it any more.
+ */
 static inline void sp_blocks_leave(struct sp_blocks *t, struct sp_block *b)
 {
 	atomic_fetch_sub_explicit(&t->in, 1, memory_order_release);
@@ -104,8 +120,8 @@ static inline uint64_t sp_block_number(const struct sp_block *b)
 }
 
 /*
- * A place for a block, which is not NULL, with a new number. It is the caller's, who gives it back or leaves it. NULL
- * where there is no room.
+ * Finds a free place for a block that is not NULL, with a new number. The caller holds the place
+ * until sp_blocks_give_back() or sp_blocks_leave(). NULL = no place is free.
  */
 static inline struct sp_block *sp_blocks_hold(struct sp_blocks *t, const void *block)
 {
@@ -126,7 +142,10 @@ static inline struct sp_block *sp_blocks_hold(struct sp_blocks *t, const void *b
 	return NULL;
 }
 
-/* Takes a block out; NULL = it is not in. Its place is the caller's, who gives it back or leaves it. */
+/*
+ * Takes a block out; NULL = the table does not have it. The caller holds the place until
+ * sp_blocks_give_back() or sp_blocks_leave().
+ */
 static inline struct sp_block *sp_blocks_take(struct sp_blocks *t, const void *block)
 {
 	if (!sp_blocks_may_have(t, block) || sp_block_key(block) <= SP_BLOCK_HELD)

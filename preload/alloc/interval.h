@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which allocations are sampled. The bytes that a thread allocates are a line, and samples are points on it, at
- * distances that are random and exponentially distributed: an allocation with a point in it is sampled. So one of
- * b bytes is sampled with the probability 1 - exp(-b / mean), whatever was allocated before, and stands for the inverse
- * of that: sums are right in expectation for any mixture of sizes, and of a block much larger than the mean exactly.
+ * Which allocations are sampled. All bytes that a thread allocates form a line, with points at
+ * random, exponentially distributed distances. An allocation that covers a point is sampled. So an
+ * allocation of b bytes is sampled with the probability 1 - exp(-b / mean), whatever the thread has
+ * allocated before, and the weight of its sample is the inverse of that probability. Sums are right
+ * in expectation for any mixture of sizes, and exact for a block much larger than the mean.
  *
- * No floating point, because the host's call may come from where the host has its registers or flags in use.
+ * No floating point, because the host may call while its floating point registers or flags are in
+ * use.
  */
 #ifndef SP_INTERVAL_BYTES_H
 #define SP_INTERVAL_BYTES_H
 
 #include <stdint.h>
 
-/* -log2(u / 2^64), of a u that is not 0, in units of 2^-32. */
+/* -log2(u / 2^64) in units of 2^-32; u is not 0. */
 static inline uint64_t sp_minus_log2(uint64_t u)
 {
 	unsigned zeros = (unsigned)__builtin_clzll(u);
 	uint64_t x = u << zeros; /* in [1, 2) if the first bit is 1 */
 	uint64_t log2 = 0;
 
-	/* The square of a number of at least the root of 2 is at least 2: one digit after the other. */
+	/*
+	 * One binary digit each turn: the square of a number is at least 2 if the number is at
+	 * least the root of 2.
+	 */
 	for (int i = 0; i < 32; i++) {
 		uint64_t square = (uint64_t)((unsigned __int128)x * x >> 64); /* halved */
 		uint64_t digit = square >> 63;
@@ -31,8 +36,8 @@ static inline uint64_t sp_minus_log2(uint64_t u)
 }
 
 /*
- * How many bytes from here on the next point is in, at least 1: an allocation with at least so many bytes is
- * sampled. A random number of 64 bits makes it.
+ * The distance in bytes to the next point, at least 1: an allocation of at least this size is
+ * sampled. random has 64 random bits.
  */
 static inline uint64_t sp_interval_bytes(uint32_t mean, uint64_t random)
 {

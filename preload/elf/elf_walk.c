@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the loaded objects: what they define, where they are, which of them need which, and what can
- * be read of one. Each question is one walk, or a few, and nothing is kept of the answer, because the
- * program may load and unload objects at any time.
+ * Walks over the loaded objects: which symbols they define, where they are mapped, which objects
+ * they need, and which of their memory can be read. Each question takes one walk or a few. No
+ * answer is stored, because the program may load and unload objects at any time.
  *
- * dl_iterate_phdr() holds a lock of the loader. In a child that another thread forks meanwhile, nobody
- * will ever give that lock back: the child's first own call hangs (seen with glibc 2.36, whose fork()
- * resets other locks of the loader, but not dl_load_write_lock). Likewise a page that is writable while a
- * slot is written would stay so in the child. So a fork waits until no thread of ours is in such a section,
- * and our threads wait before one until the forks that are under way are done, as they do in malloc(). Threads of the
- * host that walk over the objects themselves are not kept from it. In INIT there is one thread, and nothing waits.
+ * dl_iterate_phdr() holds a lock of the loader. If another thread forks during a walk, nobody in
+ * the child gives that lock back, and the child's first walk hangs (seen with glibc 2.36, whose
+ * fork() resets other locks of the loader, but not dl_load_write_lock). Likewise a page that is
+ * writable while we write a slot would stay writable in the child. So a fork waits until no thread
+ * is in such a section of ours, and before a section our threads wait until the forks under way are
+ * done, as malloc() does. Threads of the host that walk over the objects themselves do not wait. In
+ * INIT there is one thread, and nothing waits.
  *
  * Contexts: INIT, APP.
  */
@@ -34,11 +35,14 @@
 #include "sampler/base/seccomp.h"
 
 #define PRINTED_MAX 4096U
-/* The bound for a damaged or hostile object; no real table has chains this long. */
+/* A bound for damaged or hostile objects; no real table has chains this long. */
 #define CHAIN_MAX 65536U
 #define VERSYM_HIDDEN 0x8000U
 
-/* --- What a fork must not divide ------------------------------------------------------------------ */
+/*
+ * --- What a fork must not interrupt
+ * ---------------------------------------------------------------
+ */
 
 #define WAIT_NS SP_NS_PER_S
 
@@ -47,17 +51,18 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-static _Atomic unsigned inside;  /* sections of all threads */
+static _Atomic unsigned inside;  /* sections in all threads */
 static _Atomic unsigned forking; /* threads between prepare and the end of their fork */
 /*
- * Sections that will never end, because their thread was cancelled in it, or has jumped out of a
- * signal handler. Each of them holds up one fork, not all that follow. A section that is only slow, because
- * its thread was stopped for example, is taken for one of them until it has ended.
+ * Sections that will never end, because their thread was cancelled in one or jumped out of a signal
+ * handler. A fork waits WAIT_NS for such a section; later forks do not wait for it again. The
+ * section of a thread that is only stopped counts as lost until it ends.
  */
 static _Atomic unsigned lost;
 /*
- * Sections that wait for forks. Forks that come later wait for these, because several threads that fork in turn leave
- * no moment without a fork. It is a courtesy, so a fork for which it took too long sets it to 0.
+ * Sections that wait for forks. Later forks wait for these sections, because several threads that
+ * fork in turn leave no moment without a fork. A fork that has waited WAIT_NS for them sets the
+ * number to 0.
  */
 static _Atomic unsigned waiting;
 
@@ -72,7 +77,7 @@ static bool is_over(uint64_t end)
 	return sp_monotonic_ns() >= end;
 }
 
-/* A lost section is inside for ever, so there are never more of them than sections inside. */
+/* Lost sections never leave `inside`, so `lost` is at most `inside`. */
 static void lower_lost(unsigned most)
 {
 	unsigned n = atomic_load_explicit(&lost, memory_order_seq_cst);
@@ -82,13 +87,16 @@ static void lower_lost(unsigned most)
 		;
 }
 
-/* seq_cst, as in before_fork(): either the fork sees that we have left, or we see that it took us for lost. */
+/*
+ * seq_cst, as in before_fork(): either the fork sees that this section has ended, or this thread
+ * sees that the fork counted it as lost.
+ */
 static void finish(void)
 {
 	lower_lost(atomic_fetch_sub_explicit(&inside, 1, memory_order_seq_cst) - 1);
 }
 
-/* seq_cst, as in before_fork(): either the fork sees that we are inside, or we see that it is coming. */
+/* seq_cst, as in before_fork(): either the fork sees this section, or this thread sees the fork. */
 static bool begin(void)
 {
 	atomic_fetch_add_explicit(&inside, 1, memory_order_seq_cst);
@@ -110,7 +118,7 @@ static __attribute__((noinline, cold)) void begin_after_forks(void)
 		has_begun = begin();
 	if (!has_begun)
 		atomic_fetch_add_explicit(&inside, 1, memory_order_seq_cst);
-	/* A fork may have set it to 0 meanwhile. */
+	/* A fork may have set `waiting` to 0 meanwhile. */
 	while (n != 0 && !atomic_compare_exchange_weak_explicit(
 				 &waiting, &n, n - 1, memory_order_relaxed, memory_order_relaxed))
 		;
@@ -141,8 +149,9 @@ int sp_fork_barrier_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), vo
 }
 
 /*
- * Not from a section, nor from a fork: those that wait may be waiting for just that one. Nor from a signal handler
- * that has interrupted the wait of its own thread.
+ * A fork waits for the threads that wait to begin a section, with two exceptions. If the fork's own
+ * thread is in a section or in another fork, those threads may be waiting for the end of that. And
+ * a signal handler may have interrupted the wait of the fork's own thread.
  */
 static void let_waiting_begin(void)
 {
@@ -189,7 +198,7 @@ static void after_fork_in_parent(void)
 	atomic_fetch_sub_explicit(&forking, 1, memory_order_release);
 }
 
-/* There is one thread. */
+/* The child has one thread. */
 static void after_fork_in_child(void)
 {
 	own_forks = 0;
@@ -270,7 +279,7 @@ bool sp_elf_read_tables(const struct dl_phdr_info *info, struct sp_elf_tables *o
 	return o->sym != NULL && o->str != NULL;
 }
 
-/* What is looked for, and the best that was found so far. */
+/* The symbol that is searched, and the best definition found so far. */
 struct search {
 	const struct sp_elf_tables *o;
 	const char *name;
@@ -299,7 +308,10 @@ static uint32_t sysv_hash_of(const char *name)
 	return h;
 }
 
-/* Entry i of the symbol table, if it defines the name: the default version, or an older (hidden) one. */
+/*
+ * Considers entry i of the symbol table: does it define the name, in the default or an older
+ * (hidden) version?
+ */
 static void consider(struct search *q, uint32_t i)
 {
 	const struct sp_elf_tables *o = q->o;
@@ -311,7 +323,7 @@ static void consider(struct search *q, uint32_t i)
 				 : s->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT ||
 							type == STT_NOTYPE);
 
-	/* A table of the old form (DT_HASH) lists what the object refers to, too. */
+	/* A table of the old form (DT_HASH) also lists symbols that the object only refers to. */
 	if (s->st_shndx == SHN_UNDEF)
 		return;
 	if (version <= q->best || ELF64_ST_BIND(s->st_info) == STB_LOCAL || !is_of_kind ||
@@ -385,10 +397,12 @@ static void *address_in(const struct sp_elf_tables *o, const char *name)
 	return s != NULL ? (void *)(o->base + s->st_value) : NULL;
 }
 
-/* Where this very object is loaded (defined by the linker). */
+/* The address at which our object is loaded (defined by the linker). */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-/* The path as the loader has it. Valid as long as we are loaded, that is, to the end. */
+/*
+ * The path as the loader has it. The string lives as long as our object, which is never unloaded.
+ */
 static const char *own_path = "";
 
 struct query {
@@ -468,11 +482,17 @@ bool sp_elf_is_before(const char *name)
 
 /* --- Which objects there are ---------------------------------------------------------------------- */
 
-/* When our constructor ran; those that constructors before it had opened are among them, as the last ones. */
+/*
+ * The number of objects when our constructor ran. Objects that earlier constructors opened are the
+ * last of them.
+ */
 static unsigned startup_objects;
 static unsigned own_index;
 
-/* By SONAME, by the path it was loaded from, or by the last part of that. */
+/*
+ * The name may be the SONAME, the path that the object was loaded from, or the last part of that
+ * path.
+ */
 static bool is_named(const struct dl_phdr_info *info, const char *name)
 {
 	const ElfW(Dyn) *d = dynamic_of(info);
@@ -502,7 +522,7 @@ static int visit_named(struct dl_phdr_info *info, size_t size SP_UNUSED, void *a
 	return is_named(info, q->name);
 }
 
-/* The number of the first object of that name, from 1; 0 = there is none. */
+/* The number of the first object of that name, counted from 1; 0 = no object has the name. */
 static unsigned number_of(const char *name)
 {
 	struct named q = {.name = name};
@@ -512,7 +532,7 @@ static unsigned number_of(const char *name)
 
 struct start {
 	unsigned end;
-	unsigned index; /* of the object that is looked at */
+	unsigned index; /* of the object that the walk visits */
 	bool is_whole;
 };
 
@@ -538,9 +558,10 @@ static int visit_start_object(struct dl_phdr_info *info, size_t size SP_UNUSED, 
 }
 
 /*
- * How many objects the loader had mapped before any constructor ran, which are never unloaded: the program, what is
- * preloaded, and behind these what they need, one after the other. If one is known by another name than it is needed
- * by, all that were there when our constructor ran. Asked only where an SDK may be.
+ * How many objects the loader had mapped before any constructor ran. These are never unloaded: the
+ * program, the preloaded objects, and behind them the objects that they need. If an object has
+ * another name than the name by which it is needed, the answer is the number of objects when our
+ * constructor ran. Called only for objects that may have an SDK.
  */
 static unsigned objects_of_start(void)
 {
@@ -642,7 +663,7 @@ static uint64_t print_of(const struct dl_phdr_info *info)
 		print = mix(print, info->dlpi_name, strlen(info->dlpi_name));
 	if (!sp_elf_read_tables(info, &o))
 		return print;
-	/* linkers put the strings behind the symbols */
+	/* Linkers put the strings behind the symbols. */
 	if ((uintptr_t)o.str > (uintptr_t)o.sym) {
 		size_t n = (uintptr_t)o.str - (uintptr_t)o.sym;
 
@@ -686,7 +707,7 @@ struct sp_elf_range sp_elf_object_at(const void *address)
 	return spot.range;
 }
 
-/* How many objects were ever loaded and unloaded. */
+/* How many objects the loader has loaded and unloaded so far. */
 struct counts {
 	unsigned long long adds;
 	unsigned long long subs;
@@ -783,11 +804,14 @@ struct tls_query {
 	unsigned index;
 	bool past_ours;
 	bool is_defined;
-	size_t room; /* that the objects of the start take, at most, beside the thread pointer */
+	size_t room; /* bytes at most beside the thread pointer for the objects of the start */
 	struct sp_elf_tls *out;
 };
 
-/* What a C library may put between the thread pointer and the storage of the first object. */
+/*
+ * A C library may put this many bytes between the thread pointer and the storage of the first
+ * object.
+ */
 #define TLS_HEAD 64U
 
 static int visit_tls_room(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
@@ -806,8 +830,9 @@ static int visit_tls_room(struct dl_phdr_info *info, size_t size SP_UNUSED, void
 }
 
 /*
- * Beside the thread pointer, where every thread has it. Constructors that run before ours may open objects, which
- * count as of the start, and the storage of those is somewhere else in each thread.
+ * Whether the storage lies beside the thread pointer, at the same distance in every thread. Objects
+ * that constructors before ours opened count as objects of the start, but their storage is
+ * somewhere else in each thread.
  */
 static bool is_beside(const struct dl_phdr_info *info, size_t room)
 {
@@ -817,7 +842,10 @@ static bool is_beside(const struct dl_phdr_info *info, size_t room)
 	return (at < tp ? tp - at : at - tp) <= room;
 }
 
-/* The storage of an object that was there at the start has the same place in every thread. */
+/*
+ * The storage of an object of the start is at the same distance from the thread pointer in every
+ * thread.
+ */
 static void note_storage(const struct dl_phdr_info *info, struct sp_elf_tls *out)
 {
 	intptr_t at = (intptr_t)((uintptr_t)info->dlpi_tls_data - sp_arch_thread_pointer());
@@ -849,7 +877,7 @@ static int visit_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct tls_query *q = arg;
 	struct sp_elf_tables o;
-	/* glibc has told where the storage is since 2.4; other C libraries may not */
+	/* glibc passes dlpi_tls_data since 2.4; other C libraries may not. */
 	bool is_static = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof(void *) &&
 			 info->dlpi_tls_data != NULL && q->index < startup_objects &&
 			 is_beside(info, q->room);
@@ -900,6 +928,20 @@ void *sp_elf_find_in(const struct sp_elf_range *object, const char *name)
 	return sp_elf_variable_in(object, name, &size);
 }
 
+void *sp_elf_find_at(const void *header, const char *name)
+{
+	const ElfW(Ehdr) *e = header;
+	const void *segments = (const char *)header + e->e_phoff;
+	struct dl_phdr_info info = {
+		.dlpi_addr = (ElfW(Addr))header, .dlpi_phdr = segments, .dlpi_phnum = e->e_phnum};
+	struct sp_elf_range mapped = sp_elf_range_of(&info);
+	struct sp_elf_tables o;
+
+	/* The segments are mapped one behind the other, the header at their start. */
+	info.dlpi_addr -= mapped.start - info.dlpi_addr;
+	return mapped.size != 0 && sp_elf_read_tables(&info, &o) ? address_in(&o, name) : NULL;
+}
+
 bool sp_elf_belongs(const char *name, const void *address, const char *const *together)
 {
 	struct sp_elf_range object = sp_elf_object_at(address);
@@ -915,7 +957,7 @@ bool sp_elf_belongs(const char *name, const void *address, const char *const *to
 
 /* --- Which object needs which --------------------------------------------------------------------- */
 
-/* The bound of the search; objects beyond it are not followed. */
+/* The search ignores objects with a higher number. */
 #define OBJECTS_MAX 1024U
 
 enum { NOT_REACHED, REACHED, FOLLOWED };
@@ -924,7 +966,7 @@ struct needs {
 	uint8_t state[OBJECTS_MAX];
 	const void *from;
 	const struct sp_elf_range *wanted;
-	unsigned index; /* of the object that is looked at */
+	unsigned index; /* of the object that the walk visits */
 	bool grown;
 	bool found;
 };
@@ -960,7 +1002,7 @@ bool sp_elf_needs(const void *address, const struct sp_elf_range *other)
 {
 	struct needs s = {.from = address, .wanted = other};
 
-	/* each round except the last reaches another object */
+	/* Each round except the last reaches another object. */
 	do {
 		s.grown = false;
 		s.index = 0;
@@ -1085,7 +1127,7 @@ static int visit_own(struct dl_phdr_info *info, size_t size SP_UNUSED, void *tab
 	return is_ours(info) && sp_elf_read_tables(info, tables);
 }
 
-/* The loader takes no symbol for defined whose value is 0. The tables are in pages that are read only. */
+/* The loader treats a symbol with the value 0 as undefined. The tables are in read-only pages. */
 void sp_elf_undefine(const char *const *names, void *const *found, unsigned n)
 {
 	struct sp_elf_tables o = {.sym = NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loaded objects. Symbols are looked up in their dynamic symbol tables, by reading these. Unlike
- * dlsym(RTLD_NEXT) this also finds objects opened with RTLD_LOCAL, does not touch the host's
+ * The loaded objects. A symbol is looked up by reading the dynamic symbol tables of the objects.
+ * Unlike dlsym(RTLD_NEXT) this also finds objects opened with RTLD_LOCAL, does not touch the host's
  * dlerror() and never allocates. APP; takes the loader's lock, as any lazy binding does.
  */
 #ifndef SP_ELF_WALK_H
@@ -14,30 +14,39 @@
 #include <stdint.h>
 
 /*
- * The definition of name in the first object after ours in load order (what RTLD_NEXT means, and
- * whatever was opened since), default symbol version first. NULL if there is none. When together
- * is not NULL, an object counts only if it also defines each of those names (NULL-terminated).
+ * The definition of name in the first object after ours in load order (as RTLD_NEXT, and in objects
+ * opened since), default symbol version first. NULL = no object has one. If together is not NULL,
+ * only an object that also defines each of those names (NULL-terminated) counts.
  */
 void *sp_elf_find(const char *name, const char *const *together);
 
-/* The same without together, of every object: how many there are, the first max of them in found. */
+/*
+ * The definitions in all objects after ours, without together. Returns their number; found has the
+ * first max.
+ */
 unsigned sp_elf_find_all(const char *name, void **found, unsigned max);
 
-/* Whether an object before ours in load order defines the name, so that all references of the program mean that one. */
+/*
+ * Whether an object before ours in load order defines the name, so that the loader binds all
+ * references of the program to that definition.
+ */
 bool sp_elf_is_before(const char *name);
 
 /*
- * The thread-local variables of one name in objects other than ours. An object that was there when the
- * program started has its thread-local storage at the same distance from the thread pointer in every
- * thread, and every thread has it from its begin to its end. So only of these objects the places are
- * told. An object that was opened later may have its storage anywhere, or in no thread yet.
+ * The thread-local variables with one name in objects other than ours. An object of the program's
+ * start has its thread-local storage at the same distance from the thread pointer in every thread,
+ * from the thread's begin to its end. Only for these objects does at[] have distances. An object
+ * that was opened later may have its storage anywhere, or in no thread yet.
  */
 #define SP_ELF_TLS_MAX 4U
 struct sp_elf_tls {
-	unsigned n;       /* how many objects define the name */
-	bool before_ours; /* one of them is before ours in load order: our own references mean it */
-	unsigned listed;  /* how many of pointer size are in at[] */
-	/* distances from the thread pointer: of those, and of all storage of objects of the start */
+	unsigned n;       /* objects that define the name */
+	bool before_ours; /* one is before ours in load order, and our references bind to it */
+	unsigned listed;  /* definitions of pointer size in at[] */
+	/*
+	 * Distances from the thread pointer: at[] of those definitions, begin and end of all
+	 * storage of objects of the start.
+	 */
 	intptr_t at[SP_ELF_TLS_MAX];
 	intptr_t begin;
 	intptr_t end;
@@ -45,35 +54,41 @@ struct sp_elf_tls {
 void sp_elf_find_tls(const char *name, struct sp_elf_tls *out);
 
 /*
- * Where an object is mapped, and how to recognise a later object at the same place; size 0 = no
- * object.
+ * The address range of an object, and a hash that tells it from a later object at the same
+ * addresses; size 0 = no object.
  */
 struct sp_elf_range {
 	uintptr_t start;
 	uintptr_t size;
 	uint64_t print; /* hash of its path and its symbol table */
 	_Atomic unsigned long long
-		unloads; /* the loader's count of unloads when it was last seen */
-	bool permanent;  /* here since program start: never unloaded */
+		unloads; /* the loader's count of unloads when the object was last seen */
+	bool permanent;  /* an object of the program's start, never unloaded */
 };
 
 /*
- * As sp_elf_find() without together, for n names at once, which takes one walk; with an object only what that
- * one defines. found[i] is left as it is if it is known already, or if no object defines names[i].
+ * As sp_elf_find() without together, for n names in one walk; with object only the definitions of
+ * that object. found[i] does not change if it is not NULL, or if no object defines names[i].
  */
 void sp_elf_find_each(const struct sp_elf_range *object, const char *const *names, void **found,
 		      unsigned n);
 
 /*
- * Takes those names out of our own object's table of symbols of which found[i] is NULL: from now on nobody finds
- * them in us. One thread, before it matters what they mean. Does nothing if the kernel does not let us.
+ * Removes each name whose found[i] is NULL from our own symbol table: from now on no search finds
+ * the name in our object. To be called while there is one thread, before references to the names
+ * are bound. Does nothing if the kernel refuses.
  */
 void sp_elf_undefine(const char *const *names, void *const *found, unsigned n);
 
-/* In a walk, which keeps the object mapped: where it is, without how to recognise it. */
+/*
+ * The address range of the object that a walk visits; the walk keeps the object mapped. Without the
+ * hash.
+ */
 struct sp_elf_range sp_elf_range_of(const struct dl_phdr_info *info);
 
-/* The tables of one object, as its dynamic section says; NULL = it has none. */
+/*
+ * The tables of one object, as its dynamic section lists them; NULL = the object has no such table.
+ */
 struct sp_elf_tables {
 	uintptr_t base;
 	const ElfW(Sym) * sym;
@@ -87,7 +102,7 @@ struct sp_elf_tables {
 	size_t jmprels;
 };
 
-/* In a walk. False without symbols and their names. */
+/* For a walk. False if the object has no symbols or no names of symbols. */
 bool sp_elf_read_tables(const struct dl_phdr_info *info, struct sp_elf_tables *o);
 
 static inline bool sp_elf_within(const struct sp_elf_range *r, const void *address)
@@ -96,20 +111,20 @@ static inline bool sp_elf_within(const struct sp_elf_range *r, const void *addre
 }
 
 /*
- * The path of the object that address lies in, as the loader has it; of one that does not fit the
- * end. "" for the program, and if there is no object.
+ * The path of the object at that address, as the loader has it; if it does not fit, the end of the
+ * path. "" for the program, and if no object is there.
  */
 void sp_elf_path_at(const void *address, char *path, size_t size);
 
-/* The object that address lies in, whichever it is. */
+/* The object at that address; size 0 = none. */
 struct sp_elf_range sp_elf_object_at(const void *address);
 
-/* For sp_elf_alive(), for an object that can be unloaded. */
+/* The part of sp_elf_alive() for objects that can be unloaded. */
 bool sp_elf_stayed(struct sp_elf_range *object);
 
 /*
- * Whether the same object is still there. Only the first call after something was unloaded takes a
- * search; others take a lock of the loader for a moment, and none if the object can never be
+ * Whether the same object is still loaded. Only the first call after an object was unloaded
+ * searches; other calls take a lock of the loader for a moment, and no lock if the object is never
  * unloaded.
  */
 static inline bool sp_elf_alive(struct sp_elf_range *object)
@@ -117,76 +132,93 @@ static inline bool sp_elf_alive(struct sp_elf_range *object)
 	return object->permanent || sp_elf_stayed(object);
 }
 
-/* How many objects were ever loaded. Takes a lock of the loader for a moment. */
+/* How many objects the loader has loaded so far. Takes a lock of the loader for a moment. */
 unsigned long long sp_elf_adds(void);
 
-/* INIT. Of the objects that are loaded now, those are permanent that no constructor has opened. */
+/*
+ * INIT. Marks as permanent the objects that are loaded now, except those that a constructor has
+ * opened.
+ */
 void sp_elf_startup(void);
 
 /* The definition of name in that object; NULL if it has none. */
 void *sp_elf_find_in(const struct sp_elf_range *object, const char *name);
 
-/* The same of a variable, and its size in bytes. */
+/*
+ * The function `name` of the object with that ELF header, such as the vDSO; NULL if it has none.
+ * Does not ask the loader, whose lock another thread of the parent may have held when this process
+ * was forked.
+ */
+void *sp_elf_find_at(const void *header, const char *name);
+
+/* The variable `name` of that object, and its size in bytes; NULL if the object has none. */
 void *sp_elf_variable_in(const struct sp_elf_range *object, const char *name, size_t *size);
 
-/* The object that defines name at that address also defines each of those names. */
+/* Whether the object that defines name at that address also defines each of the other names. */
 bool sp_elf_belongs(const char *name, const void *address, const char *const *together);
 
 /*
- * The object that address lies in needs the other object, directly or through others (DT_NEEDED).
+ * Whether the object at that address needs the other object, directly or through others
+ * (DT_NEEDED).
  */
 bool sp_elf_needs(const void *address, const struct sp_elf_range *other);
 
-/* Path of our own object as the loader knows it; may be relative. "" if unknown. */
+/* Path of our own object as the loader knows it; may be relative. "" = unknown. */
 const char *sp_elf_own_path(void);
 
 /*
- * An object as it is loaded: its segments, and what can be read of them. A program may have unmapped pages of
- * its own, and behind the end of a truncated file there are none, so memory is read only after the kernel was
- * asked. Whoever calls sees to it that the object stays loaded.
+ * A loaded object: its segments, and their words that can be read. A program may have unmapped some
+ * of its pages, and a truncated file has no pages behind its end, so we ask the kernel before we
+ * read. The caller makes sure that the object stays loaded.
  */
 #define SP_ELF_SEGMENTS_MAX 16U
-/* No object that holds an SDK comes near it; a search of so much takes a tenth of a second. */
+/*
+ * No object with an SDK is nearly that large; a search of this many bytes takes a tenth of a
+ * second.
+ */
 #define SP_ELF_IMAGE_SEARCH_MAX (128UL << 20)
 
 struct sp_elf_segment {
 	uintptr_t start;
-	uintptr_t size;      /* in memory */
-	uintptr_t from_file; /* of which these came with the file */
+	uintptr_t size;      /* bytes in memory */
+	uintptr_t from_file; /* bytes that came from the file */
 	bool writable;
 	bool executable;
-	bool relro; /* a part of a writable one, which the loader has made read-only */
+	bool relro; /* the loader has made this part of a writable segment read-only */
 };
 
 struct sp_elf_image {
-	bool fixed; /* a program that can be loaded at one place only */
+	bool fixed; /* a program that can be loaded at one address only */
 	unsigned n;
 	struct sp_elf_segment segment[SP_ELF_SEGMENTS_MAX];
 };
 
-/* The object that address lies in. False if there is none, or it has more segments than we hold. */
+/*
+ * The object at that address. False if there is none, or if it has more segments than segment[]
+ * holds.
+ */
 bool sp_elf_image_at(const void *address, struct sp_elf_image *image);
 
-/* The segment in which so many bytes lie; NULL if there is none. */
+/* The segment that contains size bytes from address on; NULL = none. */
 const struct sp_elf_segment *sp_elf_image_segment(const struct sp_elf_image *image,
 						  uintptr_t address, uintptr_t size);
 
-/* Whether all pages of that memory can be read, wherever it is. */
+/* Whether every page of that memory can be read. The memory need not belong to an object. */
 bool sp_elf_image_readable(uintptr_t from, uintptr_t size);
 
-/* A word of the object. False if it is not the object's, or cannot be read. */
+/* Reads a word of the object. False if the word is not the object's, or cannot be read. */
 bool sp_elf_image_word(const struct sp_elf_image *image, uintptr_t address, uintptr_t *word);
 
 /*
- * The first words in the object's writable memory that are this address, at most max of them. Returns
- * how many; none if that is more memory than we search.
+ * Finds the first words in the object's writable memory that hold this address, at most max.
+ * Returns their number; 0 if the object has more memory than SP_ELF_IMAGE_SEARCH_MAX.
  */
 unsigned sp_elf_image_references(const struct sp_elf_image *image, const void *address,
 				 const void *const *place[], unsigned max);
 
 /*
- * A section that a fork must not divide, such as a walk over the objects. May be nested. Bounded: where a
- * fork takes longer than a second, the section begins nevertheless.
+ * Begin and end of a section that no fork may interrupt, such as a walk over the objects. Sections
+ * may be nested. If forks take longer than a second, the section begins nevertheless.
  */
 void sp_fork_barrier_enter(void);
 void sp_fork_barrier_leave(void);
@@ -194,7 +226,10 @@ void sp_fork_barrier_leave(void);
 /* dl_iterate_phdr() in such a section. */
 int sp_fork_barrier_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), void *arg);
 
-/* APP: from now on forks wait. Before, and without __register_atfork(), they do not. */
+/*
+ * APP: from now on forks wait for sections. Before this call, and without __register_atfork(), they
+ * do not.
+ */
 void sp_fork_barrier_start(void);
 
 #endif

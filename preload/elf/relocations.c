@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the relocations of loaded objects and changes the words that they fill in. A word is
- * replaced by one compare-and-swap, and only while it holds what the loader put there. Memory that
- * the loader has made read-only is read-only again afterwards. Contexts: INIT, APP.
+ * Reads the relocations of loaded objects and changes the words that the loader filled in. A word
+ * is replaced by one compare-and-swap, and only while it holds the loader's value. Memory that the
+ * loader made read-only is read-only again afterwards. Contexts: INIT, APP.
  *
- * The lock of dl_iterate_phdr keeps objects from being unloaded meanwhile, and keeps other threads
- * out. It does not keep the loader from relocating a new object, and a change in the middle of that
- * would be lost. An object whose read-only part (RELRO) is not yet protected is still being
- * relocated, and is left alone. Below a seccomp filter the kernel cannot be asked for that, so there all with
- * such a part are left alone, for good; and a program that patches its own tables may never protect one again.
- * So what is left alone need not be looked at again unless something in it is to be changed.
+ * The lock of dl_iterate_phdr() keeps objects from being unloaded meanwhile, and keeps other
+ * threads out. It does not stop the loader from relocating a new object, which would overwrite our
+ * change. An object whose read-only part (RELRO) is not yet protected is still being relocated, so
+ * we do not change it. Below a seccomp filter we cannot ask the kernel for the protection, so there
+ * we never change an object with such a part. A program that patches its own tables may never
+ * protect that part again. So an object that we did not change is visited again only if one of its
+ * words needs a change.
  */
 #define _GNU_SOURCE
 #include "preload/elf/relocations.h"
@@ -71,8 +72,8 @@ static bool read_importer(const struct dl_phdr_info *info, struct importer *m)
 }
 
 /*
- * Whether the page is writable. The kernel is asked by an atomic "or 0" on its first word, which
- * changes nothing and returns EFAULT instead of a signal.
+ * Whether the page is writable. We let the kernel do an atomic "or 0" on the page's first word.
+ * This changes nothing, and the call fails with EFAULT where a write of ours would raise a signal.
  */
 static bool is_writable(uintptr_t page)
 {
@@ -126,8 +127,8 @@ static void offer(struct visit *v, const struct importer *m, const ElfW(Rela) * 
 	}
 	now = atomic_load_explicit((const void *_Atomic *)slot, memory_order_relaxed);
 	/*
-	 * an address in the object itself that is not the symbol's is that of its PLT: not yet
-	 * bound
+	 * An address in the object itself that is not the symbol's belongs to the PLT: the symbol
+	 * is not yet bound.
 	 */
 	lazy = type == TYPE_JUMP_SLOT && sp_elf_within(&m->range, now) &&
 	       (symbol->st_shndx == SHN_UNDEF ||
@@ -193,6 +194,40 @@ const void *sp_relocations_reference(const struct sp_elf_range *object, const ch
 
 	if (object->size != 0)
 		(void)sp_fork_barrier_walk(visit_reference, &want);
+	return want.found;
+}
+
+struct import {
+	const void *address;
+	const char *prefix;
+	bool found;
+};
+
+static bool is_of(const struct sp_elf_tables *t, const ElfW(Rela) * r, const char *prefix)
+{
+	return strncmp(t->str + t->sym[ELF64_R_SYM(r->r_info)].st_name, prefix, strlen(prefix)) ==
+	       0;
+}
+
+static int visit_import(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
+{
+	struct import *want = arg;
+	struct importer m;
+
+	if (!read_importer(info, &m) || !sp_elf_within(&m.range, want->address))
+		return 0;
+	for (size_t i = 0; i < m.tables.jmprels && !want->found; i++)
+		want->found = is_of(&m.tables, &m.tables.jmprel[i], want->prefix);
+	for (size_t i = 0; i < m.tables.relas && !want->found; i++)
+		want->found = is_of(&m.tables, &m.tables.rela[i], want->prefix);
+	return 1;
+}
+
+bool sp_relocations_imports(const void *address, const char *prefix)
+{
+	struct import want = {.address = address, .prefix = prefix};
+
+	(void)sp_fork_barrier_walk(visit_import, &want);
 	return want.found;
 }
 

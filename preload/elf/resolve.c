@@ -24,7 +24,7 @@ void *sp_resolve(const char *name)
 
 void *sp_next(enum sp_next which)
 {
-	/* Two threads may both search; they find the same. */
+	/* Two threads may search at the same time; both find the same address. */
 	void *p = atomic_load_explicit(&cache[which], memory_order_relaxed);
 
 	if (p == NULL) {

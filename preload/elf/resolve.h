@@ -24,6 +24,7 @@
 	X(otel_span_set_bool_attribute) \
 	X(otel_span_set_double_attribute) \
 	X(otel_span_set_attribute) \
+	X(otel_span_set_status) \
 	X(otel_context_attach) \
 	X(otel_context_scope_detach) \
 	X(otel_context_current) \
@@ -37,6 +38,7 @@
 	X(pthread_exit) \
 	X(pthread_attr_getstacksize) \
 	X(thrd_create) \
+	X(fork) \
 	X(_exit) \
 	X(_Exit) \
 	X(quick_exit) \
@@ -52,9 +54,18 @@
 	X(prctl) \
 	X(syscall) \
 	X(ptrace) \
+	X(chroot) \
+	X(setrlimit) \
+	X(setrlimit64) \
+	X(prlimit) \
+	X(prlimit64) \
+	X(setuid) \
+	X(setreuid) \
+	X(setresuid) \
 	X(sigaction) \
 	X(sigaltstack) \
 	X(getenv) \
+	X(__register_atfork) \
 	X(dlerror) \
 	X(dlsym) \
 	X(_dl_find_object)
@@ -65,7 +76,7 @@ struct sp_elf_range;
 
 enum sp_next { SP_FOR_EACH_NEXT(SP_NEXT_ENUM_) SP_NEXT_N };
 
-/* The C library's begin here; before it are the SDKs' functions. */
+/* The rows before this one are functions of SDKs; from here on they are the C library's. */
 #define SP_NEXT_SDK_N SP_NEXT___libc_start_main
 
 const char *sp_next_name(enum sp_next which);
@@ -73,35 +84,36 @@ const char *sp_next_name(enum sp_next which);
 /* The address, or NULL when no loaded object after ours defines the symbol (yet). */
 void *sp_next(enum sp_next which);
 
-/* As a typed function pointer; sym must be declared. */
+/* The address as a typed function pointer; sym must be declared. */
 #define SP_NEXT(sym) ((__typeof__(&(sym)))sp_next(SP_NEXT_##sym))
 
-/* The same if it was found before: asks the loader nothing. */
+/* The address if it is in the cache, else NULL; asks the loader nothing. */
 void *sp_next_known(enum sp_next which);
 
 /*
- * INIT. Finds the C library's functions among them, so that a hook called in a forked child never
- * waits for the loader's lock, which another thread of the host may have held at the fork.
+ * INIT. Finds the C library's functions of the list, so that a hook in a forked child never waits
+ * for the loader's lock, which another thread of the host may have held at the fork.
  */
 void sp_next_early(void);
 
 /*
- * Fills in the SDKs' functions: those of that object, and of the others what any object after ours defines. NULL
- * where none does.
+ * Fills in the SDKs' functions: the definitions of that object; for a function that it does not
+ * define, the definition of any object after ours. NULL = no object defines it.
  */
 void sp_next_sdk(const struct sp_elf_range *object, void *found[SP_NEXT_SDK_N]);
 
-/* Look-up by name. NULL if absent. */
+/* The first definition of that name; NULL = none. */
 void *sp_resolve(const char *name);
 
 /*
- * SP_TAIL_CALL defines a function that asks another one for an address and jumps there, with stack and
- * arguments as the caller made them. For calls that C cannot hand on: functions with "...", and functions
- * that look at their return address. Integer arguments in registers are kept (System V AMD64: six,
- * and al for "..."; AAPCS64: eight), vector arguments are not.
+ * SP_TAIL_CALL defines a function that asks another function for an address and jumps there, with
+ * the stack and the arguments of its caller. It is for functions whose calls C cannot hand on:
+ * functions with "...", and functions that read their return address. Integer arguments in
+ * registers are handed on (System V AMD64: six, and al for "..."; AAPCS64: eight), vector arguments
+ * are not.
  *
- * All three are strings: target is a function with the same arguments, or the first few of them, that
- * returns the address to jump to; scope is "" or a directive such as ".hidden".
+ * All three parameters are strings. target is a function that takes the same arguments, or the
+ * first few of them, and returns the address; scope is "" or a directive such as ".hidden".
  */
 // clang-format off
 #if defined(__x86_64__)

@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts the program spanprof-exporter from a host, watches that it lives, and sees to its end.
+ * Starts the program spanprof-exporter from a host, watches whether it lives, and ends it.
  *
- * The exporter is a child of the keeper, a process that stays, so that nobody else ever is its parent. An
- * orphan would become a child of pid 1 or of the nearest subreaper, which may be the host itself or the
- * supervisor of a container: its wait() would find a process that it never started, and a loop around
- * wait() would not end before that process does.
+ * The exporter is a child of the keeper, a process that stays, so the exporter never gets another
+ * parent. An orphan would become a child of pid 1 or of the nearest subreaper, which may be the
+ * host itself or the supervisor of a container. The wait() of that process would find a child that
+ * it never started, and its loop around wait() would not end before the exporter.
  *
- * The keeper is a child of the host with exit signal 0, which wait() does not see without __WCLONE or
- * __WALL. It shares the host's memory, so that making it costs the same in a large host, touches only its
- * own stack and the words meant for it, holds no descriptor, and reaps the exporter. It must never write
- * oom_score_adj, change credentials or execute anything: because it shares the memory, the kernel would
- * change the host as well.
+ * The keeper is a child of the host with exit signal 0, which wait() does not see without __WCLONE
+ * or __WALL. It shares the host's memory, so that making it costs no more in a large host. It
+ * writes only to its own stack, to some words of struct keeper and to the region, has no descriptor
+ * but a pidfd of the exporter, and reaps the exporter. It must never write oom_score_adj, change
+ * credentials or execute a program: because it shares the memory, the kernel would change the host
+ * as well. A seccomp filter allows the keeper a few calls, none of which does that.
  *
- * The kernel turns the exit signal of each process whose parent ends into SIGCHLD (Linux 6.18,
- * reparent_leader()). So exporter and keeper have to end, and the keeper has to be reaped, before the host
- * ends. When the host is killed that is impossible: the keeper then ends at once, because it would keep
- * the host's memory, and the exporter sends what is left.
+ * When a process ends, the kernel turns the exit signal of its children into SIGCHLD (Linux 6.18,
+ * reparent_leader()). So exporter and keeper have to end, and the keeper has to be reaped, before
+ * the host ends. If the host is killed, this is impossible. Then the keeper ends at once, because
+ * the host's memory would stay in use as long as the keeper lives, and the exporter sends the
+ * remaining samples.
  *
- * Both begin in the memory of the host, with the thread pointer of the thread that made them, which goes
- * on meanwhile. A change of any variable, errno among them, would appear in the host. So the functions
- * that run in them, marked SP_RAW, make raw system calls on stacks of our own and use no libc, and no
- * variables but struct birth, the words of struct keeper that are meant for it, and the region. What they read
- * does not change before the keeper has ended.
+ * Keeper and exporter begin in the memory of the host, with the thread pointer of the thread that
+ * made them, while that thread goes on. A change of any variable, errno among them, would appear in
+ * the host. So the functions that run in them, marked SP_RAW, make raw system calls on stacks of
+ * our own and use no libc. They write no variables but struct birth, the words of struct keeper
+ * that are meant for them, and the region. The variables that they read do not change before the
+ * keeper has ended.
  *
- * Where no child can share the host's memory (valgrind, qemu-user), there is no keeper, and the exporter is
- * an orphan.
+ * If no child can share the host's memory (valgrind, qemu-user), there is no keeper, and the
+ * exporter is an orphan.
  */
 #include "preload/exporter/exporter_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -49,6 +53,8 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
+#include "sampler/base/seccomp_filter.h"
+#include "sampler/base/syscall.h"
 #include "sampler/base/text.h"
 #include "sampler/base/try_lock.h"
 
@@ -58,47 +64,80 @@
 #define STACK ((size_t)65536) /* a multiple of any page size */
 #define BIRTH_BYTES (4 * STACK)
 
-/* One start. It lies at the upper end of the keeper's stack, so that it outlives each of the processes. */
+#define ALLOW_CALL(number) SP_FILTER_IF(number, 0, 1), SP_FILTER_ALLOW
+
+/*
+ * The system calls that the keeper may make once the exporter has started. The keeper has the
+ * rights that the host had at its start, and the host, whose memory it shares, may give up rights
+ * later. An attacker who takes over such a host can make the keeper run any code. With this filter
+ * that code can only wait, and end the exporter.
+ */
+static const struct sock_filter of_keeper[] = {
+	SP_FILTER_BEGIN,
+	ALLOW_CALL(SYS_rt_sigtimedwait),
+	ALLOW_CALL(SYS_wait4),
+	ALLOW_CALL(SYS_getppid),
+	ALLOW_CALL(SYS_rt_sigaction),
+	ALLOW_CALL(SYS_futex),
+	ALLOW_CALL(SYS_exit_group),
+	SP_FILTER_IF(SYS_kill, 1, 0), /* or pidfd_send_signal(2): confine_keeper() */
+	SP_FILTER_REFUSE,
+	SP_FILTER_LOAD_ARG(1),
+	SP_FILTER_IF(0, 2, 0),
+	SP_FILTER_IF(SIGKILL, 1, 0),
+	SP_FILTER_REFUSE,
+	SP_FILTER_LOAD_ARG(0),
+	SP_FILTER_IF(0, 0, 1), /* confine_keeper() writes the exporter's number into it */
+	SP_FILTER_ALLOW,
+	SP_FILTER_REFUSE,
+};
+#define OF_EXPORTER (SP_ARRAY_LEN(of_keeper) - 3)
+#define OF_SIGNAL (SP_ARRAY_LEN(of_keeper) - 10)
+
+/* One start. It is at the upper end of the keeper's stack, so it outlives keeper and exporter. */
 struct birth {
 	struct sp_exporter_start start;
 	char *memory;
-	void *child_stack;   /* its top; NULL with the flags of fork */
-	unsigned long flags; /* of the exporter's clone: SP_CHILD_SHARING, or those of fork */
+	void *child_stack;   /* its top; NULL with the flags of fork() */
+	unsigned long flags; /* of the exporter's clone: SP_CHILD_SHARING, or those of fork() */
 	long host;           /* process ids */
 	long exporter;
+	long pidfd; /* of the exporter, in the keeper; negative = the kernel has no pidfds */
+	/* a copy of of_keeper[] with the exporter's number in it */
+	struct sock_filter filter[SP_ARRAY_LEN(of_keeper)];
 
-	/* Written by children. Visible to others only if memory is shared. */
-	_Atomic uint32_t shared; /* 1 = memory is shared */
+	/* Written by the children. The host sees them only if they share its memory. */
+	_Atomic uint32_t shared; /* 1 = the child shares our memory */
 	_Atomic int32_t result;  /* 0, or a negative errno */
 };
 
 /* --- Clones without libc ------------------------------------------------------------------------- */
 
 /*
- * The C library's clone() is not used for two reasons: it may be replaced by the host's own, and it
- * stores function and argument in the first words of the new stack, which are wrong where an
- * emulator forks instead and the child goes on with its parent's stack. Here function and argument
- * are in registers that the system call preserves.
+ * The C library's clone() is not used for two reasons. The host may have replaced it by its own.
+ * And it stores function and argument in the first words of the new stack: if an emulator forks
+ * instead, the child continues on its parent's stack and does not find them. Here function and
+ * argument are in registers that the system call preserves.
  */
 
 #define CLONE3_NR 435L /* the same on all architectures; headers may be older */
 #define CLONE_SIGNAL 0xffUL
 
-/* As clone3(2) takes them, since Linux 5.3. */
+/* The argument of clone3(2), since Linux 5.3. */
 struct clone3_args {
 	uint64_t flags;
 	uint64_t pidfd;
 	uint64_t child_tid;
 	uint64_t parent_tid;
 	uint64_t exit_signal;
-	uint64_t stack; /* its lowest byte */
+	uint64_t stack; /* its lowest address */
 	uint64_t stack_size;
 	uint64_t tls;
 };
 
 _Atomic bool sp_raw_clone_by_3;
 
-/* One of the two system calls, with two arguments. */
+/* `call` is SYS_clone or CLONE3_NR; `first` and `second` are its first two arguments. */
 SP_RAW static long clone_by(long call, unsigned long first, void *second, void (*run)(void *),
 			    void *arg)
 {
@@ -153,7 +192,7 @@ SP_RAW static long clone_by(long call, unsigned long first, void *second, void (
 
 SP_RAW long sp_raw_clone(unsigned long flags, void *stack_top, void (*run)(void *), void *arg)
 {
-	/* The kernel takes the sum of stack and stack_size. */
+	/* The kernel adds stack and stack_size. */
 	const uint64_t some = stack_top != NULL ? 16 : 0;
 	const struct clone3_args args = {.flags = flags & ~CLONE_SIGNAL,
 					 .exit_signal = flags & CLONE_SIGNAL,
@@ -164,7 +203,7 @@ SP_RAW long sp_raw_clone(unsigned long flags, void *stack_top, void (*run)(void 
 		long rc = clone_by(CLONE3_NR, (unsigned long)(uintptr_t)&args, (void *)sizeof(args),
 				   run, arg);
 
-		/* The C library, too, goes on with clone(2) then. */
+		/* The C library falls back to clone(2) here, too. */
 		if (rc != -ENOSYS)
 			return rc;
 		atomic_store_explicit(&sp_raw_clone_by_3, false, memory_order_relaxed);
@@ -175,10 +214,13 @@ SP_RAW long sp_raw_clone(unsigned long flags, void *stack_top, void (*run)(void 
 /* --- The exporter's process, from its clone to its execve ---------------------------------------- */
 
 #define SIGNALS 64
-/* What the program needs: files that it reads, connections. */
+/* The number of descriptors that the exporter needs, for files that it reads, and connections. */
 #define DESCRIPTORS_NEEDED 256U
 
-/* The kernel's view of struct sigaction; zero is SIG_DFL, no flags, an empty mask, on any processor. */
+/*
+ * The kernel's struct sigaction. All zero means SIG_DFL, no flags and an empty mask, on any
+ * processor.
+ */
 struct kernel_sigaction {
 	unsigned long word[4];
 };
@@ -193,9 +235,9 @@ struct entry {
 };
 
 /*
- * At the exit of a process valgrind makes the C library free its memory (--run-libc-freeres), which
- * writes what the host has in the buffers of its streams, and then looks for leaks. The host will
- * do both itself. Valgrind does not notice a SIGKILL that is sent by this call.
+ * Valgrind makes the C library free its memory at the exit of a process (--run-libc-freeres), which
+ * writes out the buffers of the host's streams, and then looks for leaks. The host will do both
+ * itself. Valgrind does not notice a SIGKILL that is sent by this call.
  */
 SP_RAW static void end_on_valgrind(void)
 {
@@ -224,7 +266,7 @@ SP_RAW static void reset_signals(void)
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&none, 0, sizeof(none));
 }
 
-/* The number of an entry of /proc/self/fd; -1 for "." and "..". */
+/* The descriptor that an entry of /proc/self/fd names; -1 for "." and "..". */
 SP_RAW static long number_of(const char *name)
 {
 	long n = 0;
@@ -237,8 +279,8 @@ SP_RAW static long number_of(const char *name)
 }
 
 /*
- * By the list of open ones where the kernel has no call for it (before Linux 5.9). Without that and without /proc
- * they stay open, and the exporter, which needs /proc, ends at once.
+ * Before Linux 5.9 there is no close_range(), and the open descriptors are read from /proc/self/fd.
+ * Without /proc they stay open, and the exporter, which needs /proc, ends at once.
  */
 SP_RAW static void close_from(long first)
 {
@@ -267,7 +309,8 @@ SP_RAW static void close_from(long first)
 }
 
 /*
- * The host may be limited to few descriptors. With too few, not even the loader can open a library.
+ * Raises the soft limit of descriptors. The host's limit may be so low that not even the loader can
+ * open a library.
  */
 SP_RAW static void allow_descriptors(void)
 {
@@ -281,10 +324,10 @@ SP_RAW static void allow_descriptors(void)
 }
 
 /*
- * Puts the descriptors that we hand over at their numbers. They are first moved away from these
- * numbers, because one may be where another has to go. If the limit allows no other numbers, only
+ * Moves the descriptors that we hand over to their numbers, by way of higher numbers, because one
+ * descriptor may have the number that another needs. If the limit allows no higher numbers, only
  * the region is handed over. Returns the first number behind them, or a negative errno if the
- * region could not be put in place.
+ * region's descriptor could not be moved.
  */
 SP_RAW static long hand_over(const struct sp_exporter_start *start)
 {
@@ -310,7 +353,10 @@ SP_RAW static long hand_over(const struct sp_exporter_start *start)
 	return rc < 0 ? rc : SP_REGION_FD + 1;
 }
 
-/* The descriptors that are handed over at their numbers, /dev/null at 0 to 2, all others closed. */
+/*
+ * Puts the descriptors that are handed over at their numbers and /dev/null at 0 to 2, and closes
+ * all others.
+ */
 SP_RAW static long arrange_descriptors(const struct sp_exporter_start *start)
 {
 	long rc = hand_over(start);
@@ -319,8 +365,8 @@ SP_RAW static long arrange_descriptors(const struct sp_exporter_start *start)
 		return rc;
 	close_from(rc);
 	/*
-	 * Closed first, because the limit may allow no other numbers. The next file that is opened
-	 * is then 0.
+	 * These are closed first: the limit of descriptors may leave no free number above them. The
+	 * next file that is opened then gets 0.
 	 */
 	for (long fd = 0; fd < SP_REGION_FD; fd++)
 		(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
@@ -332,28 +378,138 @@ SP_RAW static long arrange_descriptors(const struct sp_exporter_start *start)
 	return 0;
 }
 
-/* Sent to the keeper when the thread that made it ends. It is blocked, and only waited for. */
+/*
+ * The kernel sends this signal to the keeper when the thread that made the keeper ends. The keeper
+ * has blocked the signal, and waits for it.
+ */
 #define PARENT_ENDED SIGHUP
-/* From the host: look at the words. Blocked, too. */
+/* The host sends this signal to make the keeper read `kills`. Blocked, too. */
 #define LOOK_AT_WORDS SIGUSR1
 
 static struct keeper {
-	long host; /* the process that made it; a forked child is another one */
+	long host; /* the process that made the keeper; a forked child is not that process */
 	long pid;
 	char *memory; /* its stack */
 	const struct sp_region *region;
-	_Atomic uint32_t is_over; /* written by the keeper: it is about to end. A futex */
-	_Atomic uint32_t kills;   /* written by the host: the exporter has had its time */
-	_Atomic int32_t exporter; /* written by itself before its program runs; 0 = not yet */
+	_Atomic uint32_t is_over; /* the keeper writes 1 when it is about to end. A futex */
+	_Atomic uint32_t kills;   /* the host writes 1 when the exporter's time is over */
+	/* the exporter writes its number before its program runs; 0 = not yet */
+	_Atomic int32_t exporter;
 } keeper;
 
-/* In the new process. */
+#define PROGRAM_FD (SP_FAMILY_FD + 1)
+#define PROGRAM_PATH "/proc/self/fd/7"
+_Static_assert(PROGRAM_FD == 7, "PROGRAM_PATH names it");
+#define COPY_BYTES (1L << 30) /* one call copies no more than 2 GiB */
+/*
+ * MFD_EXEC, Linux 6.3; headers may be older. Older kernels refuse it, and allow the execution of
+ * every memfd.
+ */
+#define EXECUTABLE 0x10U
+#define CAPABILITY(c) (~(UINT32_C(1) << (c)))
+
+/* A descriptor of a copy of the program that nobody may read, or a negative errno. */
+SP_RAW static long copy_program(const char *path)
+{
+	/*
+	 * If the file limit is too low, the kernel sends SIGXFSZ, which may dump the host's memory.
+	 */
+	const struct kernel_sigaction ignore = {{(unsigned long)SIG_IGN}};
+	const char name[] = "spanprof-exporter";
+	long from = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+	long to;
+	long rc;
+
+	if (from < 0)
+		return from;
+	(void)sp_arch_syscall(SYS_rt_sigaction, SIGXFSZ, (long)&ignore, 0, sizeof(uint64_t));
+	to = sp_arch_syscall(SYS_memfd_create, (long)name, (long)(MFD_CLOEXEC | EXECUTABLE), 0, 0);
+	if (to == -EINVAL)
+		to = sp_arch_syscall(SYS_memfd_create, (long)name, MFD_CLOEXEC, 0, 0);
+	rc = to;
+	if (to >= 0)
+		rc = sp_arch_syscall(SYS_fchmod, to, S_IXUSR, 0, 0);
+	while (rc >= 0 && (rc = sp_arch_syscall(SYS_sendfile, to, from, 0, COPY_BYTES)) > 0)
+		;
+	if (rc == 0 && to != PROGRAM_FD)
+		rc = sp_arch_syscall(SYS_dup3, to, PROGRAM_FD, O_CLOEXEC, 0);
+	return rc;
+}
+
+/*
+ * Gives up the capabilities by which root reads files that it has no permission to read. An
+ * execve() gives them back to root.
+ */
+SP_RAW static void drop_reading(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{.effective = 0}};
+
+	if (sp_arch_syscall(SYS_capget, (long)&head, (long)data, 0, 0) != 0)
+		return;
+	data[0].effective &= CAPABILITY(CAP_DAC_OVERRIDE) & CAPABILITY(CAP_DAC_READ_SEARCH);
+	(void)sp_arch_syscall(SYS_capset, (long)&head, (long)data, 0, 0);
+}
+
+/*
+ * The kernel, or the program itself (PR_SET_DUMPABLE), may have made a process non-dumpable: other
+ * processes of the same user then cannot read its memory, descriptors and environment. execve()
+ * makes the new program dumpable again, unless the process may not read the file that it executes.
+ * The exporter of such a program has the same secrets from its first instruction on. So the process
+ * executes a copy in memory that it may execute and not read. Returns only a negative errno.
+ */
+SP_RAW static long execute(const struct sp_exporter_start *start, char **argv)
+{
+	const char *path = start->path;
+	long rc = 0;
+
+	if (sp_arch_syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0) != 1) {
+		rc = copy_program(path);
+		/* The exporter finds its folder by its first argument (scripts/carrier). */
+		argv[0] = (char *)(uintptr_t)path;
+		if (rc >= 0)
+			path = PROGRAM_PATH;
+		/* An exporter that we may not read needs no copy. */
+		if (rc == -EACCES)
+			rc = 0;
+		drop_reading();
+	}
+	return rc < 0 ? rc
+		      : sp_arch_syscall(SYS_execve, (long)path, (long)argv,
+					(long)start->environment, 0);
+}
+
+/*
+ * The start time of the calling process; 0 = unknown. Its name has up to 15 characters and may
+ * contain spaces and brackets.
+ */
+SP_RAW static uint64_t own_start(void)
+{
+	char text[512];
+	long fd = sp_arch_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/stat",
+				  O_RDONLY | O_CLOEXEC, 0);
+	long got = sp_arch_syscall(SYS_read, fd, (long)text, sizeof(text) - 1, 0);
+	long at = got > 0 ? got - 1 : 0;
+	unsigned field = 1;
+
+	(void)sp_arch_syscall(SYS_close, fd, 0, 0, 0);
+	text[got > 0 ? got : 0] = '\0';
+	while (at > 0 && text[at] != ')')
+		at--;
+	/* The name is the second field. */
+	for (field = 2; field < SP_STAT_START && text[at] != '\0'; at++)
+		field += text[at] == ' ';
+	return text[at] != '\0' ? (uint64_t)number_of(text + at) : 0;
+}
+
+/* The exporter's process runs this function. */
 SP_RAW static void become_exporter(void *arg)
 {
 	struct birth *birth = arg;
 	const struct sp_exporter_start *start = &birth->start;
+	char proof[SP_PROOF_BYTES];
 	char name[] = "spanprof-exporter";
-	char *const argv[] = {name, NULL};
+	char *argv[] = {name, proof, NULL};
 	long rc;
 
 	atomic_store_explicit(&birth->shared, 1, memory_order_relaxed);
@@ -365,29 +521,34 @@ SP_RAW static void become_exporter(void *arg)
 	if (rc >= 0) {
 		int32_t pid = (int32_t)sp_arch_syscall(SYS_getpid, 0, 0, 0, 0);
 
-		/* Before the program runs, because it may read this at once. */
+		/* Written before the program runs, which may read it at once. */
 		atomic_store_explicit(&start->region->exporter_pid, pid, memory_order_relaxed);
 		atomic_store_explicit(&keeper.exporter, pid, memory_order_relaxed);
-		rc = sp_arch_syscall(SYS_execve, (long)start->path, (long)argv,
-				     (long)start->environment, 0);
+		sp_exporter_proof(start->secret, (uint64_t)pid, own_start(), proof);
+		/* A process that connects before the execve() finds the proof here. */
+		(void)sp_arch_syscall(SYS_prctl, PR_SET_NAME, (long)proof, 0, 0);
+		if (start->family_fd >= 0)
+			(void)sp_arch_syscall(SYS_listen, SP_FAMILY_FD, SP_JOINS_WAITING, 0, 0);
+		rc = execute(start, argv);
 	}
 	atomic_store_explicit(&start->region->exporter_pid, 0, memory_order_relaxed);
-	/* Release: whoever sees the error sees that the start has failed. */
+	/* Release: a process that sees the error sees also that the start has failed. */
 	atomic_store_explicit(&start->region->exporter_error, (int32_t)-rc, memory_order_release);
 	atomic_store_explicit(&birth->result, (int32_t)rc, memory_order_relaxed);
 	sp_child_exit(1);
 }
 
 /*
- * In the exporter's parent. Makes the process and, if memory is shared, waits until it executes the
- * program. 0 or a negative errno. If memory is not shared, 0 says only that there is a process.
+ * Runs in the exporter's parent. Makes the exporter's process and, if that process shares our
+ * memory, waits until it executes the program. 0 or a negative errno. If it does not share our
+ * memory, 0 says only that the process exists.
  */
 SP_RAW static int bear(struct birth *birth)
 {
 	long child;
 	long rc;
 
-	/* The result if the process is killed before it can write another one. */
+	/* The result if the process is killed before it can write one. */
 	atomic_store_explicit(&birth->result, -ECHILD, memory_order_relaxed);
 	atomic_store_explicit(&birth->shared, 0, memory_order_relaxed);
 	child = sp_raw_clone(birth->flags, birth->child_stack, become_exporter, birth);
@@ -398,7 +559,7 @@ SP_RAW static int bear(struct birth *birth)
 		return 0;
 	/*
 	 * The clone has returned, so the process has executed the program or is ending. After an
-	 * execve its exit signal is SIGCHLD, and __WCLONE does not wait for such a child.
+	 * execve() its exit signal is SIGCHLD, and __WCLONE does not wait for such a child.
 	 */
 	do
 		rc = sp_arch_syscall(SYS_wait4, child, 0, (long)__WCLONE, 0);
@@ -417,8 +578,8 @@ SP_RAW static void wake(_Atomic uint32_t *word)
 }
 
 /*
- * Until a signal comes, or for that time. The kernel, which reaps the exporter, tells with SIGCHLD what the exporter
- * has exited with.
+ * Waits for a signal, at most for `most`. SIGCHLD carries the exit status of the exporter, which
+ * the kernel reaps.
  */
 SP_RAW static void wait_for_signal(long exporter, const struct timespec *most, int *status)
 {
@@ -431,46 +592,70 @@ SP_RAW static void wait_for_signal(long exporter, const struct timespec *most, i
 		*status = info.si_status;
 }
 
-/*
- * Until the exporter has ended and is reaped, or the host has ended: then false. status is written where it is known
- * what the exporter has exited with.
- */
-SP_RAW static bool wait_for_an_end(long exporter, long host, int *status)
+/* A pidfd never means another process, but a number may, once the exporter has ended. */
+SP_RAW static long signal_exporter(const struct birth *birth, long signo)
 {
+	return birth->pidfd >= 0
+		       ? sp_arch_syscall(SP_PIDFD_SEND_SIGNAL_NR, birth->pidfd, signo, 0, 0)
+		       : sp_arch_syscall(SYS_kill, birth->exporter, signo, 0, 0);
+}
+
+/*
+ * For kernels without pidfds. From this call on the number belongs to the exporter until the keeper
+ * reaps it, so no other process gets it. False: the exporter has ended.
+ */
+SP_RAW static bool holds_number(long exporter)
+{
+	const unsigned long plain[4] = {0};
+
+	(void)sp_arch_syscall(SYS_rt_sigaction, SIGCHLD, (long)plain, 0, sizeof(uint64_t));
+	return sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0) == 0;
+}
+
+/*
+ * Waits until the exporter has ended and is reaped (true), or the host has ended (false). Writes
+ * *status if the exporter's exit status is known.
+ */
+SP_RAW static bool wait_for_an_end(const struct birth *birth, int *status)
+{
+	const long exporter = birth->exporter;
 	/*
-	 * The time limit is for a host that has changed its user: the kernel may not send
-	 * PARENT_ENDED then, and the host not LOOK_AT_WORDS.
+	 * The time limit is for a host that has changed its user: then the kernel may not send
+	 * PARENT_ENDED, and the host may not send LOOK_AT_WORDS.
 	 */
 	const struct timespec second = {.tv_sec = 1};
 	const struct timespec now = {0};
-	const unsigned long plain[4] = {0};
 	long rc;
 
 	for (;;) {
 		rc = sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0);
-		/* A filter of the host may refuse to answer. */
+		/* A filter of the host may refuse the call. */
 		if (rc == exporter || rc == -ECHILD ||
-		    (rc != 0 && sp_arch_syscall(SYS_kill, exporter, 0, 0, 0) == -ESRCH)) {
-			/* The signal comes before the exporter is reaped, so it is there. */
+		    (rc != 0 && signal_exporter(birth, 0) == -ESRCH)) {
+			/*
+			 * The kernel sends SIGCHLD before it reaps the exporter, so the signal is
+			 * pending.
+			 */
 			wait_for_signal(exporter, &now, status);
 			return true;
 		}
-		/* The end of a single thread of the host sends PARENT_ENDED, too. */
-		if (sp_arch_syscall(SYS_getppid, 0, 0, 0, 0) != host)
+		/*
+		 * The kernel sends PARENT_ENDED also when only the thread of the host that made the
+		 * keeper ends.
+		 */
+		if (sp_arch_syscall(SYS_getppid, 0, 0, 0, 0) != birth->host)
 			return false;
-		/* From then on it stays until it is reaped here, so its number remains its own. */
-		if (atomic_load_explicit(&keeper.kills, memory_order_relaxed) != 0) {
-			(void)sp_arch_syscall(SYS_rt_sigaction, SIGCHLD, (long)plain, 0,
-					      sizeof(uint64_t));
-			if (sp_arch_syscall(SYS_wait4, exporter, 0, (long)(WNOHANG | __WALL), 0) ==
-			    0)
-				(void)sp_arch_syscall(SYS_kill, exporter, SIGKILL, 0, 0);
-		}
+		if (atomic_load_explicit(&keeper.kills, memory_order_relaxed) != 0 &&
+		    (birth->pidfd >= 0 || holds_number(exporter)))
+			(void)signal_exporter(birth, SIGKILL);
 		wait_for_signal(exporter, &second, status);
 	}
 }
 
-/* The exporter did not say this itself. Whoever waits for a flush sleeps on flush_done. */
+/*
+ * Writes the state that the exporter did not write itself, and wakes threads that wait for a flush
+ * at flush_done.
+ */
 SP_RAW static void tell(struct sp_region *region, uint32_t before, uint32_t state)
 {
 	(void)atomic_compare_exchange_strong_explicit(&region->exporter, &before, state,
@@ -478,14 +663,32 @@ SP_RAW static void tell(struct sp_region *region, uint32_t before, uint32_t stat
 	wake(&region->flush_done);
 }
 
-/* In the keeper. */
+/*
+ * Without CAP_SYS_ADMIN the kernel takes a filter only from a process with no_new_privs. A kernel
+ * without seccomp refuses it, and the keeper works without a filter.
+ */
+SP_RAW static void confine_keeper(struct birth *birth)
+{
+	const struct sock_fprog program = {.len = SP_ARRAY_LEN(of_keeper), .filter = birth->filter};
+
+	birth->filter[OF_EXPORTER].k =
+		(uint32_t)(birth->pidfd >= 0 ? birth->pidfd : birth->exporter);
+	if (birth->pidfd >= 0)
+		birth->filter[OF_SIGNAL].k = SP_PIDFD_SEND_SIGNAL_NR;
+	if (sp_arch_syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0) == 0)
+		(void)sp_arch_syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
+				      (long)&program, 0);
+}
+
+/* The keeper runs this function. */
 SP_RAW static void keep(void *arg)
 {
 	struct birth *birth = arg;
 	struct sp_region *region = birth->start.region;
 	/*
-	 * The kernel reaps, and sends the signal even so. If the keeper did, the exporter's CPU time
-	 * would be the keeper's and then, when that is reaped, the host's (RUSAGE_CHILDREN).
+	 * With SA_NOCLDWAIT the kernel reaps the exporter and sends the signal nevertheless. If the
+	 * keeper reaped it, the exporter's CPU time would be added to the keeper's, and then to the
+	 * host's (RUSAGE_CHILDREN).
 	 */
 	const unsigned long discard[4] = {0, SA_NOCLDWAIT};
 	const char name[16] = "spanprof-keeper";
@@ -493,26 +696,36 @@ SP_RAW static void keep(void *arg)
 	int status = -1;
 	int rc;
 
-	/* SIGSYS too, which is unblocked in the host's thread: its handler is the host's. */
+	/* SIGSYS, too, which is unblocked in the host's thread: its handler belongs to the host. */
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, 0, sizeof(all));
 	(void)sp_arch_syscall(SYS_rt_sigaction, SIGCHLD, (long)discard, 0, sizeof(uint64_t));
 	(void)sp_arch_syscall(SYS_prctl, PR_SET_PDEATHSIG, PARENT_ENDED, 0, 0);
 	(void)sp_arch_syscall(SYS_prctl, PR_SET_NAME, (long)name, 0, 0);
-	/* Signals to the host's process group or from its terminal are not meant for the keeper. */
+	/*
+	 * The keeper gets its own session: signals to the host's process group or from the host's
+	 * terminal are not meant for it.
+	 */
 	(void)sp_arch_syscall(SYS_setsid, 0, 0, 0, 0);
 	rc = bear(birth);
-	/* After the program was executed, because its path may be relative. */
+	/* After the execve(), because the program's path may be relative. */
 	(void)sp_arch_syscall(SYS_chdir, (long)"/", 0, 0, 0);
 	/*
-	 * They are copies of the host's descriptors. As long as one of them is open, a pipe never
-	 * ends.
+	 * The keeper has copies of the host's descriptors. As long as one is open, the reader of a
+	 * pipe does not see its end.
 	 */
 	close_from(0);
+	/*
+	 * The exporter may have ended by now, and another process may have its number.
+	 * wait_for_an_end() checks that before it uses the pidfd: as long as the keeper has not
+	 * reaped the exporter, the number is the exporter's.
+	 */
+	birth->pidfd = rc == 0 ? sp_arch_syscall(SP_PIDFD_OPEN_NR, birth->exporter, 0, 0, 0) : -1;
+	confine_keeper(birth);
 	if (rc != 0) {
-		/* Before the state: whoever sees that sees why. */
+		/* Before the state: a process that sees the state also sees the reason. */
 		atomic_store_explicit(&region->exporter_error, -rc, memory_order_relaxed);
 		tell(region, SP_EXPORTER_NONE, SP_EXPORTER_FAILED);
-	} else if (wait_for_an_end(birth->exporter, birth->host, &status)) {
+	} else if (wait_for_an_end(birth, &status)) {
 		if (status == SP_EXPORTER_OTHER_BUILD) {
 			atomic_store_explicit(&region->exporter_error, EPROTO,
 					      memory_order_relaxed);
@@ -529,9 +742,12 @@ SP_RAW static void keep(void *arg)
 
 /* Room for a name such as "pid:[4026531836]". */
 #define NAMESPACE_NAME_MAX 64
-/* How often a wait for the exporter's end looks whether its keeper was killed. */
+/* A wait for the exporter's end checks at this interval whether the keeper was killed. */
 #define LOOK_NS (20 * SP_NS_PER_MS)
-/* The keeper of a host that is another user by now looks once a second whether it is to kill. */
+/*
+ * If the host has changed its user, it cannot signal the keeper, which checks `kills` once a
+ * second.
+ */
 #define KILL_NS (1500 * SP_NS_PER_MS)
 
 static struct sp_try_lock under_way;
@@ -547,7 +763,7 @@ static bool name_of(const char *namespace, char name[NAMESPACE_NAME_MAX])
 
 /*
  * Whether the calling thread has unshared the pid namespace, or entered another one with setns().
- * Its first child would be pid 1 there, and when that ends no fork of the host succeeds any more.
+ * Its first child would be pid 1 there, and when that ends, no fork of the host succeeds any more.
  */
 static bool children_live_elsewhere(void)
 {
@@ -557,51 +773,57 @@ static bool children_live_elsewhere(void)
 	struct stat unused;
 
 	if (!name_of("/proc/thread-self/ns/pid", own))
-		return false; /* no /proc, or an old one: assume that it has not */
+		return false; /* no /proc, or an old kernel: assume that it has not */
 	if (name_of(for_children, childrens))
 		return strcmp(own, childrens) != 0;
 	/*
-	 * A link that exists and cannot be read is that of a namespace without a pid 1. Since Linux
-	 * 4.12.
+	 * Since Linux 4.12: if the link exists but cannot be read, it belongs to a namespace
+	 * without a pid 1.
 	 */
 	return sp_arch_syscall(SYS_newfstatat, AT_FDCWD, (long)for_children, (long)&unused,
 			       AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Stacks and birth; NULL if there is no memory. */
+/* Maps the stacks and struct birth; NULL if there is no memory. */
 static struct birth *new_birth(const struct sp_exporter_start *start)
 {
-	char *memory = (char *)syscall(SYS_mmap, NULL, BIRTH_BYTES, PROT_NONE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, (off_t)0);
+	char *memory = (char *)sp_syscall_always(SYS_mmap, NULL, BIRTH_BYTES, PROT_NONE,
+						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+						 (off_t)0);
 	struct birth *birth;
 	char *stack;
 
 	if (memory == MAP_FAILED)
 		return NULL;
 	stack = memory + STACK;
-	if (syscall(SYS_mprotect, stack, STACK, PROT_READ | PROT_WRITE) != 0 ||
-	    syscall(SYS_mprotect, stack + 2 * STACK, STACK, PROT_READ | PROT_WRITE) != 0) {
-		(void)syscall(SYS_munmap, memory, BIRTH_BYTES);
+	if (sp_syscall_always(SYS_mprotect, stack, STACK, PROT_READ | PROT_WRITE) != 0 ||
+	    sp_syscall_always(SYS_mprotect, stack + 2 * STACK, STACK, PROT_READ | PROT_WRITE) !=
+		    0) {
+		(void)sp_syscall_always(SYS_munmap, memory, BIRTH_BYTES);
 		return NULL;
 	}
-	/* A multiple of 64, so the stack below stays aligned to 16. */
+	/* A multiple of 64, so that the stack below birth is aligned to 16. */
 	birth = (void *)(stack + STACK - (sizeof(*birth) + 63) / 64 * 64);
 	birth->start = *start;
 	birth->memory = memory;
 	birth->child_stack = memory + BIRTH_BYTES;
 	birth->flags = SP_CHILD_SHARING;
 	birth->host = sp_arch_syscall(SYS_getpid, 0, 0, 0, 0);
+	memcpy(birth->filter, of_keeper, sizeof(of_keeper));
 	return birth;
 }
 
-/* The first child where no memory can be shared: it makes the exporter's process and ends. */
+/* Without shared memory the first child runs this: it makes the exporter's process and ends. */
 SP_RAW static void bear_and_end(void *arg)
 {
 	(void)bear(arg);
 	sp_child_exit(0);
 }
 
-/* Removes the pending SIGCHLD of our own child that has ended, and no other. SIGCHLD is blocked. */
+/*
+ * Removes the pending SIGCHLD of our own child that has ended, and no other. The caller has blocked
+ * SIGCHLD.
+ */
 static void take_back_sigchld(long child)
 {
 	const uint64_t chld = BIT(SIGCHLD);
@@ -612,18 +834,20 @@ static void take_back_sigchld(long child)
 	if (sp_arch_syscall(SYS_rt_sigtimedwait, (long)&chld, (long)&taken, (long)&now,
 			    sizeof(chld)) != SIGCHLD)
 		return;
-	/* One signal stands for all children that have ended since it was sent. */
-	if (taken.si_pid == child && (syscall(SYS_waitid, P_ALL, 0, &waiting,
-					      WEXITED | WSTOPPED | WNOHANG | WNOWAIT, NULL) != 0 ||
-				      waiting.si_pid == 0))
+	/* One pending signal stands for all children that have ended since it was sent. */
+	if (taken.si_pid == child &&
+	    (sp_syscall_always(SYS_waitid, P_ALL, 0, &waiting,
+			       WEXITED | WSTOPPED | WNOHANG | WNOWAIT, NULL) != 0 ||
+	     waiting.si_pid == 0))
 		return;
-	(void)syscall(SYS_rt_sigqueueinfo, getpid(), SIGCHLD, &taken);
+	(void)sp_syscall_always(SYS_rt_sigqueueinfo, sp_syscall_always(SYS_getpid), SIGCHLD,
+				&taken);
 }
 
 /*
- * The start where no child can share our memory, and so none can be a keeper: valgrind makes a fork
- * of each clone that is not a thread, and qemu-user refuses one with another exit signal than
- * SIGCHLD. There the first of two forked children ends at once, and the exporter is an orphan.
+ * Starts the exporter without a keeper if no child can share our memory: valgrind makes a fork of
+ * each clone that is not a thread, and qemu-user refuses a clone with another exit signal than
+ * SIGCHLD. The first of two forked children ends at once, and the exporter is an orphan.
  */
 static int start_forked(struct birth *birth)
 {
@@ -633,7 +857,7 @@ static int start_forked(struct birth *birth)
 	long rc;
 
 	/* The orphan would become a child of the host. */
-	(void)syscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0L, 0L, 0L);
+	(void)sp_syscall_always(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0L, 0L, 0L);
 	if (subreaper != 0 || birth->host == 1)
 		return -EOPNOTSUPP;
 	birth->flags = SIGCHLD;
@@ -650,7 +874,10 @@ static int start_forked(struct birth *birth)
 	return -atomic_load_explicit(&birth->start.region->exporter_error, memory_order_relaxed);
 }
 
-/* 0 or a negative errno: -EINVAL where no child can share our memory. After 0 birth is the keeper's. */
+/*
+ * Makes the keeper. 0 or a negative errno: -EINVAL if no child can share our memory. After 0, birth
+ * belongs to the keeper.
+ */
 static int start_keeper(struct birth *birth)
 {
 	long child;
@@ -661,7 +888,7 @@ static int start_keeper(struct birth *birth)
 	atomic_store_explicit(&keeper.kills, 0, memory_order_relaxed);
 	atomic_store_explicit(&keeper.exporter, 0, memory_order_relaxed);
 	keeper.region = birth->start.region;
-	/* Its stack lies below birth. */
+	/* The keeper's stack is below birth. */
 	child = sp_raw_clone(CLONE_VM | CLONE_UNTRACED, birth, keep, birth);
 	if (child < 0)
 		return (int)child;
@@ -675,8 +902,8 @@ static int start_at_all(const struct sp_exporter_start *start)
 {
 	struct birth *birth = new_birth(start);
 	/*
-	 * All but SIGSYS: if a seccomp filter of the host answers with SIGSYS while that is
-	 * blocked, the kernel kills the process.
+	 * All but SIGSYS: if a seccomp filter of the host raises SIGSYS while that is blocked, the
+	 * kernel kills the process.
 	 */
 	const uint64_t all = ~BIT(SIGSYS);
 	uint64_t before;
@@ -692,7 +919,7 @@ static int start_at_all(const struct sp_exporter_start *start)
 	if (rc == -EINVAL)
 		rc = start_forked(birth);
 	if (!kept)
-		(void)syscall(SYS_munmap, birth->memory, BIRTH_BYTES);
+		(void)sp_syscall_always(SYS_munmap, birth->memory, BIRTH_BYTES);
 	(void)sp_arch_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
 	return rc;
 }
@@ -714,7 +941,7 @@ const struct sp_region *sp_keeper_region(void)
 
 int32_t sp_keeper_exporter(const struct sp_region *region)
 {
-	/* The number of one that has ended may be another process's. */
+	/* After the exporter's end another process may have its number. */
 	return sp_keeper_made(region) &&
 			       atomic_load_explicit(&keeper.is_over, memory_order_relaxed) == 0
 		       ? atomic_load_explicit(&keeper.exporter, memory_order_relaxed)
@@ -727,12 +954,12 @@ bool sp_keeper_is_there(void)
 }
 
 /*
- * One thread at a time. False if there is a keeper that has not ended. One that has says that the exporter has
- * ended, or that the keeper was killed.
+ * Reaps the keeper. One thread at a time. False if there is a keeper that has not ended. A keeper
+ * that has ended has written before that the exporter has ended, or it was killed.
  *
- * The host may have reaped it with __WALL, and a filter of the host may refuse to answer. Its stack goes only
- * when it certainly has: without it the keeper would die, and the kernel may dump the core of all that share
- * its memory.
+ * The host may have reaped the keeper with __WALL, and a filter of the host may refuse wait4(). The
+ * keeper's stack is unmapped only when it certainly has ended: without its stack the keeper would
+ * die by a signal, and the kernel may dump the core of all processes that share its memory.
  */
 static bool reap(void)
 {
@@ -768,9 +995,9 @@ int sp_exporter_process_start(const struct sp_exporter_start *start)
 }
 
 /*
- * A joined exporter, which another process has started, or that of an emulator. Its number may be that of
- * another process by now, which began at another moment; that is unknown where /proc does not show it
- * (hidepid).
+ * Whether an exporter lives that is not a child of our keeper: one that this process has joined, or
+ * the orphan on an emulator. Another process may have got its number; the start time shows that,
+ * unless /proc hides it (hidepid).
  */
 static bool other_exporter_lives(const struct sp_region *region)
 {
@@ -828,7 +1055,7 @@ bool sp_exporter_process_end(uint64_t end_ns)
 		}
 		if (killed_ns != 0 && now - killed_ns > KILL_NS)
 			return false;
-		/* When the word is set the process has some system calls left. */
+		/* Once is_over is set the keeper still has to make some system calls. */
 		if (atomic_load_explicit(&keeper.is_over, memory_order_acquire) != 0) {
 			(void)sp_arch_syscall(SYS_sched_yield, 0, 0, 0, 0);
 		} else {

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process may run below a seccomp filter that was installed before the program began, as in a
+ * A process may have a seccomp filter that was installed before the program began, as in a
  * container or a systemd unit. A system call that this filter does not allow may kill the process,
- * and the kernel cannot be asked which calls these are. So before we make our first system call, a
- * short-lived child makes them all, with arguments for which they do nothing.
+ * and nobody can ask the kernel which calls these are. So before our first system call, a
+ * short-lived child makes all of them, with arguments for which they do nothing.
  *
- * The call that makes the child cannot be tried like that. So nothing is started before the process
- * itself has made a thread or a fork, which shows that the filter lets it pass: glibc makes threads
- * by clone3(2) where it knows that, and forks by clone(2), and the child is made by the same call. A
- * filter that judges clone(2) by its flags may still answer ours in another way.
+ * The call that makes the child cannot be tried in the same way. So we start nothing before the
+ * process itself has made a thread or a fork: then the filter lets that call pass. glibc makes
+ * threads by clone3(2) if it knows this call, and forks by clone(2). We make the child by the call
+ * that we have seen. A filter that judges clone(2) by its flags may still treat our call
+ * differently.
  *
- * The child shares our memory while the calling thread waits, as at the start of the exporter. On Linux
- * before 5.16, a SIGSYS that ends one of several processes with the same memory and writes a core ends all
- * of them; there the host would have been ended by its own call just the same. Context: APP.
+ * The child shares our memory while the calling thread waits, as at the start of the exporter. On
+ * Linux before 5.16, a SIGSYS that ends one of several processes with the same memory and writes a
+ * core ends all of them; our own call would have ended the host there just the same.
+ * Context: APP.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,7 +54,9 @@ struct call {
 	long arg[4];
 };
 
-/* First the call by which the host waits for the child, then those of a message. */
+/*
+ * The first call is the one by which the host waits for the child; the next ones write a message.
+ */
 static const struct call calls[] = {
 	{SYS_wait4, {NOBODY, 0, WNOHANG, 0}},
 	{SYS_getpid, {0}},
@@ -60,7 +66,7 @@ static const struct call calls[] = {
 	{SYS_rt_sigprocmask, {-1, 0, 0, sizeof(uint64_t)}},
 	{SYS_rt_sigpending, {0, 0}},
 	{SYS_write, {NO_FD, 0, 0}},
-	{SYS_sendmsg, {NO_FD, 0, 0}}, /* to a socket; also to join an exporter */
+	{SYS_sendmsg, {NO_FD, 0, 0}}, /* also on a socket, to join an exporter */
 #define CALLS_OF_A_MESSAGE 9
 	/* the region */
 	{SYS_memfd_create, {0, 0}},
@@ -68,20 +74,19 @@ static const struct call calls[] = {
 	{SYS_mmap, {0, 0, 0, 0}},
 	{SYS_munmap, {BAD, 0}},
 	{SYS_mprotect, {BAD, 0, 0}},
-	{SYS_madvise, {BAD, 0, 0}},
+	{SYS_madvise, {BAD, 0, MADV_DONTNEED}},
+	{SYS_madvise, {BAD, 0, MADV_WIPEONFORK}},
+	{SYS_madvise, {BAD, 0, MADV_NOHUGEPAGE}},
 	{SYS_prlimit64, {0, RLIMIT_FSIZE, 0, 0}},
 	{SYS_close, {NO_FD}},
-	/* what /proc tells */
+	/* reading /proc */
 	{SYS_openat, {NO_FD, 0, 0}},
 	{SYS_read, {NO_FD, 0, 0}},
 	{SYS_pread64, {NO_FD, 0, 0, 0}},
 	{SYS_readlinkat, {NO_FD, 0, 0, 0}},
-#ifdef SYS_readlink
-	{SYS_readlink, {0, 0, 0}}, /* the C library's readlink() */
-#endif
 	{SYS_getdents64, {NO_FD, 0, 0}},
 	{SYS_lseek, {NO_FD, 0, 0}},
-	{SYS_sched_getaffinity, {0, 0, 0}}, /* the C library counts processors */
+	{SYS_sched_getaffinity, {0, 0, 0}}, /* the C library's way to count processors */
 	/* threads, timers and signals */
 	{SYS_gettid, {0}},
 	{SYS_get_robust_list, {NOBODY, 0, 0}},
@@ -97,13 +102,18 @@ static const struct call calls[] = {
 	{SYS_sigaltstack, {0, 0}},
 	{SYS_prctl, {PR_GET_NAME, 0}},
 	{SYS_prctl, {SP_MEMORY_NAME_OPTION, SP_MEMORY_NAME_ANON, BAD, 0}}, /* names a mapping */
+	/* of the keeper; the kernel refuses it, because the argument is not 1 */
+	{SYS_prctl, {PR_SET_NO_NEW_PRIVS, 0, 0, 0}},
+	{SYS_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 0, 0}},
 	{SYS_getrandom, {0, 0, 0}},
 	{SYS_rt_sigqueueinfo, {0, 0, 0}},
 	{SYS_rt_tgsigqueueinfo, {0, 0, 0, 0}},
 	{SYS_futex, {0, FUTEX_WAKE, 0}},
 	{SYS_sched_yield, {0}},
-	/* the exporter: joining one, or its process before it is a program */
+	/* joining an exporter, and the exporter's process before its execve() */
 	{SYS_geteuid, {0}},
+	{SYS_getuid, {0}},
+	{SYS_statfs, {0, 0}},
 	{SYS_socket, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, -1}},
 	{SYS_connect, {NO_FD, 0, 0}},
 	{SYS_getsockopt, {NO_FD, SOL_SOCKET, SO_PEERCRED, 0}},
@@ -115,6 +125,12 @@ static const struct call calls[] = {
 	{SYS_chdir, {0}},
 	{SYS_dup3, {NO_FD, NO_FD, 0}},
 	{SP_CLOSE_RANGE_NR, {1, 0, 0}},
+	{SP_PIDFD_OPEN_NR, {NOBODY, 0}},
+	{SP_PIDFD_SEND_SIGNAL_NR, {NO_FD, 0, 0, 0}},
+	{SYS_fchmod, {NO_FD, 0}},
+	{SYS_sendfile, {NO_FD, NO_FD, 0, 0}},
+	{SYS_capget, {0, 0}},
+	{SYS_capset, {0, 0}},
 };
 
 static struct {
@@ -122,14 +138,17 @@ static struct {
 	_Atomic uint32_t made;
 } trial;
 
-/* In the child. */
+/* The child runs this. */
 SP_RAW static void make_all(void *unused)
 {
-	/* The handler of SIGSYS is the host's. While blocked, the signal ends the process. */
+	/*
+	 * The handler of SIGSYS belongs to the host. While the signal is blocked, it ends the
+	 * process without the handler.
+	 */
 	const uint64_t sigsys = BIT(SIGSYS);
 	/*
-	 * No core, which would contain the host's memory. A limit of 1 also stops a program that
-	 * takes cores (core(5)).
+	 * No core dump, which would contain the host's memory. A limit of 1 stops also a program
+	 * that the kernel pipes cores to (core(5)).
 	 */
 	const uint64_t one[2] = {1, 1};
 
@@ -145,7 +164,10 @@ SP_RAW static void make_all(void *unused)
 	sp_child_exit(0);
 }
 
-/* The wait status of the child, which has ended when the clone returns; 0 if there is none. */
+/*
+ * The wait status of the child, which has ended when the clone returns; 0 if no child could be
+ * made.
+ */
 static int try_all(void)
 {
 	int status = 0;
@@ -157,8 +179,8 @@ static int try_all(void)
 	if (child < 0)
 		return 0;
 	/*
-	 * The filter forbids wait4() too, so waiting would end us as well. The zombie stays as long
-	 * as the host, visible with __WALL only.
+	 * The filter kills for wait4(), too, so waiting would end us as well. The zombie stays as
+	 * long as the host, visible with __WALL only.
 	 */
 	if (atomic_load_explicit(&trial.made, memory_order_relaxed) == 0 && !sp_arch_on_valgrind())
 		return SIGSYS;
@@ -168,11 +190,12 @@ static int try_all(void)
 	return status;
 }
 
-#define SECCOMP "Seccomp:" /* fs/proc/array.c, task_seccomp; then a tab and a digit */
+#define SECCOMP "Seccomp:" /* as in task_seccomp() of fs/proc/array.c; a tab and a digit follow */
 
 /*
- * Whether the calling thread has a filter. Not by prctl(), which the filter may forbid; the calls used
- * here were made by the loader in the same program. Only where there is no /proc it has to be asked.
+ * Whether the calling thread has a filter. The answer is in /proc: the filter may kill for prctl(),
+ * but it lets the calls that read /proc pass, which the loader has made, too. Only without /proc,
+ * prctl() is asked.
  */
 static bool may_have_filter(void)
 {
@@ -188,7 +211,8 @@ _Atomic uint32_t sp_trial_seen;
 /* A program may record spans much faster than files can be read. */
 #define LOOK_AGAIN_NS (20 * SP_NS_PER_MS)
 
-static _Atomic uint64_t look_again; /* by the coarse clock; 0 = the answer was never unknown */
+/* when we check again, by the coarse clock; 0 = the answer was never SP_TRIAL_UNKNOWN */
+static _Atomic uint64_t look_again;
 
 #define THREADS "Threads:"
 
@@ -200,10 +224,10 @@ static bool has_threads(void)
 	       strcmp(line, THREADS "\t1") != 0;
 }
 
-/* Weak, because other C libraries do not have it, and would end a program that is preloaded with us. */
+/* Weak, because other C libraries do not have it: a program with such a library would not start. */
 const char *gnu_get_libc_version(void) __attribute__((weak));
 
-/* The C library makes threads by clone3(2): since 2.34, on aarch64 since 2.37. */
+/* Whether the C library makes threads by clone3(2): since 2.34, on aarch64 since 2.37. */
 static bool is_clone3_known(void)
 {
 #if defined(__x86_64__)
@@ -220,12 +244,18 @@ static bool is_clone3_known(void)
 	       (major > 2 || (major == 2 && minor >= since));
 }
 
-/* Whether the process was seen to pass the filter by a clone; which one is remembered. */
+/*
+ * Whether we have seen the process pass the filter by a clone. Stores for sp_raw_clone() which of
+ * the two calls it was.
+ */
 static bool is_clone_known(void)
 {
 	uint32_t seen;
 
-	/* Threads of the C library have passed a hook. */
+	/*
+	 * A thread of the C library would have passed a hook, so the threads found here were made
+	 * by clone(2).
+	 */
 	if (sp_exporter_family_is_forked() ||
 	    (atomic_load_explicit(&sp_trial_seen, memory_order_relaxed) == 0 && has_threads()))
 		(void)sp_trial_saw(SP_TRIAL_CLONE);
@@ -280,7 +310,7 @@ bool sp_trial_is_put_off(void)
 
 void sp_trial_tell_unknown(void)
 {
-	/* A child of vfork has the memory of its parent, which will tell it. */
+	/* A child of vfork shares the memory of its parent, which will log it. */
 	if (sp_exporter_family_is_forked())
 		return;
 	sp_config_parse_log_level();

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a process is met, and its ends: the constructor and the destructor of our object, the moment before
- * main(), the two functions by which a program finds what is to be profiled, getenv() and dlsym(), and the
- * functions that end the process without destructors, or execute another program.
+ * The start and the ends of a process: the constructor and the destructor of our object, the moment
+ * before main(), the functions by which an SDK is found, getenv(), __register_atfork(), dlsym() and
+ * fork(), and the functions that end the process without destructors, or execute another program.
  *
- * The object is loaded into every program that LD_PRELOAD reaches, and most of them never record a span. So
- * at load it only finds the C library's functions, checks the kill switches and copies our variables.
+ * The object is loaded into every program that LD_PRELOAD reaches, and most of them never record a
+ * span. So at load it only finds the C library's functions, checks the kill switches and copies our
+ * variables.
  *
- * Contexts: INIT, APP; the host may call getenv() and the ends in a child of fork or vfork and, what it must not
- * do with getenv(), in a signal handler.
+ * Contexts: INIT, APP. The host may call getenv(), fork() and the functions that end a process in a
+ * child of fork() or vfork(), and in a signal handler (getenv() is not allowed there, but programs
+ * do it).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,15 +46,15 @@ static __attribute__((constructor)) void load(int argc, char **argv, char **envp
 	if (getauxval(AT_SECURE) != 0)
 		return;
 	/*
-	 * Of two copies, as where /etc/ld.so.preload has one and LD_PRELOAD another, each would take the hooks of the
-	 * other for the SDK's functions, and call them without end. So the first one profiles, and the others only
-	 * hand calls on.
+	 * Two copies of our object, for example one from /etc/ld.so.preload and one from
+	 * LD_PRELOAD, would each take the hooks of the other for the SDK's functions, and call each
+	 * other without end. So the first copy profiles, and the other copies only hand calls on.
 	 */
 	if (sp_elf_is_before("spanprof_v1_label_push"))
 		return;
 	if (argc < 0 || argv == NULL || envp == NULL || envp != argv + argc + 1)
 		return;
-	sp_lifecycle_load(envp);
+	sp_lifecycle_load(envp, sp_elf_own_path());
 }
 
 static __attribute__((destructor)) void unload(void)
@@ -61,11 +63,12 @@ static __attribute__((destructor)) void unload(void)
 }
 
 /*
- * getenv(): an SDK asks for variables that begin with OTEL_ before its first span, from inside the object
- * that holds it. Any other call goes on to the real function after a comparison or two, by a jump.
+ * getenv(): before its first span an SDK reads variables that begin with OTEL_, and its call comes
+ * from the object that contains it. Any other call jumps to the real function after a comparison or
+ * two.
  *
- * The name may be shorter, so this reads one byte after the other; and none where the C library reads none,
- * because there are no variables (clearenv()).
+ * The name may be shorter than OTEL_, so the bytes are read one after the other. Without variables
+ * (clearenv()) the C library reads no byte of the name, and neither do we.
  */
 static bool is_about_otel(const char *name)
 {
@@ -73,7 +76,7 @@ static bool is_about_otel(const char *name)
 	       name[3] == 'L' && name[4] == '_';
 }
 
-/* The return address must be in the object that asks, so this function itself is exported. */
+/* Exported itself, because the return address must be in the object that asks. */
 SP_EXPORT char *getenv(const char *name)
 {
 	__typeof__(&getenv) next;
@@ -85,13 +88,33 @@ SP_EXPORT char *getenv(const char *name)
 }
 
 /*
- * SPANPROF_HOOK_DLSYM: a program that takes functions of a C SDK with dlsym() gets our hooks of them,
- * which it would not find, because dlsym() of a handle does not search the preloaded object.
+ * In libc.so.6 since glibc 2.3.2. pthread_atfork() is linked into each object that calls it, and
+ * calls this function.
+ */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
+
+/*
+ * An SDK that reads no variable is found when its random number generator registers a fork handler.
+ */
+SP_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+				void *dso)
+{
+	__typeof__(&__register_atfork) next = SP_NEXT(__register_atfork);
+	int err = next != NULL ? next(prepare, parent, child, dso) : ENOSYS;
+
+	if (prepare == NULL && parent == NULL && child != NULL)
+		sp_otelcpp_forks((const void *)(uintptr_t)child);
+	return err;
+}
+
+/*
+ * SPANPROF_HOOK_DLSYM: dlsym() of a handle does not search the preloaded object, so a program that
+ * gets functions of a C SDK by dlsym() would not find our hooks. With this variable it gets them.
  *
- * Nothing is exported for it, and without the variable nothing is done. With it, the slots of objects that
- * import dlsym() are changed to a function of ours. It goes on to the real one by a jump, so that the
- * real one sees the program's object as its caller (RTLD_NEXT and RTLD_DEFAULT work as before). Objects that
- * the program loads later are looked at in its next dlsym(), which it needs to call what it has loaded.
+ * We export no dlsym(). With the variable, the slots of objects that import dlsym() point to a
+ * function of ours. It jumps to the real dlsym(), which therefore sees the program's object as its
+ * caller (RTLD_NEXT and RTLD_DEFAULT work as before). If the program loads an object later, we
+ * examine it at the next dlsym(), without which the program cannot call a function of the object.
  */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char sp_dlsym_entry[] __attribute__((visibility("hidden")));
@@ -100,7 +123,7 @@ static struct sp_elf_range own;
 /* The loader's count of objects when all were examined; 0 = examine again. */
 static _Atomic unsigned long long looked_at;
 
-/* An importer's slot, if it still holds the real function or nothing yet. */
+/* Changes an importer's slot if it still holds the real function, or is not bound yet. */
 static const void *choose(const struct sp_elf_range *importer, const char *name, const void *now,
 			  bool lazy)
 {
@@ -110,7 +133,10 @@ static const void *choose(const struct sp_elf_range *importer, const char *name,
 		       : NULL;
 }
 
-/* Below a filter what could not be changed at first never can be. */
+/*
+ * Changes the slots of all objects. Below a seccomp filter, a slot that we could not change at
+ * first can never be changed, so one pass suffices.
+ */
 static void look_through(void)
 {
 	unsigned long long adds = sp_elf_adds();
@@ -119,7 +145,7 @@ static void look_through(void)
 	atomic_store_explicit(&looked_at, is_done ? adds : 0, memory_order_relaxed);
 }
 
-/* Whose name it is; SP_NEXT_SDK_N if it is none that we hook. */
+/* The row of that name among the hooked functions of SDKs; SP_NEXT_SDK_N if there is none. */
 static enum sp_next hooked(const char *name)
 {
 	unsigned i = 0;
@@ -129,7 +155,10 @@ static enum sp_next hooked(const char *name)
 	return (enum sp_next)i;
 }
 
-/* The hook of a function of the copy whose spans are labelled; any other function as it is. */
+/*
+ * Returns our hook if the name is a function of the SDK copy whose spans are labelled, else the
+ * real function.
+ */
 static void *look_up(void *handle, const char *name)
 {
 	__typeof__(&dlsym) real = SP_NEXT(dlsym);
@@ -143,7 +172,7 @@ static void *look_up(void *handle, const char *name)
 	return hook != NULL ? hook : found;
 }
 
-/* With the arguments of dlsym(): where the call goes. */
+/* Called with the arguments of dlsym(); returns the function to jump to. */
 const void *sp_dlsym_target(const void *handle, const char *name);
 const void *sp_dlsym_target(const void *handle, const char *name)
 {
@@ -169,10 +198,12 @@ static void start_dlsym(void)
 }
 
 /*
- * The moment before main(), when all constructors of shared objects have run: where profiles are wanted from
- * the start, as with SPANPROF_PROFILE=always, sampling starts here, and the hook of dlsym() with its variable.
+ * The moment before main(), when all constructors of shared objects have run. With
+ * SPANPROF_PROFILE=always or another reason to profile from the start, sampling starts here, and so
+ * does the hook of dlsym() if its variable is set.
  *
- * glibc: csu/libc-start.c. The function has seven arguments in every version; they are passed on unread.
+ * glibc: csu/libc-start.c. The function has seven arguments in every version; they are passed on
+ * unread.
  */
 int __libc_start_main(int (*host_main)(int, char **, char **), int argc, char **argv,
 		      void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
@@ -191,14 +222,40 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
 	sp_lifecycle_main();
 	sp_otelcpp_main();
 	if (next == NULL)
-		__builtin_trap(); /* no C library: there is nothing to return to */
+		__builtin_trap(); /* without a C library there is no caller to return to */
 	return next(host_main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 
+static long no_call(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+static const void *real(enum sp_next which)
+{
+	const void *next = sp_next(which);
+
+	return next != NULL ? next : (const void *)no_call;
+}
+
 /*
- * The ends of a program. First what was sampled is sent, because the mapping and the timers end with the
- * program; then comes the real function. Without anything to send they cost one load. A child of vfork, which
- * shares our memory, is left alone.
+ * fork(). A child that has ended may have asked this process to start an exporter. The hook ends in
+ * a jump to the real function, so no frame of ours is on the stack of the new child.
+ */
+const void *sp_fork_begin(void);
+const void *sp_fork_begin(void)
+{
+	sp_lifecycle_before_fork();
+	return real(SP_NEXT_fork);
+}
+
+SP_TAIL_CALL("fork", "sp_fork_begin", "");
+
+/*
+ * The functions that end a process. First the samples are sent, because the region and the timers
+ * end with the process; then comes the real function. Without samples the hook costs one load. A
+ * child of vfork(), which shares our memory, sends nothing.
  */
 // clang-format off
 #define SP_EXIT(sym) \
@@ -210,7 +267,7 @@ SP_EXPORT int __libc_start_main(int (*host_main)(int, char **, char **), int arg
 		if (next != NULL) \
 			next(status); \
 		for (;;) \
-			(void)syscall(SYS_exit_group, status); \
+			(void)sp_syscall_always(SYS_exit_group, status); \
 	}
 // clang-format on
 
@@ -219,29 +276,20 @@ SP_EXIT(_Exit)
 SP_EXIT(quick_exit)
 
 /*
- * Half of the exec family takes its arguments by "...", which C can only hand on by copying them. So
- * each symbol ends in a jump to the real function, with the arguments as the caller made them.
- */
-static int no_exec(void)
-{
-	errno = ENOSYS;
-	return -1;
-}
-
-/*
- * Does our part and returns the real function. A process without a sample does not wait. The last
- * flush takes the thread's timer away. If the exec fails nobody comes back here, and the thread would
- * never be sampled again. So it gets another timer at once; a successful exec deletes it.
+ * Half of the exec functions take their arguments by "...", which C can only hand on by copying. So
+ * each hook ends in a jump to the real function, with the arguments of its caller.
+ *
+ * Sends the samples and returns the real function. A process without a sample does not wait. The
+ * last flush deletes the thread's timer. A failed exec returns to the program and not to us, so
+ * without a timer the thread would never be sampled again. So the thread gets another timer here; a
+ * successful exec deletes it.
  */
 static const void *begin(enum sp_next which)
 {
-	const void *next;
-
 	sp_lifecycle_leave();
 	if (sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE && sp_thread_own != NULL)
 		sp_thread_rearm();
-	next = sp_next(which);
-	return next != NULL ? next : (const void *)no_exec;
+	return real(which);
 }
 
 // clang-format off

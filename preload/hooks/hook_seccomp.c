@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls by which the program changes what may be done in it, or says what it publishes: prctl(), syscall()
- * and ptrace().
+ * prctl(), syscall() and ptrace(): calls by which the program restricts itself, traces another
+ * process, or publishes data about itself.
  *
  * The program installs a seccomp filter: by prctl(PR_SET_SECCOMP), or by seccomp(2) through
- * syscall(3), as libseccomp does. Below the filter a system call of ours could kill the process, and
- * so could the return from our signal handler. So all of them have to stop before the kernel gets the
- * filter (sampler/base/seccomp.h). What the filter allows is not looked at: a later one may forbid it.
+ * syscall(3), as libseccomp does. Below the filter a system call of ours could kill the process,
+ * and so could the return from our signal handler. So both end before the kernel gets the filter
+ * (sampler/base/seccomp.h). We do not examine the filter: a later one may forbid more.
  *
- * The program is about to trace another process. Debuggers wait for children of any kind (__WALL), and the
- * keeper is one: strace, which waits until it has no child left, would never end. So profiling ends for
- * good before the first request of a tracer. PTRACE_TRACEME is the request of a process that is going to be
- * traced, and changes nothing.
+ * The program is about to trace another process. Debuggers wait for children of any kind (__WALL),
+ * and the keeper is a child: strace, which waits until it has no child left, would never end. So
+ * profiling ends for good before the first request of a tracer. PTRACE_TRACEME is the request of a
+ * process that is going to be traced, and changes nothing.
  *
- * All other calls of the three functions go on by a jump, with stack and registers as the caller made
- * them: they take their arguments by "...", syscall(3) has seven, and it may be a clone or vfork. APP
- * context; async-signal-safe.
+ * The program says by prctl(PR_SET_DUMPABLE) who may read it: then the same users may read its
+ * exporter.
+ *
+ * All other calls of the three functions jump to the real function, with the stack and the
+ * registers of the caller: the functions take their arguments by "...", syscall(3) has seven, and
+ * the call may be a clone or vfork. APP context; async-signal-safe.
  */
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -33,7 +36,7 @@
 #include "sampler/base/seccomp.h"
 #include "sampler/context/foreign_context.h"
 
-/* Linux 5.0; headers may be older. */
+/* In Linux 5.0 and later; the headers may be older. */
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
 #define SECCOMP_FILTER_FLAG_NEW_LISTENER (1U << 3)
 #endif
@@ -45,15 +48,18 @@ static long no_call(void)
 }
 
 /*
- * Before the kernel is asked, because another thread may have the filter before we know the answer.
- * Nothing is done, and false returned, where we are switched off, or in a child of vfork, whose
- * memory belongs to its parent.
+ * Ends our system calls before the kernel installs the filter, because another thread may run below
+ * the filter before we know whether the kernel has refused it. Returns false, and does nothing, if
+ * we are switched off, or in a child of vfork(), whose memory belongs to the parent.
  */
 static bool begin(void)
 {
 	int saved = errno;
 
-	/* filters are counted, because the kernel may refuse the one that was there before this one */
+	/*
+	 * Filters are counted, because the kernel may have accepted an earlier filter and refuse
+	 * this one.
+	 */
 	if (sp_lifecycle_here() == SP_LIFECYCLE_OFF && !sp_seccomp_is_on())
 		return false;
 	sp_lifecycle_before_filter();
@@ -71,8 +77,8 @@ static void end(bool begun, bool refused)
 }
 
 /*
- * With SECCOMP_FILTER_FLAG_TSYNC a positive result is a refusal, too: the id of a thread that could
- * not get the filter.
+ * With SECCOMP_FILTER_FLAG_TSYNC a positive result is the id of a thread that could not get the
+ * filter, so it is a refusal, too.
  */
 static bool is_refused(long rc, unsigned flags)
 {
@@ -80,10 +86,11 @@ static bool is_refused(long rc, unsigned flags)
 }
 
 /*
- * The program gives memory a name: as the last step of publishing a process context, for which profilers
- * wait, or for somebody who reads /proc/PID/maps. This may be inside of the program's malloc. The kernel has
- * read a name that it took. One that it did not take may be no text at all, but a kernel without such names
- * refuses each, and then the memory itself says what it is.
+ * The program names a piece of memory. This is the last step of publishing a process context, for
+ * which profilers wait; or the name is for readers of /proc/PID/maps. The call may come from inside
+ * the program's malloc(). If the kernel accepted the name, it is a readable text. If the kernel
+ * refused it, the pointer may be invalid; but a kernel without such names refuses every name, so
+ * then the content of the memory decides.
  *
  * If the context says that threads publish their spans, sampling begins.
  */
@@ -98,11 +105,18 @@ static void named(long rc, unsigned long what, unsigned long at, unsigned long n
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	/* Otherwise it is our own. */
+	/* Inside our own code the context is our own. */
 	if (g.outermost && sp_publisher_announced(at, has_name) && sp_lifecycle_start())
 		sp_publisher_read_on();
 	sp_reentrancy_guard_leave(g);
 	errno = saved;
+}
+
+/* Before the first span no exporter runs. */
+static void dumpable(void)
+{
+	if (sp_lifecycle_active())
+		sp_deferred_work_dumpable();
 }
 
 static int by_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
@@ -114,6 +128,8 @@ static int by_prctl(int option, unsigned long a, unsigned long b, unsigned long 
 
 	if (sets)
 		end(begun, rc != 0);
+	else if (option == PR_SET_DUMPABLE)
+		dumpable();
 	else
 		named(rc, a, b, d);
 	return rc;
@@ -129,12 +145,20 @@ static long by_syscall(long number, long a, long b, long c, long d, long e, long
 
 	if (sets)
 		end(begun, is_refused(rc, number == SYS_prctl ? 0 : (unsigned)b));
+	else if ((int)a == PR_SET_DUMPABLE)
+		dumpable();
 	else
 		named(rc, (unsigned long)b, (unsigned long)c, (unsigned long)e);
 	return rc;
 }
 
-/* The targets of the two functions. */
+static bool is_looked_at(int option)
+{
+	return option == PR_SET_SECCOMP || option == SP_MEMORY_NAME_OPTION ||
+	       option == PR_SET_DUMPABLE;
+}
+
+/* Return the function to which prctl() and syscall() jump. */
 const void *sp_prctl_begin(int option);
 const void *sp_prctl_begin(int option)
 {
@@ -142,8 +166,7 @@ const void *sp_prctl_begin(int option)
 
 	if (next == NULL)
 		return (const void *)no_call;
-	return option == PR_SET_SECCOMP || option == SP_MEMORY_NAME_OPTION ? (const void *)by_prctl
-									   : next;
+	return is_looked_at(option) ? (const void *)by_prctl : next;
 }
 
 const void *sp_syscall_begin(long number, long operation);
@@ -158,8 +181,7 @@ const void *sp_syscall_begin(long number, long operation)
 		is_ours = (unsigned)operation == SECCOMP_SET_MODE_STRICT ||
 			  (unsigned)operation == SECCOMP_SET_MODE_FILTER;
 	else if (number == SYS_prctl)
-		is_ours =
-			(int)operation == PR_SET_SECCOMP || (int)operation == SP_MEMORY_NAME_OPTION;
+		is_ours = is_looked_at((int)operation);
 	return is_ours ? (const void *)by_syscall : next;
 }
 

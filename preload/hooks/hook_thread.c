@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Creation and end of threads. A thread that is created while sampling is on gets its block and
- * timer before the host's start routine runs. As long as sampling is off, these hooks only call the
- * real function with the host's arguments, but for threads with stacks too small for a signal: that these are never to
- * have a timer is noted by the thread itself, as only it knows its id. The end of a thread by cancellation or by a raw
- * system call passes no hook; the exporter finds it in /proc. With the second thread of a process glibc installs its
- * own handler for the signal that we sample with, so we look after ours then (sampler/thread/signals.h).
+ * timer before the host's start routine runs. While sampling is off the hooks only call the real
+ * function, with one exception: a thread whose stack is too small for a signal notes its own id, so
+ * that it never gets a timer. A thread that ends by cancellation or by a raw system call reaches no
+ * hook; the exporter finds its end in /proc. When a process creates its second thread, glibc
+ * installs its own handler for our sampling signal, so the hooks then check ours
+ * (sampler/thread/signals.h).
  *
- * Where a handler of the host uses alternate signal stacks, ours has to run there too
- * (sampler/thread/signals.h), so we look on when the first such handler is set, and when a
- * thread changes its stack. Dispositions themselves are the host's business: our signal is none that it
- * can name.
+ * If a handler of the host uses alternate signal stacks, our handler must run on them too
+ * (sampler/thread/signals.h). So we examine sigaction() until the first such handler is set, and
+ * each sigaltstack(). The host's dispositions do not change: it cannot name our signal.
  *
- * APP context; sigaction() and sigaltstack() are async-signal-safe once the real functions were found, as
- * they must be.
+ * APP context; sigaction() and sigaltstack() are async-signal-safe once the real functions were
+ * found, as POSIX requires.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,10 +28,14 @@
 #include "preload/elf/resolve.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/syscall.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 
-/* Also does deferred work: a program may create threads and never start another span. */
+/*
+ * Claims a block for a new thread. Also does deferred work: a program may create threads and never
+ * start another span.
+ */
 static struct sp_thread *claim(void)
 {
 	bool active;
@@ -47,8 +51,8 @@ static struct sp_thread *claim(void)
 }
 
 /*
- * The stack size that the host asked for, 0 if it left that to the C library, whose default is
- * large enough for signal handlers.
+ * The stack size that the host asked for. 0 = the C library's default, which is large enough for
+ * signal handlers.
  */
 static uint32_t stack_bytes(const pthread_attr_t *attr)
 {
@@ -62,14 +66,16 @@ static uint32_t stack_bytes(const pthread_attr_t *attr)
 }
 
 /*
- * The new thread does this first of all, as the C library has installed its handler by then, and the thread's
- * first signal may come at once. Its creator does it for threads that begin without us, such as those that
- * the SDK makes inside of a hooked call, and where the creation failed.
+ * Called first in a new thread: the C library has installed its handler by then, and the thread's
+ * first signal may come at once. The creator calls it for a thread that does not start in our
+ * function, such as a thread that the SDK creates inside a hooked call, and if the creation failed.
  */
 static void keep_signal(void)
 {
-	if (sp_lifecycle_active())
-		(void)sp_signals_keep();
+	if (!sp_lifecycle_active())
+		return;
+	(void)sp_signals_keep();
+	sp_signals_look(false);
 }
 
 static void *run_pthread(void *arg)
@@ -101,7 +107,7 @@ static void *run_small(void *arg)
 	return result;
 }
 
-/* Where nothing is sampled so far, or not in this thread. */
+/* Creates a thread while sampling is off, or for a creator without a block. */
 static int create_without_block(__typeof__(&pthread_create) next, pthread_t *thread,
 				const pthread_attr_t *attr, void *(*start)(void *), void *arg)
 {
@@ -172,7 +178,7 @@ SP_EXPORT _Noreturn void pthread_exit(void *result)
 	if (next != NULL)
 		next(result);
 	for (;;)
-		(void)syscall(SYS_exit, 0);
+		(void)sp_syscall_always(SYS_exit, 0);
 }
 
 SP_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
@@ -214,7 +220,10 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 		return -1;
 	}
 	rc = next(signo, act, old);
-	/* What is set now is asked for, because *act may have been overwritten with the old one. */
+	/*
+	 * *act may be the same object as *old and hold the old handler now, so the new one is read
+	 * again.
+	 */
 	if (rc == 0 && act != NULL && sp_lifecycle_active() &&
 	    !sp_signals_know_alternate_stack(signo) && sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE &&
 	    next(signo, NULL, &now) == 0 && (now.sa_flags & SA_ONSTACK) != 0)
@@ -223,8 +232,8 @@ SP_EXPORT int sigaction(int signo, const struct sigaction *restrict act,
 }
 
 /*
- * Between the call and our look at the new stack, our signal could be delivered on a stack that is
- * too small for it. So the thread has no timer meanwhile.
+ * After the call and before we have read the new stack, our signal could arrive on a stack that is
+ * too small. So the thread has no timer meanwhile.
  */
 SP_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {

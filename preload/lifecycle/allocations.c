@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers the object that stands for the allocator. It asks for the first time with the first allocation of a
- * thread, which may be long before the program's first span and before our own constructor, and then about once in
- * each interval. So nothing has to be told when sampling begins or ends. Context: any of the host's.
+ * Answers libspanprof-alloc.so, the object that replaces the allocator. For each thread that object
+ * asks first at the thread's first allocation, which may be long before the program's first span
+ * and before our own constructor, and then about once in each sampling interval. So we need not
+ * call it when sampling begins or ends. Context: any of the host's.
  */
 #include "preload/lifecycle/allocations.h"
 
@@ -25,22 +26,25 @@ static uint64_t (*_Atomic allocated)(void);
 static struct {
 	void *memory;
 	size_t bytes;
-	bool is_wiped; /* in a copy, so whoever finds a block in it has our memory */
+	/* a forked child finds it empty: a process that finds a block there shares our memory */
+	bool is_wiped;
 } table;
 
-SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what, uint64_t (*counter)(void),
-				       const _Atomic uint64_t *blocks, void *memory, size_t bytes)
+SP_EXPORT void spanprof_v1_allocations(enum sp_allocations_object what, const void *image,
+				       uint64_t (*counter)(void), const _Atomic uint64_t *blocks,
+				       void *memory, size_t bytes)
 {
 	table.memory = memory;
 	table.bytes = bytes;
+	sp_region_own_object[1] = (uintptr_t)image;
 	atomic_store_explicit(&sp_ring_blocks, blocks, memory_order_relaxed);
 	atomic_store_explicit(&allocated, counter, memory_order_relaxed);
 	atomic_store_explicit(&object, (int)what, memory_order_relaxed);
 }
 
 /*
- * The thread's block. A thread that no hook has seen is enrolled, unless it is just inside one of our hooks: a handler
- * of the host's may have interrupted it.
+ * The block of the calling thread. Enrols a thread that no hook has seen, unless the thread is
+ * inside one of our hooks, which a handler of the host may have interrupted.
  */
 static struct sp_thread *own_thread(void)
 {
@@ -55,7 +59,10 @@ static struct sp_thread *own_thread(void)
 	return t;
 }
 
-/* A child of vfork, or of a raw clone, is another process, with our memory or with the region of ours. */
+/*
+ * Refused in a child of vfork or of a raw clone: it is another process, with our memory or with the
+ * region of ours.
+ */
 static bool take_sample(uint64_t bytes, uint64_t block, const struct sp_allocation_caller *caller)
 {
 	int saved = errno;
@@ -83,7 +90,7 @@ SP_EXPORT uint32_t spanprof_v1_allocated(uint64_t bytes, uint64_t *block,
 	return on ? sp_lifecycle_config()->alloc_interval : 0;
 }
 
-/* Where nothing is sampled any more, nobody keeps the block. */
+/* If sampling has stopped, no profile has the block. */
 SP_EXPORT void spanprof_v1_freed(uint64_t block)
 {
 	int saved = errno;
@@ -93,6 +100,11 @@ SP_EXPORT void spanprof_v1_freed(uint64_t block)
 	errno = saved;
 }
 
+enum sp_allocations_object sp_allocations_object(void)
+{
+	return (enum sp_allocations_object)atomic_load_explicit(&object, memory_order_relaxed);
+}
+
 void sp_allocations_check(const struct sp_config *config)
 {
 	static const char *const why_none[] = {
@@ -100,17 +112,20 @@ void sp_allocations_check(const struct sp_config *config)
 			" needs a second object: set LD_PRELOAD to \"libspanprof.so "
 			"libspanprof-alloc.so\", with the folder that both are in, or use "
 			"spanprof-run --alloc",
-		[SP_ALLOCATIONS_SANITIZED] = ": the program has a sanitizer, which is left alone: "
-					     "no profile of allocations",
+		[SP_ALLOCATIONS_SANITIZED] =
+			": the program has a sanitizer, whose allocator is not "
+			"replaced: no profile of allocations",
 		[SP_ALLOCATIONS_HIDDEN] =
 			": the program has an allocator of its own in front of "
 			"libspanprof-alloc.so: no profile of allocations; if that is preloaded, "
 			"name it behind libspanprof-alloc.so",
 	};
-	int what = atomic_load_explicit(&object, memory_order_relaxed);
+	enum sp_allocations_object what = sp_allocations_object();
 
 	if (config->alloc && what == SP_ALLOCATIONS_LOADED) {
 		sp_span_times_allocated = atomic_load_explicit(&allocated, memory_order_relaxed);
+		/* As in sp_arena_map(). */
+		(void)sp_syscall(SYS_madvise, table.memory, table.bytes, (long)MADV_NOHUGEPAGE);
 		table.is_wiped = sp_syscall(SYS_madvise, table.memory, table.bytes,
 					    (long)MADV_WIPEONFORK) == 0;
 	} else if (config->alloc) {

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deferred work: does what the exporter, or our own handler, has asked for (lifecycle.h). Context: APP, one
- * thread at a time.
+ * Does the deferred work that the exporter or our own handler has asked for (lifecycle.h). Context:
+ * APP, one thread at a time.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "preload/exporter/exporter.h"
 #include "preload/exporter/exporter_process.h"
+#include "preload/lifecycle/allocations.h"
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/lifecycle/sdk.h"
 #include "sampler/base/counters.h"
@@ -25,6 +28,7 @@
 #include "sampler/context/thread_context.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/region.h"
+#include "sampler/sampling/handler.h"
 #include "sampler/sampling/region_swap.h"
 #include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
@@ -83,21 +87,44 @@ static void set(_Atomic uint32_t *word, uint32_t value)
 	atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-void sp_deferred_work_publish(void)
+static _Atomic uint32_t undumpable;
+
+void sp_deferred_work_dumpable(void)
+{
+	int saved = errno;
+
+	/*
+	 * Once the program has installed a filter, the system call fails with ENOSYS, and nothing
+	 * is sampled any more.
+	 */
+	set(&undumpable, sp_syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0) != 1);
+	set(&sp_region_now()->is_undumpable,
+	    atomic_load_explicit(&undumpable, memory_order_relaxed));
+	errno = saved;
+}
+
+void sp_deferred_work_publish(bool all)
 {
 	struct sp_region *r = sp_region_now();
 	uint32_t by[SP_UNARMED_N];
 
-	sp_thread_unarmed(by);
 	set(&r->state,
 	    sp_lifecycle_state == SP_LIFECYCLE_STOPPED ? SP_REGION_STOPPED : SP_REGION_SAMPLING);
 	set(&r->signal_number, (uint32_t)sp_signals_number());
+	set(&r->cookie, sp_handler_setup.cookie);
 	set(&r->threads_armed, sp_thread_armed());
 	set(&r->threads_known, sp_thread_known());
-	set(&r->threads_limit, by[SP_UNARMED_LIMIT]);
-	set(&r->threads_refused, by[SP_UNARMED_REFUSED]);
-	set(&r->spans_open, sp_span_table_count());
+	if (sp_thread_unarmed(by, all)) {
+		set(&r->threads_limit, by[SP_UNARMED_LIMIT]);
+		set(&r->threads_refused, by[SP_UNARMED_REFUSED]);
+	}
+	if (sp_small_thread_made() || sp_count_read(SP_COUNT_UNARMED_STACK) != 0 ||
+	    sp_count_read(SP_COUNT_UNARMED_SHARED) != 0)
+		set(&r->threads_unfit, 1);
+	set(&r->spans_open, all ? sp_span_table_count() : sp_span_table_count_on());
 	set(&r->context, (uint32_t)sp_thread_context_told());
+	set(&r->allocations, (uint32_t)sp_allocations_object());
+	set(&r->is_undumpable, atomic_load_explicit(&undumpable, memory_order_relaxed));
 	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++)
 		sp_sdk_publish((enum sp_sdk)sdk, &r->sdk[sdk]);
 }
@@ -106,9 +133,10 @@ void sp_deferred_work_scan(void)
 {
 	_Atomic uint32_t *work = &sp_region_now()->deferred_work;
 
-	/* The exporter may have asked for it again while it was done. */
+	/* The exporter may have asked for another scan while this one ran. */
 	if (sp_thread_scan())
-		atomic_fetch_and_explicit(work, ~SP_WORK_SCAN, memory_order_relaxed);
+		atomic_fetch_and_explicit(work, ~(SP_WORK_SCAN | SP_WORK_SCAN_NOW),
+					  memory_order_relaxed);
 	else
 		atomic_fetch_or_explicit(work, SP_WORK_SCAN, memory_order_relaxed);
 }
@@ -121,33 +149,37 @@ static void look(void)
 	uint32_t by[SP_UNARMED_N];
 
 	check_signal();
-	/* Timers may have become free since a thread got none because of the limit. */
+	/*
+	 * A thread may have got no timer because of the limit (RLIMIT_SIGPENDING), and timers may
+	 * have become free since.
+	 */
 	sp_timer_limit_look();
-	sp_thread_unarmed(by);
-	if (by[SP_UNARMED_LIMIT] != 0 && sp_thread_may_arm())
+	if (sp_thread_may_arm() && sp_thread_unarmed(by, false) && by[SP_UNARMED_LIMIT] != 0)
 		sp_deferred_work_scan();
-	/* Gives up spans that never end; runs at least eight times in the longest age. */
-	if (now >= sweep_ns) {
-		sp_span_age_sweep(now, max_age);
+	/*
+	 * Gives up spans that never end: eight times in the longest age, but at most once in
+	 * SWEEP_NS.
+	 */
+	if (now >= sweep_ns && sp_span_age_sweep(now, max_age))
 		sweep_ns = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
-	}
 	sp_thread_account_look();
 	sp_region_swap_look();
-	/* It has asked for this. */
+	/* An exporter has asked for this work, so one has started. */
 	sp_lifecycle_has_started();
 	sp_foreign_context_look();
 	sp_thread_context_look();
 }
 
 /*
- * Messages of the exporter that it may not write to the host's stderr itself. They may contain any
- * bytes, and there may always be another one: no more are written than there are places.
+ * Writes the messages of an exporter that may not write to the host's stderr. A message may contain
+ * any bytes. The exporter may add messages all the time, so one call writes no more than the region
+ * has places.
  */
 static void write_messages(struct sp_region *r)
 {
 	for (unsigned i = 0; i < SP_REGION_MESSAGES; i++) {
 		struct sp_region_message *m = &r->message[r->messages_written % SP_REGION_MESSAGES];
-		/* Pairs with the exporter's release: the text is there. */
+		/* Pairs with the exporter's release store: the text is complete. */
 		uint32_t bytes = atomic_load_explicit(&m->bytes, memory_order_acquire);
 		char text[SP_REGION_MESSAGE_MAX];
 
@@ -162,13 +194,13 @@ static void write_messages(struct sp_region *r)
 	}
 }
 
-/* When an exporter that does not work yet is checked next, by the coarse clock. */
+/* The time of the next check of an exporter that does not work yet, by the coarse clock. */
 static _Atomic uint64_t next_check;
 
 /*
- * Every span asks until the exporter works, because one that ends at once cannot report it. The
- * answer is true now and then: the check takes system calls, and on a busy machine thousands of
- * spans end before an exporter works.
+ * Every span asks until the exporter works, because an exporter that ends at once cannot report it.
+ * The answer is true only at intervals: the check takes system calls, and on a busy machine
+ * thousands of spans end before an exporter works.
  */
 bool sp_deferred_work_may_check(void)
 {
@@ -186,12 +218,12 @@ static bool has_not_begun(const struct sp_region *r)
 }
 
 /*
- * Another exporter is started if the first one has ended, or serves the family but not this process; at
- * most three times in a process, after growing pauses: what ended it once, such as too little memory, may
- * end it again.
+ * Another exporter is started if the first one has ended, or serves the family but not this
+ * process. A process restarts at most three times, after growing pauses, because the reason of the
+ * first end, such as too little memory, may persist.
  */
 
-/* After exporters that ended before their time. */
+/* of exporters that ended before their time */
 #define RESTARTS_MAX 3U
 
 /*
@@ -205,8 +237,8 @@ static const uint64_t pause_ns[RESTARTS_MAX] = {
 };
 
 static unsigned restarts;
-static uint64_t due_ns; /* of the next restart; 0 = none is needed so far */
-/* The exporter of the region that is in use could not be started, and another one is tried. */
+static uint64_t due_ns; /* the time of the next restart; 0 = none is needed so far */
+/* The exporter of the current region could not be started, and another start will be tried. */
 static bool is_unborn;
 
 bool sp_deferred_work_unborn(int err)
@@ -217,13 +249,14 @@ bool sp_deferred_work_unborn(int err)
 	atomic_store_explicit(&r->exporter, SP_EXPORTER_FAILED, memory_order_release);
 	is_unborn = sp_lifecycle_put_off(err);
 	if (!is_unborn)
-		sp_exporter_tell_ended(sp_lifecycle_config());
+		sp_exporter_tell_ended();
 	return is_unborn;
 }
 
 /*
- * An exporter that has ended with the process that started it is replaced at once, unless that is
- * this process: it is about to execute another program. If that fails, it goes on after this pause.
+ * An exporter that ended with the process that started it is replaced at once. The exception is
+ * that process itself, which ended the exporter because it is about to execute another program: if
+ * the exec fails, the process starts another exporter after this pause.
  */
 #define EXEC_PAUSE_NS SP_NS_PER_S
 
@@ -275,14 +308,17 @@ static void tell_restart(bool moved, bool had_none, bool was_unborn,
 
 enum outcome {
 	STARTED,
-	LATER, /* not yet: the next call asks again */
-	NEVER, /* told, and profiling has ended */
+	LATER, /* not yet: the next call tries again */
+	NEVER, /* logged, and profiling has ended */
 };
 
-/* A new exporter, with a new region. */
+/* Starts another exporter, with a new region. */
 static enum outcome restart(bool moved, bool refused)
 {
-	/* Or this process was not taken in by the exporter that it joined, and has given up waiting. */
+	/*
+	 * exporter_pid is also 0 if this process has joined an exporter that never served it, and
+	 * has given up waiting.
+	 */
 	bool had_none = refused || atomic_load_explicit(&sp_region_now()->exporter_pid,
 							memory_order_relaxed) == 0;
 	bool was_unborn = is_unborn;
@@ -295,13 +331,13 @@ static enum outcome restart(bool moved, bool refused)
 	fd = sp_region_swap(sp_keeper_region(), &loss);
 	if (fd < 0 && sp_lifecycle_put_off(fd))
 		return LATER;
-	/* What was to be replaced is gone for good, and is told of as such. */
+	/* The old exporter is gone for good, and is reported as gone. */
 	if (fd < 0 && !was_unborn)
 		atomic_store_explicit(&sp_region_now()->exporter, SP_EXPORTER_GONE,
 				      memory_order_relaxed);
 	if (fd < 0)
 		return NEVER;
-	/* Only what may happen again for the same reason is counted. */
+	/* Only restarts whose reason may persist are counted. */
 	restarts += !moved && !was_unborn;
 	due_ns = 0;
 	is_unborn = false;
@@ -309,18 +345,18 @@ static enum outcome restart(bool moved, bool refused)
 	if (err != 0)
 		return sp_deferred_work_unborn(err) ? LATER : NEVER;
 	tell_restart(moved, had_none, was_unborn, &loss);
-	sp_deferred_work_publish();
+	sp_deferred_work_publish(false);
 	return STARTED;
 }
 
-/* Its keeper could not make the process of the exporter, and ended. */
+/* The keeper could not make the process of the exporter, and has ended. */
 static bool has_no_process(const struct sp_region *r)
 {
 	return atomic_load_explicit(&r->exporter, memory_order_acquire) == SP_EXPORTER_FAILED &&
 	       atomic_load_explicit(&r->exporter_pid, memory_order_relaxed) == 0;
 }
 
-/* The exporter does not work. */
+/* Called when the exporter does not work. */
 static enum outcome start_another(void)
 {
 	struct sp_region *r = sp_region_now();
@@ -330,13 +366,13 @@ static enum outcome start_another(void)
 	enum outcome outcome = NEVER;
 	bool never;
 
-	/* The next region has messages of its own. */
+	/* A new region begins without messages. */
 	write_messages(r);
 	if (!is_unborn && has_no_process(r) &&
 	    sp_deferred_work_unborn(
 		    -atomic_load_explicit(&r->exporter_error, memory_order_relaxed)))
 		return LATER;
-	/* One that never worked is not started again: it would fail in the same way. */
+	/* An exporter that never worked is not started again: it would fail in the same way. */
 	never = !moved && !is_unborn &&
 		((!refused && now != SP_EXPORTER_GONE) || restarts == RESTARTS_MAX);
 	if (!never && ((sp_lifecycle_is_put_off() && !sp_lifecycle_has_ended()) ||
@@ -345,10 +381,42 @@ static enum outcome start_another(void)
 	if (!never)
 		outcome = restart(moved, refused);
 	if (outcome == NEVER) {
-		sp_exporter_tell_ended(sp_lifecycle_config());
+		sp_exporter_tell_ended();
 		sp_lifecycle_fail();
 	}
 	return outcome;
+}
+
+/*
+ * The joined exporter takes the records within milliseconds, unless it is stopped or busy with a
+ * push.
+ */
+#define PART_NS (200 * SP_NS_PER_MS)
+
+void sp_deferred_work_part(void)
+{
+	uint64_t end = sp_monotonic_ns() + PART_NS;
+	struct sp_region *old = sp_region_now();
+	struct sp_region_loss loss = {0};
+	int err;
+	int fd;
+
+	set(&old->state, SP_REGION_PARTED);
+	sp_exporter_wake(old);
+	while (atomic_load_explicit(&old->exporter, memory_order_acquire) == SP_EXPORTER_WORKING &&
+	       sp_monotonic_ns() < end) {
+		const struct timespec pause = {.tv_nsec = SP_NS_PER_MS};
+
+		(void)sp_syscall(SYS_futex, &old->exporter, FUTEX_WAIT, SP_EXPORTER_WORKING, &pause,
+				 NULL, 0);
+	}
+	fd = sp_region_swap(sp_keeper_region(), &loss);
+	if (fd < 0)
+		return;
+	err = sp_exporter_start(sp_lifecycle_config(), fd);
+	if (err != 0)
+		(void)sp_deferred_work_unborn(err);
+	sp_deferred_work_publish(false);
 }
 
 void sp_deferred_work_forked(void)
@@ -363,7 +431,7 @@ void sp_deferred_work_account(void)
 	if (!sp_try_lock_once(&busy))
 		return;
 	sp_region_swap_look();
-	/* So that there is room for what the exporter has to tell of the end. */
+	/* The exporter needs room for the messages that it writes at the end. */
 	write_messages(sp_region_now());
 	sp_deferred_work_leave();
 }
@@ -380,18 +448,18 @@ bool sp_deferred_work_revive(void)
 {
 	bool is_there = true;
 
-	/* The thread that is doing it may just have started another exporter. */
+	/* The thread that holds the lock may just have started another exporter. */
 	if (!sp_try_lock_once(&busy))
 		return true;
-	/* Below a seccomp filter nothing can be checked or started. */
+	/* Once a seccomp filter is installed, nothing can be checked or started. */
 	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another() == STARTED;
 	sp_deferred_work_leave();
 	if (!is_there)
-		sp_exporter_tell_ended(sp_lifecycle_config());
+		sp_exporter_tell_ended();
 	return is_there;
 }
 
-/* The part that makes system calls. */
+/* Does the work that takes system calls. */
 static void do_work(struct sp_region *r, uint32_t asked)
 {
 	int32_t pid;
@@ -399,17 +467,25 @@ static void do_work(struct sp_region *r, uint32_t asked)
 	if (((asked & SP_WORK_ALIVE) != 0 || has_not_begun(r)) && !sp_lifecycle_has_ended() &&
 	    !sp_exporter_works())
 		(void)start_another();
-	if ((asked & SP_WORK_SCAN) != 0)
+	/*
+	 * A program usually sets handlers and alternate stacks when it makes threads, so they are
+	 * looked up now. Looking up all of them at each call would take many system calls.
+	 */
+	if ((asked & SP_WORK_SCAN) != 0) {
+		sp_signals_look(false);
+		sp_thread_alternate_look();
 		sp_deferred_work_scan();
+	}
 	if ((asked & SP_WORK_LOOK) != 0)
 		look();
 	if ((asked & SP_WORK_WRITE) != 0)
 		write_messages(r);
 	/*
-	 * To tell what a thread waits in, the exporter needs the right to trace the process. With Yama's
-	 * ptrace_scope 1 only its ancestors have that right, and one process that it names by
-	 * PR_SET_PTRACER. So we name the exporter. The drawback: if the program has named another one,
-	 * such as its crash reporter, that one loses the right.
+	 * To find out where a thread waits, the exporter needs the right to trace the process. With
+	 * Yama's ptrace_scope 1 only two kinds of processes have that right: ancestors of the
+	 * process, and the one that it names by PR_SET_PTRACER. So we name the exporter. The
+	 * drawback: if the program has named another process, such as its crash reporter, that
+	 * process loses the right.
 	 */
 	if ((asked & SP_WORK_TRACER) != 0 && sp_config_wants_waits(sp_lifecycle_config()) &&
 	    (pid = sp_exporter_who()) > 0)
@@ -427,7 +503,7 @@ void sp_deferred_work_filtered(void)
 		return;
 	sp_count(SP_COUNT_SECCOMP_STOPPED);
 	sp_thread_unpublish();
-	sp_deferred_work_publish();
+	sp_deferred_work_publish(false);
 }
 
 void sp_deferred_work_run(void)
@@ -438,15 +514,15 @@ void sp_deferred_work_run(void)
 	uint32_t asked = atomic_load_explicit(&r->deferred_work, memory_order_relaxed);
 
 	/*
-	 * First of all: the program installed a filter in a way that no hook saw. It is too late to
-	 * delete the timers; the handler does nothing from now on.
+	 * This check comes first. The program has installed a filter in a way that no hook saw. It
+	 * is too late to delete the timers; the handler does nothing from now on.
 	 */
 	if ((asked & SP_WORK_SECCOMP) != 0 && !sp_seccomp_is_on()) {
 		sp_seccomp_begin();
 		sp_deferred_work_filtered();
 		return;
 	}
-	/* In a child of vfork, or of a raw clone, threads, timers and the exporter are its parent's. */
+	/* In a child of vfork, threads, timers and exporter belong to the parent. */
 	if ((!sp_seccomp_is_on() && !sp_process_is_ours()) || !sp_try_lock_once(&busy))
 		return;
 	/* Another thread may have started another exporter meanwhile, with another region. */
@@ -455,11 +531,13 @@ void sp_deferred_work_run(void)
 	sp_span_age_tick(config->profile_url != NULL || config->baseline_url != NULL);
 	if (!sp_seccomp_is_on())
 		do_work(r, asked);
-	/* The exporter looks again as soon as this is not asked for any more: not before it is done. */
+	/*
+	 * The exporter tries again as soon as this bit is cleared, so it is cleared after the work.
+	 */
 	if ((asked & SP_WORK_TRACER) != 0)
 		atomic_fetch_and_explicit(&r->deferred_work, ~SP_WORK_TRACER, memory_order_release);
 	if (asked != 0)
-		sp_deferred_work_publish();
+		sp_deferred_work_publish(false);
 	sp_deferred_work_leave();
 	errno = saved;
 }

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starts the profiler, restarts it in a forked child and ends it. The first thread that records a
- * span does the start. It cannot block the others on a lock, because the host may fork or be
- * interrupted by a signal handler in the middle of it; so other threads wait for a bounded time,
- * and their spans go unrecorded after that.
+ * span does the start. A lock for the other threads is impossible, because the host may fork during
+ * the start, or a signal handler may interrupt it. So other threads wait for a bounded time, and
+ * then their spans are not recorded.
  *
- * Most forked children execute another program or end soon. So the fork handler only drops what belongs to
- * the parent and, where sampling goes on in the child, gives its thread a timer. The child is active
- * from then on and has no region (sp_region_nowhere) and no exporter. It gets both, in begin_child(),
- * when it records a span, or with its first sample, in the handler: it may never make a call that we
- * hook. begin_child() may run there because it does nothing but what any forked child of a program with
- * threads may do, where each lock of the C library may be held by a thread that does not exist:
- * system calls, on memory of our own. Three things keep it from what the handler has interrupted. It
- * holds the lock of the deferred work. It does not run inside of a hooked call, where names and spans
- * are being read; the sample is dropped then, its time becomes unsampled CPU time, and the next one
- * tries again. And it has a stack of its own, because that of a coroutine may be small.
+ * Most forked children execute another program or end soon. So the fork handler only drops what
+ * belongs to the parent and, if sampling goes on in the child, gives its thread a timer. From then
+ * on the child is active, but has no region (sp_region_nowhere) and no exporter. begin_child()
+ * makes both: when the child records a span, or with its first sample, in the handler, because a
+ * child may never make a call that we hook.
  *
- * A child that ends without a sample contacts nobody, unless it has used more CPU time than a sample stands
- * for. The samples of others like it stand for more time than those have used, but not for all of it where
- * children use a few milliseconds (thread_account.c).
+ * begin_child() may run in the handler. In a forked child, a thread that does not exist there may
+ * hold any lock of the C library. So begin_child() makes only system calls, on our own memory.
+ * Three rules protect the code that the handler has interrupted. begin_child() holds the lock of
+ * the deferred work. It does not run inside of a hooked call, which may be reading names and spans;
+ * then the sample is dropped, its time becomes unsampled CPU time, and the next sample tries again.
+ * And it runs on a separate stack, because the stack of a coroutine may be small.
+ *
+ * A child that ends without a sample contacts no exporter, unless it has used more CPU time than
+ * one sample stands for. If each of many children uses only milliseconds, profiles have too little
+ * of their CPU time: the samples of some children stand for a part of the time of the others, but
+ * not for all of it (thread_account.c).
  *
  * Contexts: INIT (load, fork handler), APP (start, flush), SIG (begin_in_handler()).
  */
@@ -28,6 +31,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,22 +48,26 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/base/vdso_clock_sig.h"
+#include "sampler/config/config_file.h"
 #include "sampler/config/config_table.h"
 #include "sampler/region/region.h"
+#include "sampler/region/thread_labels.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/sampling/thread_account.h"
+#include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 
 /*
- * The start takes about a millisecond of CPU time; on a busy machine it may be preempted meanwhile, also by those
- * who wait for it. 50 ms were not always enough there.
+ * The start takes about a millisecond of CPU time. On a busy machine the threads that wait for it
+ * may preempt it, and 50 ms were not always enough.
  */
 #define START_WAIT_NS (100 * SP_NS_PER_MS)
 
 /*
- * A start that took longer than this will never end: its thread was cancelled asynchronously, or a handler
- * of the host that interrupted it has left by longjmp(). Nobody waits for it any more.
+ * A start that took longer than this will never end: its thread was cancelled asynchronously, or a
+ * handler of the host interrupted it and ended by longjmp(). No thread waits for it any more.
  */
 #define START_MOST_NS (500 * SP_NS_PER_MS)
 
@@ -68,17 +77,22 @@
  */
 #define BRIEF_NS (1 * SP_NS_PER_MS)
 
-_Atomic int sp_lifecycle_state = SP_LIFECYCLE_OFF;
-struct sp_config sp_lifecycle_settings;
-_Atomic bool sp_lifecycle_ended;
-SP_TLS uintptr_t sp_reentrancy_guard_frame;
+/*
+ * The master of a daemon waits for its workers and has no sample. If its children have used this
+ * much CPU time, it gets an exporter at its end: only the status of the master shows that workers
+ * ran without the profiler.
+ */
+#define WAITED_NS (100 * SP_NS_PER_MS)
 
 enum sp_lifecycle_state sp_lifecycle_here(void)
 {
-	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
 	int saved = errno;
 	bool ours;
+	int now;
 
+	if (sp_process_is_new())
+		sp_lifecycle_forked();
+	now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
 	if (sp_seccomp_is_on())
 		return SP_LIFECYCLE_OFF;
 	if (now == SP_LIFECYCLE_OFF || now == SP_LIFECYCLE_ASLEEP)
@@ -88,34 +102,20 @@ enum sp_lifecycle_state sp_lifecycle_here(void)
 	return ours ? (enum sp_lifecycle_state)now : SP_LIFECYCLE_OFF;
 }
 
-static void turn_off(enum sp_lifecycle_state how)
-{
-	atomic_store_explicit(&sp_lifecycle_state, (int)how, memory_order_relaxed);
-	sp_thread_disarm_all();
-	sp_thread_unpublish();
-}
-
-void sp_lifecycle_stop(void)
-{
-	turn_off(SP_LIFECYCLE_STOPPED);
-}
-
-void sp_lifecycle_fail(void)
-{
-	turn_off(SP_LIFECYCLE_FAILED);
-}
-
 static bool parsed;
 static bool watches_forks;
 static bool forked;
 static _Atomic bool traces; /* the program traces other processes */
 
-/* glibc: nptl/register-atfork.c; what pthread_atfork() calls. Absent from other C libraries. */
+/*
+ * The function that pthread_atfork() calls (glibc: nptl/register-atfork.c). Other C libraries do
+ * not have it.
+ */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-/* There may be samples that were not sent. */
+/* Whether there may be samples that were not sent. */
 static bool may_flush(void)
 {
 	int now = atomic_load_explicit(&sp_lifecycle_state, memory_order_acquire);
@@ -124,19 +124,18 @@ static bool may_flush(void)
 }
 
 static void after_fork_in_parent(void);
-static void after_fork_in_child(void);
 
 static void watch_forks(void)
 {
 	if (!watches_forks && __register_atfork != NULL)
-		watches_forks = __register_atfork(NULL, after_fork_in_parent, after_fork_in_child,
+		watches_forks = __register_atfork(NULL, after_fork_in_parent, sp_lifecycle_forked,
 						  &__dso_handle) == 0;
 }
 
 /*
- * The sampler's lookup of a symbol, answered from what was looked up when we were loaded. A forked
- * child may be the first to start, and another thread of its parent may have held the loader's lock
- * at the fork.
+ * The sampler's lookup of a symbol, answered from the lookups that were made when our object was
+ * loaded. A forked child may be the first to start, and another thread of its parent may have held
+ * the loader's lock at the fork.
  */
 static void *look_up(const char *name)
 {
@@ -145,76 +144,43 @@ static void *look_up(const char *name)
 		       : NULL;
 }
 
-static const char *reason(int err)
+/* The name of a system call without which nothing can be sampled. */
+static const char *call_of(long number)
 {
-	switch (-err) {
-	case ENOMEM:
-		return "out of memory or address space";
-	case EMFILE:
-	case ENFILE:
-		return "out of descriptors";
-	case EAGAIN:
-		return "no more processes are allowed";
-	case EBUSY:
-		return "the former exporter has not ended yet";
-	case EADDRNOTAVAIL:
-		return "too many exporters have ended within a minute";
-	case EFBIG:
-		return "RLIMIT_FSIZE is too low";
+	switch (number) {
+	case SYS_memfd_create:
+		return "memfd_create";
+	case SYS_ftruncate:
+		return "ftruncate";
+	case SYS_fcntl:
+		return "fcntl";
+	case SYS_prlimit64:
+		return "prlimit64";
+	case SYS_mmap:
+		return "mmap";
+	case SYS_rt_sigaction:
+		return "rt_sigaction";
+	case SYS_timer_create:
+		return "timer_create";
 	default:
-		return "a system call was refused";
+		return "a system call";
 	}
 }
 
 static void tell_no_sampling(int err)
 {
-	if (err == -ENOSYS)
+	if (err == -ENOSYS && sp_next_known(SP_NEXT__dl_find_object) == NULL)
 		sp_log(SP_LOG_WARN,
 		       "SPANPROF_UNWIND=cfi needs _dl_find_object, which this C library "
 		       "does not have (glibc 2.35 has it): not profiling this process");
+	else if (err == -ENOSYS || err == -EPERM)
+		sp_log(SP_LOG_WARN,
+		       "cannot set up sampling (%s was refused, by a seccomp filter or the "
+		       "kernel): not profiling this process",
+		       call_of(atomic_load_explicit(&sp_syscall_refused, memory_order_relaxed)));
 	else
 		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): not profiling this process",
-		       reason(err));
-}
-
-/*
- * A server at a peak of connections has no descriptor left, and a container may be at its most processes for a
- * moment. A start that falls into such a moment is tried again, after 1 second, 2, 4 and so on, for about four
- * minutes in all. What lasts longer is taken for a limit that stays, and told as such.
- */
-#define TRIES_MAX 8U
-#define PAUSE_NS SP_NS_PER_S
-
-static unsigned tries;              /* starts that failed since an exporter worked */
-static _Atomic uint64_t not_before; /* by the coarse clock, the next one; 0 = none has failed */
-
-bool sp_lifecycle_put_off(int err)
-{
-	if (!sp_exporter_error_passes(err) || tries == TRIES_MAX)
-		return false;
-	if (tries == 0)
-		sp_log(SP_LOG_WARN, "cannot set up sampling (%s): trying again for some minutes",
-		       reason(err));
-	atomic_store_explicit(&not_before, sp_monotonic_coarse_ns() + (PAUSE_NS << tries++),
-			      memory_order_relaxed);
-	return true;
-}
-
-static bool was_put_off(void)
-{
-	return atomic_load_explicit(&not_before, memory_order_relaxed) != 0;
-}
-
-bool sp_lifecycle_is_put_off(void)
-{
-	return was_put_off() &&
-	       sp_monotonic_coarse_ns() < atomic_load_explicit(&not_before, memory_order_relaxed);
-}
-
-void sp_lifecycle_has_started(void)
-{
-	tries = 0;
-	atomic_store_explicit(&not_before, 0, memory_order_relaxed);
+		       sp_lifecycle_reason(err));
 }
 
 static void tell_tracing(void)
@@ -224,8 +190,19 @@ static void tell_tracing(void)
 }
 
 static void begin_in_handler(void);
+static void scan_in_handler(void);
 
-/* The descriptor of a region that is in use, or a negative errno. */
+/* Samples need times only for the time lines of slow requests (SPANPROF_SLOW). */
+static void find_clock(void)
+{
+	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
+
+	/* A forked child has the function from its parent, and the same vDSO. */
+	if (sp_vdso_clock == NULL && sp_lifecycle_settings.slow != NULL && vdso != NULL)
+		sp_vdso_clock = (sp_vdso_clock_fn *)sp_elf_find_at(vdso, SP_VDSO_CLOCK_NAME);
+}
+
+/* Makes the region and all tables. Returns the descriptor of the region, or a negative errno. */
 static int prepare(void)
 {
 	int fd;
@@ -236,23 +213,36 @@ static int prepare(void)
 		sp_config_parse(&sp_lifecycle_settings);
 	}
 	parsed = true;
+	find_clock();
 	fd = sp_sampler_prepare(&sp_lifecycle_settings, look_up);
 	if (fd >= 0) {
 		sp_publisher_prepare(&sp_lifecycle_settings);
 		sp_allocations_check(&sp_lifecycle_settings);
 	}
 	sp_handler_setup.begin = begin_in_handler;
+	sp_handler_setup.scan = scan_in_handler;
 	sp_fork_barrier_start();
 	watch_forks();
 	return fd;
 }
 
-/* Closes fd. True also if there is an exporter later. */
+/* Starts the exporter and closes fd. True also if the start will be tried again. */
 static bool has_exporter(int fd)
 {
 	int err = sp_exporter_start(&sp_lifecycle_settings, fd);
 
 	return err == 0 || sp_deferred_work_unborn(err);
+}
+
+static void begin_sampling(void)
+{
+	/* This has to happen while sp_signals still knows which handlers the program has. */
+	(void)sp_thread_self();
+	sp_signals_start_over();
+	sp_deferred_work_scan();
+	sp_thread_rearm();
+	sp_deferred_work_dumpable();
+	sp_deferred_work_publish(false);
 }
 
 static bool start_by_winner(void)
@@ -262,7 +252,8 @@ static bool start_by_winner(void)
 	int fd;
 
 	/*
-	 * pairs with sp_lifecycle_before_filter(): either it waits for us, or we see that it began
+	 * pairs with sp_lifecycle_before_filter(): either it waits for us, or we see that the
+	 * filter counts as installed
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (sp_seccomp_is_on()) {
@@ -294,30 +285,36 @@ static bool start_by_winner(void)
 	fd = prepare();
 	if (fd >= 0)
 		sp_thread_account_start();
-	/* With a region it was a table that had no room. Another try would take all that has some again. */
+	/*
+	 * If there is a region, a table found no memory. Another try would map all tables a second
+	 * time.
+	 */
 	else if (!sp_region_is_there() && sp_lifecycle_put_off(fd))
 		failed = SP_LIFECYCLE_ASLEEP;
 	else
 		tell_no_sampling(fd);
 	if (fd < 0 || !has_exporter(fd)) {
+		sp_signals_start_over();
 		atomic_store_explicit(&sp_lifecycle_state, failed, memory_order_relaxed);
 		return false;
 	}
-	sp_deferred_work_scan();
-	sp_thread_rearm();
-	sp_deferred_work_publish();
+	begin_sampling();
 	/* pairs with the acquire in sp_lifecycle_start(): tables before "active" */
 	return atomic_compare_exchange_strong_explicit(&sp_lifecycle_state, &starting,
 						       SP_LIFECYCLE_ACTIVE, memory_order_release,
 						       memory_order_relaxed);
 }
 
-/* Set by the first one who waits for a start; 0 = nobody has. */
+/*
+ * The time after which no thread waits for the start. The first waiting thread sets it; 0 = no
+ * thread waits.
+ */
 static _Atomic uint64_t start_most_until;
 
 /*
- * Another thread is starting, which is short and happens once in a process. Without the wait, a
- * program that starts its threads together would lose the first spans of all threads but one.
+ * Waits for the thread that starts, which takes milliseconds and happens once in a process. Without
+ * the wait, a program that starts its threads together would lose the first spans of all threads
+ * but one.
  */
 static bool wait_for_winner(void)
 {
@@ -340,7 +337,7 @@ static bool wait_for_winner(void)
 	return state_now == SP_LIFECYCLE_ACTIVE;
 }
 
-/* By one thread, which does the deferred work. Whoever has fd closes it. */
+/* Called by the thread that does the deferred work. Each function that gets fd closes it. */
 static void begin_child(void)
 {
 	int fd = sp_sampler_begin();
@@ -350,35 +347,66 @@ static void begin_child(void)
 		tell_no_sampling(fd);
 	if (!goes_on)
 		sp_lifecycle_fail();
-	sp_deferred_work_publish();
+	sp_deferred_work_dumpable();
+	sp_deferred_work_publish(false);
 }
 
-/* Joining an exporter or starting one takes less than 1 KiB, a message as much again. */
+/* Joining or starting an exporter takes less than 1 KiB of stack, and a message 1 KiB more. */
 #define BEGIN_STACK_BYTES 16384U
 
 static void begin_on_own_stack(void)
 {
-	/* Otherwise our own calls would be taken for the host's. */
+	/* Without the guard, our own calls would be taken for the host's. */
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	begin_child();
 	sp_reentrancy_guard_leave(g);
 }
 
+/* for the thread that holds the lock of the deferred work */
+static _Alignas(64) char own_stack[BEGIN_STACK_BYTES];
+
 static void begin_in_handler(void)
 {
-	static _Alignas(64) char stack[BEGIN_STACK_BYTES]; /* of who does the deferred work */
-
-	/* Once here at most: what failed is tried again by a hooked call. */
-	if (was_put_off() || sp_reentrancy_guard_frame != 0 || !sp_lifecycle_active() ||
-	    sp_lifecycle_has_ended() || !sp_process_is_ours() || !sp_deferred_work_keep_off(0))
+	/* The handler tries once at most: after a failure, hooked calls try again. */
+	if (sp_lifecycle_was_put_off() || sp_reentrancy_guard_frame != 0 ||
+	    !sp_lifecycle_active() || sp_lifecycle_has_ended() || !sp_process_is_ours() ||
+	    !sp_deferred_work_keep_off(0))
 		return;
 	if (!sp_region_is_there())
-		sp_arch_call_on(stack + sizeof(stack), begin_on_own_stack);
+		sp_arch_call_on(own_stack + sizeof(own_stack), begin_on_own_stack);
 	sp_deferred_work_leave();
 }
 
-/* False also where another thread does it and takes long. errno is not preserved. */
+static void scan_on_own_stack(void)
+{
+	sp_deferred_work_scan();
+	/*
+	 * A scan skips the thread that it runs in, because a hook enrols that thread at its first
+	 * hooked call. This thread may never make one.
+	 */
+	(void)sp_thread_enrol((uint32_t)sp_syscall(SYS_gettid));
+	sp_deferred_work_publish(false);
+}
+
+/*
+ * The pthread_create() of an object that was opened with RTLD_DEEPBIND does not reach our hook, and
+ * its threads may make no hooked call at all. A scan finds them, and usually a hook runs the scan.
+ * If no hook is called, our handler runs the scan in a thread that has a timer already, or in a
+ * thread to which the exporter has sent our signal. The scan makes only system calls, as in a
+ * forked child: on our own memory, without a lock, on a separate stack.
+ */
+static void scan_in_handler(void)
+{
+	if (!sp_lifecycle_active() || sp_lifecycle_has_ended() || !sp_process_is_ours() ||
+	    !sp_deferred_work_keep_off(0))
+		return;
+	if (sp_region_is_there())
+		sp_arch_call_on(own_stack + sizeof(own_stack), scan_on_own_stack);
+	sp_deferred_work_leave();
+}
+
+/* False also if another thread holds the lock for too long. errno is not preserved. */
 static bool begin_in_hook(void)
 {
 	if (!sp_process_is_ours() || !sp_deferred_work_keep_off(START_WAIT_NS))
@@ -439,11 +467,40 @@ bool sp_lifecycle_before_thread(void)
 
 void sp_lifecycle_after_thread(bool is_first, bool is_made)
 {
-	/* If not, the C library may not even have asked the kernel. */
+	/* If the thread was not made, the C library may not even have asked the kernel. */
 	if (is_first && !is_made)
 		atomic_fetch_and_explicit(&sp_trial_seen, ~SP_TRIAL_THREAD, memory_order_relaxed);
 	else if (is_first)
 		start_if_waited_for();
+}
+
+/* A handler that reports a crash may fork on a stack that is too small for a start. */
+static bool is_on_signal_stack(void)
+{
+	stack_t stack = {.ss_flags = 0};
+
+	return sp_syscall(SYS_sigaltstack, NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
+}
+
+/*
+ * A child asked this process for an exporter (sp_exporter_family_is_asked()). The process starts
+ * profiling, as at a span. If it is profiled already and its exporter has ended, it starts another.
+ */
+void sp_lifecycle_before_fork(void)
+{
+	int saved = errno;
+
+	if ((sp_lifecycle_asleep() || sp_lifecycle_active()) && !sp_lifecycle_has_ended() &&
+	    !sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)) &&
+	    sp_exporter_family_is_asked() && !is_on_signal_stack()) {
+		struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+		/* The child that asked was made by a fork, which no filter has refused. */
+		(void)sp_trial_saw(SP_TRIAL_CLONE);
+		(void)sp_lifecycle_start();
+		sp_reentrancy_guard_leave(g);
+	}
+	errno = saved;
 }
 
 static void after_fork_in_parent(void)
@@ -452,13 +509,18 @@ static void after_fork_in_parent(void)
 		start_if_waited_for();
 }
 
-static void after_fork_in_child(void)
+/* NOLINTNEXTLINE(misc-no-recursion): state.h */
+void sp_lifecycle_forked(void)
 {
 	int was = atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed);
 	int saved = errno;
 	bool goes_on;
 	bool has_span;
 
+	/* The fork handler of another library has run before ours, and has called a hook. */
+	if (atomic_load_explicit(&sp_process_page.is_known, memory_order_relaxed) != 0)
+		return;
+	sp_process_meet();
 	if (was == SP_LIFECYCLE_OFF || was == SP_LIFECYCLE_FAILED)
 		return;
 	(void)sp_trial_saw(SP_TRIAL_CLONE);
@@ -466,12 +528,12 @@ static void after_fork_in_child(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	forked = true;
+	sp_exporter_family_forked(sp_region_is_there() ? sp_region_now() : NULL);
 	has_span = sp_sampler_forked();
-	sp_exporter_family_forked();
 	sp_deferred_work_forked();
 	sp_lifecycle_has_started();
 	atomic_store_explicit(&sp_lifecycle_ended, false, memory_order_relaxed);
-	/* What the parent was just starting is begun anew by the child's first span. */
+	/* If the parent was just starting, the child's first span starts anew. */
 	goes_on =
 		was == SP_LIFECYCLE_ACTIVE && (has_span || sp_publisher_is_read() ||
 					       sp_lifecycle_settings.profile == SP_PROFILE_ALWAYS);
@@ -489,14 +551,30 @@ static void after_fork_in_child(void)
 }
 
 /*
- * Whether it is worth an exporter that the process ends, or executes another program: a child that has none yet
- * begins with it, and one that has begun and has no sample would wait for it.
+ * CPU time of the processes that this one has waited for, and of their children that they had
+ * waited for.
+ */
+static uint64_t waited_ns(void)
+{
+	struct rusage usage = {.ru_nsignals = 0};
+
+	if (sp_syscall(SYS_getrusage, RUSAGE_CHILDREN, &usage) != 0)
+		return 0;
+	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * SP_NS_PER_S +
+	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000U;
+}
+
+/*
+ * Whether the process has to flush when it ends or executes another program. A forked child without
+ * a region gets a region and an exporter here, if it or its children have used enough CPU time. A
+ * child with a region but without a sample does not wait for the exporter.
  */
 static bool is_to_flush(void)
 {
 	if (!sp_region_is_there())
 		return sp_lifecycle_active() &&
-		       sp_thread_account_process_ns() >= sp_thread_timer_period_ns() &&
+		       (sp_thread_account_process_ns() >= sp_thread_timer_period_ns() ||
+			waited_ns() >= WAITED_NS) &&
 		       begin_in_hook() && may_flush();
 	return may_flush() && (!forked || sp_count_read(SP_COUNT_SAMPLES_PUT) != 0 ||
 			       sp_thread_account_process_ns() >= BRIEF_NS);
@@ -516,22 +594,24 @@ static void flush(void)
 	uint64_t now;
 
 	/*
-	 * All CPU time up to now goes into records, so a later sample would count some of it twice:
-	 * the timer goes first. Only the thread itself knows the label of its time; for other
-	 * threads there are just their clocks.
+	 * All CPU time up to now goes into records, so a later sample would count some of it twice.
+	 * So the timer is deleted first. Only the thread itself knows the label of its time; of
+	 * other threads we know only the CPU clocks.
 	 */
 	if (sp_thread_own != NULL) {
 		sp_thread_disarm(sp_thread_own);
 		sp_thread_account_end(sp_thread_own);
+		/* The last push is no wait of the active span, so the label is struck. */
+		sp_thread_labels_strike(sp_thread_own->index);
 	}
 	sp_thread_account_flush();
 	sp_deferred_work_account();
-	sp_deferred_work_publish();
-	/* Later there is no process whose stderr the exporter could write to. */
+	sp_deferred_work_publish(true);
+	/* After the end of this process the exporter cannot write to its stderr. */
 	if (timeout_ms == 0)
 		sp_log(SP_LOG_INFO,
 		       "not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0): if it fails, "
-		       "only SPANPROF_STATUS_FILE tells");
+		       "only SPANPROF_STATUS_FILE shows it");
 	/* If the exporter ends meanwhile, its successor gets the rest of the time. */
 	if (!sp_exporter_finish(timeout_ms) && sp_deferred_work_revive()) {
 		now = sp_monotonic_ns();
@@ -541,7 +621,7 @@ static void flush(void)
 	sp_deferred_work_tell();
 }
 
-/* Nothing was started in this process, or nothing may be done in it. */
+/* Whether nothing was started in this process, or nothing may be done in it. */
 static bool is_untouched(void)
 {
 	enum sp_lifecycle_state here = sp_lifecycle_here();
@@ -578,11 +658,14 @@ void sp_lifecycle_end(void)
 		sp_trial_tell_unknown();
 	if (is_untouched())
 		return;
-	/* Another thread may be here, or have been: the process must not end before it is done. */
+	/*
+	 * Another thread may be in this function, or have run it: the process must not end before
+	 * that thread is done.
+	 */
 	if (!atomic_exchange_explicit(&sp_lifecycle_ended, true, memory_order_relaxed)) {
 		/*
-		 * Lets nobody start another exporter beside a process that ends: the keeper would be
-		 * left behind. One that is just being started is waited for.
+		 * From now on no thread may start another exporter, whose keeper would outlive this
+		 * process. A start that is under way is waited for.
 		 */
 		wait_for_start();
 		if (sp_deferred_work_keep_off(START_WAIT_NS))
@@ -603,7 +686,7 @@ void sp_lifecycle_trace(void)
 	int saved = errno;
 
 	if (sp_lifecycle_asleep()) {
-		/* Told when something would be profiled. */
+		/* A start that finds this set logs it. */
 		atomic_store_explicit(&traces, true, memory_order_relaxed);
 		return;
 	}
@@ -614,6 +697,37 @@ void sp_lifecycle_trace(void)
 	sp_lifecycle_end();
 	if (sp_lifecycle_active())
 		sp_lifecycle_stop();
+	errno = saved;
+}
+
+/*
+ * A daemon forks a worker, and the worker calls chroot(), becomes another user and forbids itself
+ * to fork. From then on nobody can start an exporter for the worker: its root has no such program,
+ * and its user may have no more processes. The parent's exporter does not help. It ends with the
+ * parent, which often exits or executes another program as soon as the worker runs; and an exporter
+ * that serves both must not open files with rights that the worker has given up. So the worker
+ * starts its own exporter while it still can, and that exporter gives up the same rights later.
+ */
+void sp_lifecycle_before_confinement(void)
+{
+	int saved = errno;
+
+	if (!forked || sp_lifecycle_here() != SP_LIFECYCLE_ACTIVE || sp_lifecycle_has_ended() ||
+	    sp_exporter_is_own() ||
+	    sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)))
+		return;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	if (sp_deferred_work_keep_off(START_WAIT_NS)) {
+		if (sp_exporter_family_part()) {
+			if (sp_region_is_there())
+				sp_deferred_work_part();
+			else
+				begin_child();
+		}
+		sp_deferred_work_leave();
+	}
+	sp_reentrancy_guard_leave(g);
 	errno = saved;
 }
 
@@ -629,15 +743,15 @@ void sp_lifecycle_before_filter(void)
 		sp_thread_disarm_all();
 		sp_thread_wait_for_handlers(START_WAIT_NS);
 		sp_thread_account_flush();
-		sp_deferred_work_publish();
+		sp_deferred_work_publish(false);
 	}
 	sp_seccomp_begin();
-	/* a thread that begins now sees the filter */
+	/* a thread that takes the lock from now on sees the filter */
 	if (kept_off)
 		sp_deferred_work_leave();
 	/*
-	 * pairs with start_by_winner(): a start that came in between is seen here, or sees the
-	 * filter
+	 * pairs with start_by_winner(): a start that began in between is waited for here, or sees
+	 * that the filter counts as installed
 	 */
 	wait_for_start();
 }
@@ -656,12 +770,19 @@ void sp_lifecycle_after_filter(bool refused)
 	}
 }
 
-void sp_lifecycle_load(char *const *envp)
+/* The linker defines this symbol at the beginning of the object. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+void sp_lifecycle_load(char *const *envp, const char *object)
 {
-	sp_config_capture(envp);
+	sp_region_own_object[0] = (uintptr_t)__ehdr_start;
+	sp_config_load(envp, object, SP_CONFIG_FILE);
 	if (sp_config_disabled())
 		return;
-	/* Whoever has not said where profiles go hardly wants any, and is not worth a system call. */
+	/*
+	 * A program without a variable that says where profiles go hardly wants any, and does not
+	 * pay the system call.
+	 */
 	sp_exporter_family_load(sp_config_names_sink());
 	atomic_store_explicit(&sp_lifecycle_state, SP_LIFECYCLE_ASLEEP, memory_order_relaxed);
 }
@@ -672,8 +793,8 @@ void sp_lifecycle_main(void)
 		return;
 	sp_publisher_look();
 	/*
-	 * No hook tells of spans that another library publishes. So where the program, or a library that it
-	 * was linked with, defines the variable, sampling begins with the program.
+	 * No hook sees spans that another library publishes. So if the program, or a library that
+	 * it was linked with, defines the variable, sampling begins with the program.
 	 */
 	if (!sp_config_says(SP_VAR_PROFILE, "always") &&
 	    !sp_config_says(SP_VAR_ACTIVE_SPAN, "context") &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lifecycle of the profiler in a process: what starts it, what each hook of the C library tells it, and
- * its end.
+ * The lifecycle of the profiler in a process: its start, the functions that hooks of the C library
+ * call, and its end.
  */
 #ifndef SP_LIFECYCLE_H
 #define SP_LIFECYCLE_H
@@ -13,32 +13,42 @@
 #include "preload/lifecycle/state.h"
 #include "sampler/region/region.h"
 
-/* INIT. Reads kill switches and remembers the environment. */
-void sp_lifecycle_load(char *const *envp);
+/*
+ * INIT. Reads the kill switches and copies the settings. object: the path of our object, as the
+ * loader has it.
+ */
+void sp_lifecycle_load(char *const *envp, const char *object);
 
-/* INIT, just before the host's main(). Starts where profiles are wanted from there on. */
+/*
+ * INIT, just before the host's main(). Starts sampling if the configuration wants profiles from the
+ * beginning.
+ */
 void sp_lifecycle_main(void);
 
 /*
- * APP, around a call by which the C library makes a thread for the program. A start may wait for the first one
- * (preload/exporter/trial.c), and sampling begins then. That it is made is noted before, because the new thread
- * may record a span before the call returns. errno preserved.
+ * APP, before and after a call by which the C library makes a thread for the program. A start may
+ * wait for the first thread (preload/exporter/trial.c), and sampling begins then. The first thread
+ * is noted before the call, because it may record a span before the call returns. errno preserved.
  */
 bool sp_lifecycle_before_thread(void);
 void sp_lifecycle_after_thread(bool is_first, bool is_made);
 
 /*
- * Deferred work: what only a process itself can do, although it has no thread of ours: enrol threads that
- * no hook saw being created, settle CPU accounts, give up old spans, check the sampling signal. The
- * exporter asks for it by the work bits of the region, and the next hook of any thread does it.
+ * Deferred work: enrol threads that no hook saw being created, settle CPU accounts, give up old
+ * spans, check the sampling signal. Only the process itself can do this, and it has no thread of
+ * ours. So the exporter asks for it by the work bits of the region, and the next hook of any thread
+ * does it.
  */
 
-/* For the one below: an exporter that does not work yet was not checked just before. */
+/*
+ * For sp_deferred_work_is_due(). False if an exporter that does not work yet was checked just
+ * before.
+ */
 bool sp_deferred_work_may_check(void);
 
 /*
- * APP, while sampling is on. Something is asked for, or the exporter does not work, and it is time
- * to see why.
+ * APP, while sampling is on. Whether the exporter has asked for work, or does not work and it is
+ * time to find out why.
  */
 static inline bool sp_deferred_work_is_due(void)
 {
@@ -50,17 +60,20 @@ static inline bool sp_deferred_work_is_due(void)
 }
 
 /*
- * APP, inside the reentrancy guard. Does what is asked for, unless another thread is doing it.
- * errno preserved.
+ * APP, inside the reentrancy guard. Does the work that was asked for, unless another thread is
+ * doing it. errno preserved.
  */
 void sp_deferred_work_run(void);
 
-/* For sp_lifecycle_start(): starts sampling, gives a forked child its region, or does deferred work. */
+/*
+ * The slow part of sp_lifecycle_start(): starts sampling, gives a forked child its region, or does
+ * deferred work.
+ */
 bool sp_lifecycle_start_or_work(void);
 
 /*
- * APP, inside the reentrancy guard, at a recorded span. True when sampling is on; starts it at the first
- * call. False for ever when switched off or broken.
+ * APP, inside the reentrancy guard, at a recorded span. True when sampling is on; the first call
+ * starts it. Always false if the profiler is switched off or has failed.
  */
 static inline bool sp_lifecycle_start(void)
 {
@@ -69,8 +82,8 @@ static inline bool sp_lifecycle_start(void)
 }
 
 /*
- * APP, inside the reentrancy guard, while active, in a call that records no span: does deferred work. True
- * while sampling is still on.
+ * APP, inside the reentrancy guard, while active, in a call that records no span: does deferred
+ * work. True while sampling is still on.
  */
 static inline bool sp_lifecycle_work(void)
 {
@@ -80,89 +93,110 @@ static inline bool sp_lifecycle_work(void)
 }
 
 /*
- * The process is about to end: sends what there is, waiting at most the configured flush time, and
- * ends what this process has started (sp_exporter_finish()). From then on nothing is started. No-op
- * when never active, when it has been called before, and in a vfork child that shares our memory.
- * APP, any thread, also several at once.
+ * The process is about to end: sends the remaining samples, waiting at most the configured flush
+ * time, and ends the processes that this one has started (sp_exporter_finish()). From then on
+ * nothing is started. Does nothing if the profiler was never active, at a second call, and in a
+ * vfork child that shares our memory. APP, any thread, also several at once.
  */
 void sp_lifecycle_end(void);
 
-/* The same, before the process executes another program. That may still fail. */
+/*
+ * As sp_lifecycle_end(), before the process executes another program. The execution may fail, and
+ * then the process continues.
+ */
 void sp_lifecycle_leave(void);
 
 /*
- * APP, around a call by which the program installs a seccomp filter (sampler/base/seccomp.h). Before
- * it, all timers are deleted, the accounts are brought up to date while that is still possible, and
- * the filter counts as installed. After it, the timers are made again if the kernel refused the
- * filter; otherwise sampling is off for good.
+ * APP, before and after a call by which the program installs a seccomp filter
+ * (sampler/base/seccomp.h). Before it, all timers are deleted, the accounts are brought up to date
+ * while that is still possible, and the filter counts as installed. After it, the timers are made
+ * again if the kernel refused the filter; otherwise sampling is off for good.
  */
 void sp_lifecycle_before_filter(void);
 void sp_lifecycle_after_filter(bool refused);
 
 /*
- * APP. The program is about to trace another process, and then waits for children of any kind, as debuggers do:
- * it would find the keeper. Profiling ends for good, as at the end of the process, and nothing is started
- * later. The first time it is told. errno preserved.
+ * APP. The program is about to trace another process, and then waits for children of any kind, as
+ * debuggers do: its wait would find the keeper. So profiling ends for good, as at the end of the
+ * process, and nothing is started later. The first call logs this. errno preserved.
  */
 void sp_lifecycle_trace(void);
 
 /*
- * APP, and SIG at the first sample of a forked child; one thread at a time. A start of any kind has failed: of
- * sampling, of a forked child, of an exporter. True if it is to be tried again once sp_lifecycle_is_put_off() is
- * false; that is told the first time. False for an errno that does not pass, and after too many tries.
+ * APP, before a fork by the C library. Starts an exporter if a child that has ended has asked this
+ * process for one. errno preserved.
  */
-bool sp_lifecycle_put_off(int err);
-
-/* APP. It is too early to try again; a comparison of times. */
-bool sp_lifecycle_is_put_off(void);
-
-/* APP. The exporter works: what fails from now on has all tries. */
-void sp_lifecycle_has_started(void);
-
-/* What lifecycle.c asks of deferred_work.c besides. */
+void sp_lifecycle_before_fork(void);
 
 /*
- * The same contexts as sp_lifecycle_put_off(). The exporter of the region that is in use could not be started. True if
- * there will be another one, and sampling goes on until then; false after a message.
+ * APP, before a call after which this process may be unable to start an exporter. A forked child
+ * without its own exporter starts one, and no longer depends on that of its parent. errno
+ * preserved.
+ */
+void sp_lifecycle_before_confinement(void);
+
+/* Functions of deferred_work.c for lifecycle.c. */
+
+/*
+ * The same contexts as sp_lifecycle_put_off(). The exporter of the current region could not be
+ * started. True if another one will be started, and sampling goes on until then; false after a
+ * message.
  */
 bool sp_deferred_work_unborn(int err);
 
-/* APP, before a flush: collects what was still written to the regions of former exporters. */
+/* APP, before a flush: collects the records that former exporters left in their regions. */
 void sp_deferred_work_account(void);
 
 /*
- * APP, after a flush: writes what the exporter has to tell and may not write itself. There may be no
- * later hook that could.
+ * APP, after a flush: writes the messages that the exporter may not write itself, because there may
+ * be no later hook that does it.
  */
 void sp_deferred_work_tell(void);
 
 /*
  * APP, inside the reentrancy guard, after a flush that no exporter answered. True if there is
- * another exporter now, which can be asked. If not, that is logged.
+ * another exporter now, which can be asked. If there is none, this is logged.
  */
 bool sp_deferred_work_revive(void);
 
 /*
- * APP. Waits until no thread does any of this, the start of another exporter included, and lets
- * none begin before sp_deferred_work_leave(). False if that took too long; then there is nothing to
- * leave.
+ * APP. Waits until no thread does deferred work or starts another exporter. Then no thread does
+ * either before sp_deferred_work_leave(). False if the wait took longer than most_ns; the caller
+ * then must not call sp_deferred_work_leave().
  */
 bool sp_deferred_work_keep_off(uint64_t most_ns);
 void sp_deferred_work_leave(void);
 
 /*
- * APP, one thread at a time. Enrols threads that no hook saw; if there are many, the next hook of any
- * thread goes on.
+ * APP, one thread at a time. Enrols threads that no hook saw; if there are many, the next hook of
+ * any thread goes on.
  */
 void sp_deferred_work_scan(void);
 
-/* APP. A seccomp filter of the program is in: sampling is off for good, and that is told. */
+/*
+ * APP. The program has installed a seccomp filter: sampling is off for good, and the log says so.
+ */
 void sp_deferred_work_filtered(void);
 
-/* Forked child: it has had no restart of its exporter. */
+/*
+ * APP, one thread at a time. The exporter that this process has joined first takes the records in
+ * the rings. Then the process continues in a new region, with its own exporter.
+ */
+void sp_deferred_work_part(void);
+
+/* In a forked child: resets the count of restarts. */
 void sp_deferred_work_forked(void);
 
-/* APP. Writes the current state of this process into the region, also before a flush. */
-void sp_deferred_work_publish(void);
+/*
+ * APP. Writes the current state of this process into the region. all: counts all threads and open
+ * spans now, because no later call follows; otherwise each call counts some of them.
+ */
+void sp_deferred_work_publish(bool all);
+
+/*
+ * Any context. Writes into the region whether other processes of our user may read this process;
+ * the exporter then allows the same for itself. errno preserved.
+ */
+void sp_deferred_work_dumpable(void);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remembers and logs what is known of each SDK, and of another publisher of spans. Contexts: INIT, APP. */
+/*
+ * The facts about each SDK and about another publisher of spans: stores and logs them. Contexts:
+ * INIT, APP.
+ */
 #include "preload/lifecycle/sdk.h"
 
 #include <stdatomic.h>
@@ -10,6 +13,7 @@
 #include "preload/lifecycle/state.h"
 #include "sampler/base/log.h"
 #include "sampler/base/text.h"
+#include "sampler/base/try_lock.h"
 #include "sampler/config/config_table.h"
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
@@ -17,17 +21,19 @@
 
 static _Atomic uint32_t disproved[SP_SDK_N];
 
-/* Where instances are. Texts are written by the one thread that counts the first instance. */
+/*
+ * Instances of an SDK that were reached. The thread that counts the first instance writes the
+ * texts.
+ */
 static struct reached {
 	_Atomic uint32_t instances;
-	_Atomic uint32_t way; /* set after the texts */
+	_Atomic uint32_t way; /* written after the texts */
 	char object[SP_SDK_OBJECT_MAX];
 	char release[SP_SDK_RELEASE_MAX];
+	char service[SP_SDK_SERVICE_MAX];
 } reached[SP_SDK_N];
 
-/*
- * With an SDK that cannot be read there may never be an activation, which reads the log level.
- */
+/* An SDK that cannot be read may never lead to an activation, which would read the log level. */
 static void read_log_level(void)
 {
 	if (!sp_lifecycle_active())
@@ -38,12 +44,12 @@ void sp_sdk_disproved(enum sp_sdk sdk, enum sp_sdk_fact fact)
 {
 	struct sp_region *r = sp_region_now();
 	uint32_t bit = UINT32_C(1) << fact;
-	/* nothing is lost by this one, so no warning */
+	/* no data is lost without this fact, so there is no warning */
 	enum sp_log_level level = fact == SP_SDK_FACT_SPAN ? SP_LOG_INFO : SP_LOG_WARN;
 
 	if ((atomic_fetch_or_explicit(&disproved[sdk], bit, memory_order_relaxed) & bit) != 0)
 		return;
-	/* the next publication may be far away */
+	/* written here, too, because the next publication may be far away */
 	atomic_fetch_or_explicit(&r->sdk[sdk].disproved, bit, memory_order_relaxed);
 	read_log_level();
 	if (fact == SP_SDK_FACT_OWN_STORAGE)
@@ -73,6 +79,7 @@ void sp_sdk_publish(enum sp_sdk sdk, struct sp_region_sdk *out)
 		return;
 	memcpy(out->object, reached[sdk].object, sizeof(out->object));
 	memcpy(out->release, reached[sdk].release, sizeof(out->release));
+	memcpy(out->service, reached[sdk].service, sizeof(out->service));
 	/* pairs with list_sdks() in export/exporter/member.c */
 	atomic_store_explicit(&out->way, way, memory_order_release);
 }
@@ -86,19 +93,24 @@ void sp_sdk_reached(enum sp_sdk sdk, const struct sp_sdk_reached *instance)
 		sp_elf_path_at(instance->address, first->object, sizeof(first->object));
 		(void)sp_fmt_snprintf(first->release, sizeof(first->release), "%s",
 				      instance->release);
+		(void)sp_fmt_snprintf(first->service, sizeof(first->service), "%s",
+				      instance->service);
 		atomic_store_explicit(&first->way, instance->way, memory_order_release);
 	}
-	/* the next publication may be far away */
+	/* published now, because the next publication may be far away */
 	sp_sdk_publish(sdk, &r->sdk[sdk]);
 }
 
-/* The first one that came. */
-enum { NONE, COMING, THERE };
+/*
+ * Slots for resources that are being read. The slot whose resource is used never becomes free
+ * again.
+ */
+#define READERS_MAX 16U
 static struct {
-	_Atomic int state;
-	char service[SP_SDK_SERVICE_MAX];
-	char attributes[SP_SDK_ATTRIBUTES_MAX];
-} resource;
+	struct sp_try_lock reader;
+	struct sp_sdk_resource resource;
+} place[READERS_MAX];
+static struct sp_sdk_resource *_Atomic resource;
 
 bool sp_sdk_service_is_made_up(const char *name, size_t len)
 {
@@ -107,20 +119,27 @@ bool sp_sdk_service_is_made_up(const char *name, size_t len)
 	return len >= sizeof(unknown) - 1 && memcmp(name, unknown, sizeof(unknown) - 1) == 0;
 }
 
-void sp_sdk_resource(const char *service, const char *attributes)
+struct sp_sdk_resource *sp_sdk_resource_begin(const void *frame)
+{
+	for (unsigned i = 0; i < READERS_MAX; i++) {
+		/*
+		 * The lock of the used slot seems to be free in a forked child, so its address is
+		 * compared, too.
+		 */
+		if (&place[i].resource != atomic_load_explicit(&resource, memory_order_relaxed) &&
+		    sp_try_lock_in(&place[i].reader, (uintptr_t)frame)) {
+			place[i].resource.service[0] = place[i].resource.attributes[0] = '\0';
+			return &place[i].resource;
+		}
+	}
+	return NULL;
+}
+
+static void compare(const char *service)
 {
 	static _Atomic bool told;
-	int none = NONE;
 
-	if (atomic_compare_exchange_strong_explicit(&resource.state, &none, COMING,
-						    memory_order_relaxed, memory_order_relaxed)) {
-		(void)sp_fmt_snprintf(resource.service, sizeof(resource.service), "%s", service);
-		(void)sp_fmt_snprintf(resource.attributes, sizeof(resource.attributes), "%s",
-				      attributes);
-		/* pairs with sp_sdk_resource_configure() */
-		atomic_store_explicit(&resource.state, THERE, memory_order_release);
-	}
-	/* before that the configuration compares them */
+	/* before activation, the configuration compares them */
 	if (sp_lifecycle_active() && service[0] != '\0' &&
 	    strcmp(service, sp_lifecycle_config()->service_name) != 0 &&
 	    !atomic_exchange_explicit(&told, true, memory_order_relaxed))
@@ -128,11 +147,25 @@ void sp_sdk_resource(const char *service, const char *attributes)
 		       service);
 }
 
+void sp_sdk_resource_end(struct sp_sdk_resource *r)
+{
+	struct sp_sdk_resource *none = NULL;
+	/* pairs with sp_sdk_resource_configure() */
+	bool is_used = atomic_compare_exchange_strong_explicit(
+		&resource, &none, r, memory_order_acq_rel, memory_order_relaxed);
+
+	compare(r->service);
+	for (unsigned i = 0; i < READERS_MAX && !is_used; i++)
+		if (r == &place[i].resource)
+			sp_unlock(&place[i].reader);
+}
+
 void sp_sdk_resource_configure(void)
 {
-	if (atomic_load_explicit(&resource.state, memory_order_acquire) == THERE)
-		sp_config_copy_resource(resource.attributes,
-					resource.service[0] != '\0' ? resource.service : NULL);
+	const struct sp_sdk_resource *r = atomic_load_explicit(&resource, memory_order_acquire);
+
+	if (r != NULL)
+		sp_config_copy_resource(r->attributes, r->service);
 }
 
 void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void))
@@ -158,20 +191,21 @@ void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void))
 }
 
 /*
- * Who publishes the thread context (OTEP 4947) in this program: we, where no object that it was loaded with
- * defines the variable, or such an object, whose records then label samples.
+ * The publisher of the thread context (OTEP 4947) in this program. It is our object, unless an
+ * object that was there at the start defines the variable; then the records of that object label
+ * samples.
  */
 
 static struct sp_elf_tls at_start;
 static _Atomic bool is_read;
-static _Atomic bool is_announced; /* by a process context */
+static _Atomic bool is_announced; /* the program has published a process context */
 
 void sp_publisher_look(void)
 {
 	struct sp_elf_tls other;
 
 	sp_elf_find_tls(SP_CONTEXT_SYMBOL, &other);
-	/* Most programs have none, and need no page of memory to remember that. */
+	/* Most programs have no such variable, and the write would cost a page of memory. */
 	if (other.n != 0 || sp_config_says(SP_VAR_ACTIVE_SPAN, "context"))
 		at_start = other;
 }
@@ -206,18 +240,29 @@ bool sp_publisher_is_read(void)
 	return atomic_load_explicit(&is_read, memory_order_relaxed);
 }
 
-/* Profiles go where that library's spans do, unless a variable says otherwise. */
+/*
+ * Profiles get the service name of that library's spans, unless a variable of ours names the
+ * service.
+ */
 static void take_service(const char *service)
 {
-	char text[sizeof("service.name=") + 3UL * SP_PROCESS_CONTEXT_SERVICE_MAX] = "service.name=";
-	size_t n = strlen(text);
+	static const char key[] = "service.name=";
+	struct sp_sdk_resource *r;
+	size_t n = sizeof(key) - 1;
 
+	_Static_assert(sizeof(key) + 3UL * SP_PROCESS_CONTEXT_SERVICE_MAX <= SP_SDK_ATTRIBUTES_MAX,
+		       "each byte of it may take three");
 	if (service[0] == '\0' || sp_sdk_service_is_made_up(service, strlen(service)))
 		return;
+	r = sp_sdk_resource_begin(__builtin_frame_address(0));
+	if (r == NULL)
+		return;
+	(void)sp_fmt_snprintf(r->service, sizeof(r->service), "%s", service);
+	memcpy(r->attributes, key, n);
 	for (size_t i = 0; service[i] != '\0'; i++)
-		n += sp_text_percent(text + n, service[i]);
-	text[n] = '\0';
-	sp_sdk_resource(service, text);
+		n += sp_text_percent(r->attributes + n, service[i]);
+	r->attributes[n] = '\0';
+	sp_sdk_resource_end(r);
 }
 
 bool sp_publisher_announced(uintptr_t at, bool has_name)

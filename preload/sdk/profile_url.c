@@ -10,9 +10,9 @@
 
 struct preset {
 	const char *name;
-	const char *base;                  /* where none is configured */
+	const char *base;                  /* used if SPANPROF_PROFILE_BASE_URL is not set */
 	const char *form[SP_URL_DIFF + 1]; /* NULL = no URL of that kind */
-	bool finds_by_name;                /* its baseline selects by the label span_name */
+	bool finds_by_name;                /* its baseline URL selects by the label span_name */
 };
 
 #define DRILLDOWN                                                                                  \
@@ -37,8 +37,8 @@ struct preset {
 /*
  * The first two are views of today's Grafana (Grafana Profiles Drilldown, Grafana Explore). Both
  * take milliseconds and a span selector; neither can select a span in a view of a difference. The
- * last is what otel-profiling-go 0.4.0 wrote (otelpyroscope.go, setProfileURL and setBaselineURLs),
- * for users who still rely on it: sorted keys, seconds, no padding.
+ * third is the URL that otel-profiling-go 0.4.0 wrote (otelpyroscope.go, setProfileURL and
+ * setBaselineURLs), for users who still rely on it: sorted keys, seconds, no padding.
  */
 static const struct preset presets[] = {
 	{"grafana-drilldown",
@@ -74,19 +74,22 @@ static void put(struct writer *w, const char *s, size_t n)
 	w->len += n;
 }
 
-/* What a value is in, which says how it is encoded; but for PLAIN all are percent-encoded, too. */
+/*
+ * The text around a value decides how the value is encoded. All kinds but PLAIN are
+ * percent-encoded, too.
+ */
 enum place {
-	PLAIN,    /* as it is */
-	PATH,     /* in no further text */
-	QUERY,    /* as HTML forms encode a query, and Go's url.Values: a space is a plus */
-	FILTER,   /* a filter, as Grafana's scenes write it */
-	JSON,     /* a string of JSON */
-	SELECTOR, /* a string of a label selector, which is itself in a string of JSON */
+	PLAIN,    /* not encoded */
+	PATH,     /* percent-encoded only */
+	QUERY,    /* as HTML forms and Go's url.Values encode a query: a space is a plus */
+	FILTER,   /* a filter in the form of Grafana's scenes */
+	JSON,     /* a string in JSON */
+	SELECTOR, /* a string in a label selector, which is itself a string in JSON */
 };
 
 /*
- * In a string of JSON a control character is \u00xx, in one of a label selector \xxx. Returns how many
- * characters stand for it.
+ * Escapes a character: in a string of JSON a control character becomes \u00xx, in one of a label
+ * selector \xxx. Returns the length of the escape.
  */
 static size_t escape(char out[6], unsigned char c, bool is_json)
 {
@@ -107,8 +110,8 @@ static size_t escape(char out[6], unsigned char c, bool is_json)
 }
 
 /*
- * What stands for a character without being encoded; NULL where there is no such thing. Three characters
- * separate filters and their parts; percent-encoding would not protect them, because it is decoded first.
+ * The text that replaces a character in that place; NULL = none. Three characters separate filters
+ * and their parts; percent-encoding would not protect them, because it is decoded first.
  */
 static const char *in_place_of(char c, enum place place)
 {
@@ -172,8 +175,9 @@ static void put_label(struct writer *w, bool first, const struct sp_text_pair *p
 }
 
 /*
- * The label span_name, unless it is among the configured labels, and then those, whose form the configuration
- * has checked; an empty value drops one.
+ * Writes the label span_name, unless the configured labels have one, and then the configured
+ * labels, whose form the configuration has checked. A configured label with an empty value is
+ * omitted.
  */
 static void put_labels_query(struct writer *w, const struct sp_profile_url *l)
 {
@@ -248,8 +252,7 @@ static bool put_value(struct writer *w, const struct sp_profile_url *l, const ch
 		const char *name;
 		enum place place;
 		const char *text;
-		const char
-			*before; /* and after: in the presets, which leave out what has no value */
+		const char *before; /* this and after: left out without the value, in presets */
 		const char *after;
 	} texts[] = {
 		{"base", PLAIN, base, "", ""},

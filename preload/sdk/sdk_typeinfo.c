@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the names of classes to their vtables. APP context. */
+/* Finds the vtables of classes by the names of the classes. APP context. */
 #define _GNU_SOURCE
 #include "preload/sdk/sdk_typeinfo.h"
 
@@ -11,17 +11,23 @@
 
 #define WORD sizeof(uintptr_t)
 
-/* Names also occur in tables of symbols, and words may equal an address by chance. */
+/*
+ * More words than classes match: names also occur in symbol tables, and a word may equal an address
+ * by chance.
+ */
 #define KEYS_MAX 64U
 
-/* Words of a typeinfo: its own vtable, the name, then the only base; or flags, number, bases. */
+/*
+ * The words of a typeinfo: its own vtable, the name, and then the only base; or flags, the number
+ * of bases, and the bases.
+ */
 #define INFO_NAME 1U
 #define INFO_BASE 2U
 #define INFO_FIRST_OF_BASES 3U
 #define INFO_OFFSET_OF_FIRST 4U
 #define OFFSET_SHIFT 8U
 
-/* Addresses that are looked for, and what each of them means. */
+/* The addresses that the search looks for, and the class of each. */
 struct keys {
 	uintptr_t low;
 	uintptr_t high;
@@ -37,17 +43,20 @@ struct search {
 	unsigned n;
 	uintptr_t bytes_left;
 	bool complete;
-	bool apart; /* what is only read lies in a segment without code */
+	bool apart; /* read-only data lie in a segment without code */
 	struct keys names;
 	struct keys infos;   /* typeinfos of those names */
-	struct keys derived; /* typeinfos of classes over them */
+	struct keys derived; /* typeinfos of classes that derive from those */
 };
 
 typedef void word_fn(struct search *s, uintptr_t place, unsigned class);
 
 static void add_key(struct search *s, struct keys *k, uintptr_t at, unsigned class)
 {
-	/* A segment that the loader protects is a part of a writable one, and both may be searched. */
+	/*
+	 * The read-only part of a writable segment is listed twice, so an address may be found
+	 * twice.
+	 */
 	for (unsigned i = 0; i < k->n; i++) {
 		if (k->at[i] == at && k->class[i] == class)
 			return;
@@ -65,7 +74,7 @@ static void add_key(struct search *s, struct keys *k, uintptr_t at, unsigned cla
 	k->n++;
 }
 
-/* The base of a class may be another object's. */
+/* Another object may define the base class, so the kernel is asked whether the name can be read. */
 static bool is_name(uintptr_t address, const char *name)
 {
 	size_t size = strlen(name) + 1;
@@ -84,7 +93,7 @@ static bool is_named(uintptr_t info, const char *name)
 	return is_name(text, name);
 }
 
-/* A typeinfo with several bases has an offset behind each. */
+/* In a typeinfo with several bases an offset follows each base. */
 static bool has_base(const struct search *s, uintptr_t info, const char *base)
 {
 	uintptr_t first;
@@ -101,7 +110,7 @@ static bool has_base(const struct search *s, uintptr_t info, const char *base)
 	       offset >> OFFSET_SHIFT == 0 && is_named(first, base);
 }
 
-/* A hit of the marker: is it within one of the names? */
+/* The marker was found: is it part of one of the names? */
 static void take_name(struct search *s, const struct sp_elf_segment *g, uintptr_t hit,
 		      const char *marker)
 {
@@ -127,7 +136,9 @@ static bool spend(struct search *s, uintptr_t bytes)
 	return true;
 }
 
-/* Old linkers, and gold, put what is only read beside the code; others have a segment for it. */
+/*
+ * Whether read-only data have a separate segment. Old linkers and gold put them beside the code.
+ */
 static bool has_constants(const struct sp_elf_image *image)
 {
 	for (unsigned i = 0; i < image->n; i++) {
@@ -160,7 +171,7 @@ static void find_names(struct search *s, const char *marker)
 	}
 }
 
-/* Every word of a segment that is one of those addresses. */
+/* Calls fn for every word of a segment that equals one of the addresses. */
 static void find_words(struct search *s, const struct sp_elf_segment *g, const struct keys *k,
 		       word_fn *fn)
 {
@@ -201,7 +212,10 @@ static bool is_code(const struct search *s, uintptr_t address)
 	return g != NULL && g->executable;
 }
 
-/* The typeinfo of a vtable is behind the offset to the object's top, and before the functions. */
+/*
+ * In a vtable the word before the typeinfo is the offset to the object's top, and the functions
+ * follow the typeinfo.
+ */
 static bool is_vtable(const struct search *s, uintptr_t place,
 		      const struct sp_typeinfo_class *class)
 {
@@ -238,7 +252,7 @@ static void take_vtable(struct search *s, uintptr_t place, unsigned class)
 	f->n++;
 }
 
-/* What refers to a typeinfo: its vtable, or the typeinfo of a class over it. */
+/* A word that refers to a typeinfo is part of a vtable, or of the typeinfo of a derived class. */
 static void take_reference(struct search *s, uintptr_t place, unsigned class)
 {
 	uintptr_t info = place - INFO_BASE * WORD;
@@ -266,7 +280,7 @@ static void find_words_where(struct search *s, bool relro_only, const struct key
 	}
 }
 
-/* A typeinfo may lie in another segment than its vtable, and than the typeinfo of a class over it. */
+/* A typeinfo may lie in another segment than its vtable or the typeinfo of a derived class. */
 static void find_where(struct search *s, bool relro_only)
 {
 	find_words_where(s, relro_only, &s->names, take_info);
@@ -284,10 +298,10 @@ static bool found_any(const struct search *s)
 }
 
 /*
- * In position-independent code they are where the loader relocates and then protects. A program that is
- * loaded at one place has them among the constants, but those of an archive that was compiled as
- * position-independent code as that has them: so there both are searched. What was found counts even if
- * the rest is more than we search.
+ * In position-independent code typeinfos and vtables lie in the part that the loader relocates and
+ * then protects. A program with a fixed address has them among its constants, but in the protected
+ * part if they come from an archive that was compiled as position-independent code. So in such a
+ * program both are searched. A class that was found counts even if the rest is more than we search.
  */
 static void find_classes(struct search *s)
 {

@@ -3,19 +3,20 @@
 #include "preload/sdk/span_attr.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "preload/lifecycle/lifecycle.h"
 #include "preload/sdk/profile_url.h"
 #include "sampler/base/compiler.h"
+#include "sampler/base/monotonic.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/region/names.h"
+#include "sampler/span/slow_roots.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_times.h"
 #include "sampler/span/span_values.h"
 
-/* The attributes: first the kinds of URLs, then the others. */
+/* The keys of our attributes: first the kinds of URLs, then the others. */
 enum { KEY_ID = SP_URL_DIFF + 1, KEY_CPU_TIME, KEY_TIMES, KEY_N };
 static const char *const keys[KEY_N] = {
 	[SP_URL_PROFILE] = "pyroscope.profile.url",
@@ -26,7 +27,10 @@ static const char *const keys[KEY_N] = {
 };
 _Static_assert(KEY_N <= 8, "a byte has a bit for each");
 
-/* These have one bit for all: a program that sets one of them itself has other times in mind than we. */
+/*
+ * These keys share one bit: if a program sets one of them itself, we set none, because its times
+ * are not ours.
+ */
 enum { OFF_CPU, RUNNABLE, FAULTS, VOLUNTARY, INVOLUNTARY, ALLOCATED, TIMES_N };
 static const char *const times_keys[TIMES_N] = {
 	[OFF_CPU] = "spanprof.off_cpu_time_ns",
@@ -61,7 +65,10 @@ enum sp_span_attr_when sp_span_attr_when(void)
 
 	if (cfg->span_cpu_time || cfg->span_times)
 		return SP_SPAN_ATTR_EACH;
-	/* Where samples have another id than their root's, no note tells which roots have one. */
+	/*
+	 * Values label samples, but samples do not carry the id of their root, so no mark in the
+	 * span table says which roots have samples.
+	 */
 	if (sp_span_values_on() && cfg->span_id_scope != SP_SCOPE_ROOT)
 		return SP_SPAN_ATTR_EACH;
 	if (cfg->attributes == SP_ATTRIBUTES_NEVER || cfg->span_id_scope == SP_SCOPE_NONE)
@@ -72,20 +79,22 @@ enum sp_span_attr_when sp_span_attr_when(void)
 unsigned sp_span_attr_wanted(const struct sp_span_record *r)
 {
 	const struct sp_config *cfg = sp_lifecycle_config();
-	/* A sample can be labelled with this span's id, and a link would lead to it. */
+	/* samples can carry this span's id, so a link to them works */
 	bool labelled = cfg->span_id_scope == SP_SCOPE_ALL ||
-			(cfg->span_id_scope == SP_SCOPE_ROOT && sp_span_is_root(r));
+			(cfg->span_id_scope == SP_SCOPE_ROOT && sp_span_is_root(r) &&
+			 (!cfg->slow_ids || sp_slow_roots_told(r->ref)));
 	unsigned wanted = 0;
 
 	if (cfg->attributes != SP_ATTRIBUTES_NEVER && labelled &&
-	    (cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_note(r)))
+	    (cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_note(r) ||
+	     sp_span_table_has_allocation(r)))
 		wanted = SP_SPAN_ATTR_LINK;
 	if ((cfg->span_cpu_time || cfg->span_times) && sp_span_is_root(r) && !sp_seccomp_is_on())
 		wanted |= SP_SPAN_ATTR_TIMES;
 	return wanted;
 }
 
-/* Whether the program has not set that attribute itself. */
+/* Whether the program has not set the attribute itself. */
 static bool is_free(const struct sp_span_record *r, unsigned key)
 {
 	return (sp_span_keys(r) & 1U << key) == 0;
@@ -116,18 +125,10 @@ static void set_range(struct sp_profile_url *l, const struct sp_config *cfg)
 	}
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now = {0, 0};
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * SP_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 static uint32_t name_of(const struct sp_span_record *r, const struct sp_config *cfg,
 			enum sp_profile_url_kind kind)
 {
-	/* the baseline is found by the label, which may be the root's name */
+	/* The baseline is found by the label span_name, which may be the root's name. */
 	return kind != SP_URL_PROFILE && cfg->span_name_scope == SP_SCOPE_ROOT
 		       ? sp_span_table_root_name(r)
 		       : r->name_id;
@@ -164,7 +165,7 @@ static void set_others(const struct sp_span_times *t, const struct sp_span_attr_
 		set->integer(span, times_keys[ALLOCATED], (int64_t)t->allocated);
 }
 
-/* noinline: most users want none. */
+/* noinline: most users configure no times. */
 static __attribute__((noinline)) void set_times(const struct sp_span_record *r,
 						const struct sp_span_attr_set *set, void *span)
 {
@@ -172,20 +173,33 @@ static __attribute__((noinline)) void set_times(const struct sp_span_record *r,
 	struct sp_span_times t;
 
 	sp_span_times_of(r, &t);
-	/* What is not known is left out; who asked for the CPU time alone has it also while other threads are in it. */
+	/*
+	 * Unknown times are omitted. With SPANPROF_SPAN_CPU_TIME alone the CPU time is known even
+	 * while other threads are in the root.
+	 */
 	if (is_free(r, KEY_CPU_TIME) && (all ? t.is_known : t.has_cpu))
 		set->integer(span, keys[KEY_CPU_TIME], (int64_t)t.cpu_ns);
 	if (all && t.is_known && is_free(r, KEY_TIMES))
 		set_others(&t, set, span);
 }
 
-/* The type of profile that has something of the span: wall has all of it, where there is one. */
+/*
+ * The type of profile that contains the span. A profile wall has both CPU samples and waits. If the
+ * span has neither, its sampled allocations are shown. Pyroscope names profiles that come by OTLP
+ * after their period.
+ */
 static const char *profile_type(const struct sp_span_record *r, const struct sp_config *cfg)
 {
+	bool is_otlp = cfg->protocol == SP_PROTOCOL_OTLP;
+
+	if (!sp_span_table_has_note(r) && sp_span_table_has_allocation(r))
+		return is_otlp ? "memory:alloc_space:bytes:memory:bytes"
+			       : "memory:alloc_space:bytes:space:bytes";
 	if (cfg->wall)
 		return "wall:wall:nanoseconds:wall:nanoseconds";
-	return cfg->off_cpu && !sp_span_table_has_sample(r) && sp_span_table_has_wait(r)
-		       ? "off_cpu:off_cpu:nanoseconds::"
+	if (cfg->off_cpu && !sp_span_table_has_sample(r) && sp_span_table_has_wait(r))
+		return "off_cpu:off_cpu:nanoseconds::";
+	return is_otlp ? "cpu:cpu:nanoseconds:cpu:nanoseconds"
 		       : "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 }
 
@@ -209,7 +223,7 @@ static __attribute__((noinline)) void set_all_links(const struct sp_span_record 
 	l.name_is_label = cfg->span_name_scope != SP_SCOPE_NONE;
 	l.baseline_labels = cfg->baseline_labels;
 	l.start_ns = r->start_ns;
-	l.end_ns = now_ns();
+	l.end_ns = sp_realtime_ns();
 	set_links(r, &l, set, span);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The attributes that lead from a span to its profile, the same for every SDK. APP context. */
+/* The attributes of a span that lead to its profile, the same for every SDK. APP context. */
 #ifndef SP_SPAN_ATTR_H
 #define SP_SPAN_ATTR_H
 
@@ -11,25 +11,27 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/open_spans/span_table.h"
 
-/* Which spans may get an attribute, or have something to be told (sp_span_tell_end()), as it is configured. */
+/*
+ * Which spans the configuration gives attributes or other work at their end (sp_span_tell_end()).
+ */
 enum sp_span_attr_when {
-	SP_SPAN_ATTR_UNTRIED, /* for whoever keeps the answer */
+	SP_SPAN_ATTR_UNTRIED, /* initial value of a caller's copy */
 	SP_SPAN_ATTR_NONE,
-	SP_SPAN_ATTR_NOTED, /* those of which a note was made (span_table.h) */
+	SP_SPAN_ATTR_NOTED, /* spans that are marked in the span table (span_table.h) */
 	SP_SPAN_ATTR_EACH,
 };
 enum sp_span_attr_when sp_span_attr_when(void);
 
-/* Which attributes a span gets; 0 = none. */
+/* The attributes that a span gets; 0 = none. */
 enum sp_span_attr {
-	SP_SPAN_ATTR_LINK = 1 << 0,  /* pyroscope.profile.id and the URLs that are configured */
-	SP_SPAN_ATTR_TIMES = 1 << 1, /* those of span_times.h that are configured */
+	SP_SPAN_ATTR_LINK = 1 << 0,  /* pyroscope.profile.id and the configured URLs */
+	SP_SPAN_ATTR_TIMES = 1 << 1, /* the configured times (span_times.h) */
 };
 
 /*
- * Which attributes (enum sp_span_attr) the span gets, which is closed (sp_span_close()): a sample that
- * came after this question would belong to a span without a link to it. A span that is too short for a
- * sample has its times all the same.
+ * The attributes (enum sp_span_attr) of a span. The caller has closed the span (sp_span_close()),
+ * because a sample that came after this call would belong to a span without a link. A span that is
+ * too short for a sample still gets its times.
  */
 unsigned sp_span_attr_wanted(const struct sp_span_record *r);
 
@@ -39,8 +41,8 @@ uint8_t sp_span_attr_find_key(const char *key, size_t len);
 #define SP_SPAN_ATTR_LONGEST "spanprof.context_switches.involuntary"
 
 /*
- * Whether the key may be that of an attribute that we set. Programs set attributes all the time,
- * and hardly ever one of these: the length rules out most keys.
+ * Whether the key may be one of our attributes. Programs set attributes all the time and hardly
+ * ever one of ours; the length rules out most keys.
  */
 static inline bool sp_span_attr_like_ours(const char *key, size_t len)
 {
@@ -49,30 +51,34 @@ static inline bool sp_span_attr_like_ours(const char *key, size_t len)
 	       (memcmp(key, "pyroscop", 8) == 0 || memcmp(key, "spanprof", 8) == 0);
 }
 
-/* For sp_span_keys_add(): the bit of an attribute that we set, or 0. */
+/* For sp_span_keys_add(): the bit of one of our attributes, or 0. */
 static inline uint8_t sp_span_attr_key(const char *key, size_t len)
 {
 	return sp_span_attr_like_ours(key, len) ? sp_span_attr_find_key(key, len) : 0;
 }
 
-/* How an SDK sets one; key and string are NUL-terminated and live only during the call. */
+/*
+ * The functions of an SDK that set an attribute; key and value are NUL-terminated and live only
+ * during the call.
+ */
 struct sp_span_attr_set {
 	void (*string)(void *span, const char *key, const char *value);
 	void (*integer)(void *span, const char *key, int64_t value);
 };
 
 /*
- * Calls set once for each attribute that this span gets: pyroscope.profile.id, and the URLs if they
- * are configured, on spans whose id can be a sample's label; on local roots those of span_times.h that
- * are configured; none that the program has set itself. With SPANPROF_ATTRIBUTES=with-samples only
- * spans with a sample under their id get a link to it; a sample that another thread is just taking
- * comes too late, and so does one of a child that outlives its root. To be called before the real end
- * and between sp_span_close() and sp_span_table_release().
+ * Calls set once for each attribute that this span gets: pyroscope.profile.id and the configured
+ * URLs, if samples can carry the id of the span; the configured times (span_times.h), if the span
+ * is a local root; and no attribute that the program has set itself. With
+ * SPANPROF_ATTRIBUTES=with-samples only a span with a sample under its id, of CPU time or of an
+ * allocation, gets a link to its profile. A sample that another thread takes at this moment comes
+ * too late, and so does a sample in a child that outlives the span. To be called before the real
+ * end, and between sp_span_close() and sp_span_table_release().
  */
 void sp_span_attr_apply(const struct sp_span_record *r, const struct sp_span_attr_set *set,
 			void *span);
 
-/* The same with the answer of sp_span_attr_wanted(), just asked. */
+/* The same, with the result of a call of sp_span_attr_wanted() just before. */
 void sp_span_attr_give(const struct sp_span_record *r, unsigned wanted,
 		       const struct sp_span_attr_set *set, void *span);
 

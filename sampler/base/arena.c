@@ -16,6 +16,13 @@ void *sp_arena_map(size_t size)
 	long at = sp_syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, (off_t)0);
 
+	/*
+	 * Our tables are large and mostly empty. If the kernel gives huge pages to all mappings,
+	 * one touched entry would take 2 MiB. A kernel without huge pages refuses the advice, which
+	 * does no harm.
+	 */
+	if (at != -1)
+		(void)sp_syscall(SYS_madvise, (void *)at, size, (long)MADV_NOHUGEPAGE);
 	errno = saved;
 	return at == -1 ? NULL : (void *)at;
 }
@@ -29,8 +36,8 @@ void sp_arena_unmap(void *base, size_t size)
 }
 
 /*
- * No part of the region is larger than that share of the address space. The rest of our memory is
- * mapped in small pieces.
+ * No part of the region is larger than this share of the address space. Our other memory is mapped
+ * in small pieces.
  */
 #define SHARES 32U
 

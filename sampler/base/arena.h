@@ -12,16 +12,18 @@
 /* size bytes of zeroed, private, lazily backed memory, or NULL. APP; errno preserved. */
 void *sp_arena_map(size_t size);
 
-/* Gives back what sp_arena_map() has given. errno preserved. */
+/* Unmaps memory of sp_arena_map(). errno preserved. */
 void sp_arena_unmap(void *base, size_t size);
 
 /*
- * How much of `most` one table may reserve. Address space costs nothing unless the host is limited in
- * it (RLIMIT_AS); then each table gets a small part of what the host has. APP; errno preserved.
+ * How many of `most` bytes one table may reserve. Address space costs nothing unless the host has a
+ * limit (RLIMIT_AS); then each table gets a small share of the limit. APP; errno preserved.
  */
 uint64_t sp_arena_share(uint64_t most);
 
-/* Makes the range read as zero again and gives its pages back. For a forked child. */
+/*
+ * Gives the pages of the range back to the kernel, so that they read as zero. For a forked child.
+ */
 void sp_arena_wipe(void *base, size_t size);
 
 #endif

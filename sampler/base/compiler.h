@@ -7,8 +7,8 @@
 #define SP_EXPORT __attribute__((visibility("default")))
 
 /*
- * Data of another file of the same object, declared so that it is reached without the global offset
- * table: -fvisibility=hidden is for definitions alone. For what each span reads.
+ * Declares data of another file of our object, so that it is read without the global offset table
+ * (-fvisibility=hidden affects only definitions). For data that every span reads.
  */
 #define SP_HIDDEN extern __attribute__((visibility("hidden")))
 
@@ -19,11 +19,14 @@
  */
 #define SP_TLS __thread __attribute__((tls_model("initial-exec")))
 
-/* Marks a function that may run inside the sampling signal handler; the linker gate proves it. */
+/*
+ * Marks a function that may run in the sampling signal handler; check-sigsafe.sh proves that it
+ * may.
+ */
 #define SP_SIGSAFE
 
 /*
- * For functions that read the stack of any thread, whose red zones the sanitizers must not report.
+ * For functions that read any thread's stack: the sanitizers must not report the red zones there.
  */
 #define SP_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
 

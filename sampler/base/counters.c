@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The storage of the process-wide counters. The adds are inline in counters.h and run in every context,
- * SIG included; what is here runs in INIT (reset) and APP (the rest).
+ * The storage of the process-wide counters. The adds are inline in counters.h and run in every
+ * context, SIG included. The functions of this file run in INIT (reset) and APP (the others).
  */
 #include "sampler/base/counters.h"
 
 #include <string.h>
 
-static _Atomic uint64_t own[SP_COUNTER_N]; /* as long as there is no region */
+static _Atomic uint64_t own[SP_COUNTER_N]; /* until there is a region */
 _Atomic(_Atomic uint64_t *) sp_counters = own;
 static struct sp_span_counts own_spans[SP_SPAN_COUNTS];
 _Atomic(struct sp_span_counts *) sp_span_counts = own_spans;
@@ -56,7 +56,7 @@ uint64_t sp_count_read(enum sp_counter c)
 	return sum;
 }
 
-/* Most are 0. No page of a former region, in which nobody counts any more, is written to. */
+/* Most counters are 0, so no page of a former region is written without need. */
 static uint64_t move(_Atomic uint64_t *to, _Atomic uint64_t *from)
 {
 	uint64_t n = 0;
@@ -90,7 +90,7 @@ uint64_t sp_counters_collect(_Atomic uint64_t *from, struct sp_span_counts *span
 
 void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans)
 {
-	/* pairs with the acquire of who counts */
+	/* pairs with the acquire of a thread that counts */
 	atomic_store_explicit(&sp_counters, to, memory_order_release);
 	atomic_store_explicit(&sp_span_counts, spans, memory_order_release);
 	(void)sp_counters_collect(own, own_spans);
@@ -98,7 +98,10 @@ void sp_counters_move(_Atomic uint64_t *to, struct sp_span_counts *spans)
 
 void sp_counters_reset(void)
 {
-	/* Those of a process that has a region were moved there. A fork has to copy each page that is written. */
+	/*
+	 * A process with a region counts there. So its own counters are not written: the fork would
+	 * have to copy each written page.
+	 */
 	if (atomic_load_explicit(&sp_counters, memory_order_relaxed) == own) {
 		for (unsigned c = 0; c < SP_COUNTER_N; c++)
 			atomic_store_explicit(&own[c], 0, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU clocks, asked of the kernel itself: another preloaded object may stand in front of
- * clock_gettime(3), as libfaketime does, and move some of these clocks and not others. APP,
- * async-signal-safe, errno preserved.
+ * CPU clocks, read from the kernel itself: another preloaded object, such as libfaketime, may
+ * replace clock_gettime(3) and shift some of these clocks and not others. APP, async-signal-safe,
+ * errno preserved.
  */
 #ifndef SP_CPU_CLOCK_H
 #define SP_CPU_CLOCK_H
@@ -12,8 +12,8 @@
 #include <time.h>
 
 /*
- * Nanoseconds. False, with *ns unchanged, if the thread does not exist any more or a filter forbids
- * the call.
+ * Reads a CPU clock, in nanoseconds. False, with *ns unchanged, if the thread has ended or a
+ * seccomp filter forbids the call.
  */
 bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns);
 

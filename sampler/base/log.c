@@ -2,22 +2,23 @@
 /*
  * Messages on the host's stderr. Contexts: INIT and APP, never SIG.
  *
- * A message must never hurt the host. It is one write(2), so that lines of threads do not mix. It
- * does not wait for a reader that has stopped reading. A write can raise SIGPIPE (reader gone),
- * SIGXFSZ (file at its limit) and SIGTTOU (background job on a terminal), which would end or stop a
- * program that never wrote there itself, so these are blocked in this thread meanwhile. System
- * calls go through syscall(2), past any wrapper of the host.
+ * A message must never hurt the host. Each is one write(2), so that lines of several threads do not
+ * mix. The write does not wait for a reader that has stopped reading. It can raise SIGPIPE (the
+ * reader is gone), SIGXFSZ (the file is at its limit) and SIGTTOU (a background job on a terminal).
+ * These signals would end or stop a program that never wrote to stderr itself, so the thread blocks
+ * them meanwhile. System calls are our own (syscall.h).
  *
- * Descriptor 2 may not be stderr. A program that was started without it, or has closed it, gets the
- * number for its next file, and a line of ours could corrupt a database. So descriptor 2 must be
- * the same file as when we first looked. A regular file that is also open for reading does not count as
- * stderr, nor does a block device, where each line would go to the beginning, nor what is closed by execve(): that
- * the program has opened itself.
+ * Descriptor 2 may not be stderr. If a program starts without it or closes it, its next file gets
+ * the number 2, and a line of ours could corrupt a database. So descriptor 2 must be the same file
+ * as at our first check. Some files never count as stderr: a regular file that is also open for
+ * reading; a block device, where each line would go to the beginning; and a descriptor with
+ * close-on-exec, which the program has opened itself.
  *
- * A program that goes on to another log gives it the number 2 by dup2() or freopen(). Of another file at
- * descriptor 2 nobody can say whether that has happened or the number was free, so it has to look like
- * a log: a file opened only for appending, or a pseudo-terminal, that programs which the program starts get, too.
- * Pipes and sockets may lead to somebody who expects a protocol, and nothing tells these apart.
+ * A program that changes to another log gives the log the number 2 by dup2() or freopen(). If
+ * descriptor 2 is another file than before, we cannot tell such a log from a file that happened to
+ * get a free number. So the file has to look like a log: a file opened only for appending, or a
+ * pseudo-terminal, without close-on-exec. Pipes and sockets may lead to a reader that expects a
+ * protocol, so they do not count.
  */
 #include "sampler/base/log.h"
 
@@ -42,7 +43,9 @@
 #define TEXT_MAX 1000U
 #define PREFIX_MAX 32U /* "spanprof[4294967295]: " */
 #define WRITE_TRIES 4
-/* Pseudo-terminals have the major numbers 136 to 143; the number is in st_rdev from bit 8 on. */
+/*
+ * Pseudo-terminals have the major numbers 136 to 143, which st_rdev has from bit 8 on.
+ */
 #define PTY_MAJORS (136U >> 3)
 
 #define SIG_BIT(n) (UINT64_C(1) << ((n)-1)) /* the kernel's signal set is one 64-bit word */
@@ -50,7 +53,7 @@
 
 static _Atomic int max_level = SP_LOG_WARN;
 
-/* What stderr was when we first looked. */
+/* Whether descriptor 2 was stderr at our first check. */
 enum { UNKNOWN, KNOWN, NONE };
 static _Atomic int first = UNKNOWN;
 static _Atomic uint64_t device;
@@ -67,7 +70,10 @@ bool sp_log_prints(enum sp_log_level level)
 	       (int)level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
-/* Takes back the signal that a failed write raised, unless the host had one waiting already. */
+/*
+ * Takes back the signal that a failed write raised, unless the host had the same one pending
+ * before.
+ */
 static void take_back(int error, uint64_t pending_before)
 {
 	static const struct timespec no_wait;
@@ -82,8 +88,8 @@ static void take_back(int error, uint64_t pending_before)
 }
 
 /*
- * A socket that polls writable may be full when we come to write, as the program's threads write to it
- * too; only send() can refuse to wait. Its reader may have gone as well.
+ * A socket that polled as writable may be full by now, because other threads of the program write
+ * to it; only send() can refuse to wait. And the socket's reader may be gone by now.
  */
 static long write_once(const char *text, size_t len, bool to_socket)
 {
@@ -105,7 +111,7 @@ static void write_guarded(const char *text, size_t len, bool to_socket)
 
 	if (sp_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, sizeof(old)) != 0)
 		return;
-	/* One that was not blocked before cannot have been pending. */
+	/* A signal that was not blocked before cannot have been pending. */
 	if ((old & WRITE_SIGNALS) != 0)
 		(void)sp_syscall(SYS_rt_sigpending, &pending, sizeof(pending));
 	while (write_once(text, len, to_socket) < 0) {
@@ -117,7 +123,9 @@ static void write_guarded(const char *text, size_t len, bool to_socket)
 	(void)sp_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }
 
-/* Not fstat(): in newer headers it refers to a symbol version that older C libraries lack. */
+/*
+ * A raw system call: fstat() of newer headers needs a symbol version that older C libraries lack.
+ */
 static bool identify(struct stat *out)
 {
 	return sp_syscall(SYS_newfstatat, STDERR_FILENO, "", out, AT_EMPTY_PATH) == 0;
@@ -131,7 +139,10 @@ static bool is_data(const struct stat *st)
 	       (sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFD) & FD_CLOEXEC) != 0;
 }
 
-/* Of another file than at first. A terminal that is none of these may be a serial line, with a device at its end. */
+/*
+ * Whether a file that was not descriptor 2 before may get messages. Terminals other than
+ * pseudo-terminals may not: such a terminal may be a serial line with a device at its end.
+ */
 static bool looks_like_a_log(const struct stat *st)
 {
 	long flags = sp_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
@@ -158,7 +169,7 @@ static bool is_stderr(bool *is_socket)
 	if (!identify(&now))
 		return false;
 	*is_socket = S_ISSOCK(now.st_mode);
-	/* Before activation there can be a message about an SDK that is not understood. */
+	/* A message about an unknown SDK may come before activation. */
 	if (atomic_load_explicit(&first, memory_order_acquire) == UNKNOWN)
 		remember(&now);
 	return atomic_load_explicit(&first, memory_order_acquire) == KNOWN &&
@@ -182,7 +193,7 @@ void sp_log_begin(void)
 /* A pipe that polls writable has PIPE_BUF bytes of room, so the write of a line does not block. */
 static bool stderr_takes_a_line(void)
 {
-	/* The system call writes back how much is left. */
+	/* Not const: the system call writes the remaining time. */
 	struct timespec no_wait = {0, 0};
 	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 

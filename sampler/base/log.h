@@ -19,16 +19,18 @@ enum sp_log_level {
 	SP_LOG_DEBUG,
 };
 
-/* Sets the most talkative level that still prints; sp_config_parse() does. Default SP_LOG_WARN. */
+/*
+ * Messages up to this level are printed. sp_config_parse() calls this; the default is SP_LOG_WARN.
+ */
 void sp_log_set_level(enum sp_log_level level);
 
 /*
- * APP, at activation. Remembers what stderr is now; later messages go there only if it is still the
- * same, or another log. errno preserved.
+ * APP, at activation. Remembers which file stderr is; later messages go to descriptor 2 only if it
+ * is still that file, or looks like another log. errno preserved.
  */
 void sp_log_begin(void);
 
-/* Whether a message of that level would be printed, for messages that take work to make. */
+/* Whether a message of that level would be printed; for messages that are costly to make. */
 bool sp_log_prints(enum sp_log_level level);
 
 void sp_log(enum sp_log_level level, const char *fmt, ...) SP_PRINTF(2, 3);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of this process, and of others by /proc: whether it is the one that the sampler was set up in
- * and how many forks led to it; how many seccomp filters it has put over itself (seccomp.h); and lines of its
- * files. Contexts: any; set in APP and INIT.
+ * Facts about this process: whether the sampler was set up in it, how many forks led to it, and how
+ * many seccomp filters it has installed (seccomp.h). Also facts about other processes, from files
+ * in /proc. Contexts: any; the facts are set in APP and INIT.
  */
 #include "sampler/base/process.h"
 
@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -33,15 +34,28 @@ void sp_seccomp_take_back(void)
 	atomic_fetch_sub_explicit(&sp_seccomp_filters, 1, memory_order_relaxed);
 }
 
+struct sp_process_page sp_process_page;
+_Atomic bool sp_process_page_works;
+
 void sp_process_set(void)
 {
+	int saved = errno;
+
 	owner = (pid_t)sp_syscall(SYS_getpid);
+	/* A forked child inherits the advice. */
+	if (!atomic_load_explicit(&sp_process_page_works, memory_order_relaxed) &&
+	    sp_syscall(SYS_madvise, &sp_process_page, sizeof(sp_process_page),
+		       (long)MADV_WIPEONFORK) == 0)
+		atomic_store_explicit(&sp_process_page_works, true, memory_order_relaxed);
+	sp_process_meet();
+	errno = saved;
 }
 
 void sp_process_forked(void)
 {
 	atomic_fetch_add_explicit(&sp_process_forks, 1, memory_order_relaxed);
-	sp_process_set();
+	owner = (pid_t)sp_syscall(SYS_getpid);
+	sp_process_meet();
 }
 
 bool sp_process_is_ours(void)
@@ -86,8 +100,9 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 		left = sp_process_thread_is_gone(tid);
 	else
 		/*
-		 * The stack grows down, so a frame that is still there has the higher address, but
-		 * on an alternate stack an interrupted frame may be anywhere.
+		 * The stack grows down, so an unfinished frame has a higher address than `here`;
+		 * but if the thread is on an alternate stack, the interrupted frame may be
+		 * anywhere.
 		 */
 		left = frame != 0 && here >= frame &&
 		       sp_syscall(SYS_sigaltstack, NULL, &stack) == 0 &&
@@ -97,8 +112,8 @@ bool sp_process_has_left(uint32_t tid, bool is_own, uintptr_t frame, uintptr_t h
 }
 
 /*
- * By a raw system call and not the C library's read(): a thread sanitizer of the host sees that read() write into
- * memory, but does not see the atomic operations in our object that order the accesses.
+ * A raw system call instead of the C library's read(): a thread sanitizer in the host sees that
+ * read() writes into memory, but not the atomic operations of our object that order the accesses.
  */
 bool sp_proc_open(struct sp_proc_lines *l, const char *path, size_t most)
 {
@@ -163,9 +178,42 @@ int sp_proc_line(const char *path, const char *start, char *line, size_t size)
 	return found != NULL;
 }
 
+/*
+ * kernel.overflowuid, which nobody changes: the number that stands for users without a number here.
+ */
+#define OVERFLOW_USER 65534U
+
+/* A line has the first number inside, the first number outside, and the count of numbers. */
+static bool maps(const char *line, uint64_t user)
+{
+	uint64_t number[3] = {0};
+
+	for (size_t i = 0; i < 3; i++) {
+		line += strspn(line, " ");
+		for (; *line >= '0' && *line <= '9'; line++)
+			number[i] = number[i] * 10 + (uint64_t)(*line - '0');
+	}
+	return user >= number[0] && user - number[0] < number[2];
+}
+
+bool sp_process_is_outsider(uint32_t user, bool without_proc)
+{
+	struct sp_proc_lines l;
+	const char *line;
+
+	if (user != OVERFLOW_USER)
+		return false;
+	if (!sp_proc_open(&l, "/proc/self/uid_map", SIZE_MAX))
+		return without_proc;
+	while ((line = sp_proc_next(&l)) != NULL && !maps(line, user))
+		;
+	sp_proc_close(&l);
+	return line == NULL;
+}
+
 uint64_t sp_proc_stat(const char *text, unsigned field, char *state)
 {
-	/* The name, which may hold anything, ends at the last parenthesis. */
+	/* The name, which may contain any character, ends at the last parenthesis. */
 	const char *at = strrchr(text, ')');
 	uint64_t value = 0;
 

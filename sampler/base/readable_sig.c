@@ -21,9 +21,9 @@
 #define BYTES 8U
 
 /*
- * Valgrind checks the bytes that it knows a system call will read, and reports those that were
- * never written; most of a stack is like that. Of process_vm_readv it checks only the vectors.
- * Outside of valgrind this call is not used, because sandboxes refuse it, some by killing the
+ * Valgrind checks the bytes that it knows a system call will read, and reports bytes that were
+ * never written, which most of a stack is. Of process_vm_readv() it checks only the vectors.
+ * Outside of valgrind this call is not used, because sandboxes refuse it, and some kill the
  * process.
  */
 static bool readable_on_valgrind(uintptr_t address)
@@ -32,15 +32,17 @@ static bool readable_on_valgrind(uintptr_t address)
 	struct iovec to = {copy, BYTES};
 	struct iovec from = {(void *)address, BYTES};
 	int saved = errno;
-	long n = syscall(SYS_process_vm_readv, getpid(), &to, 1L, &from, 1L, 0L);
+	long n = sp_syscall_always(SYS_process_vm_readv, sp_syscall_always(SYS_getpid), &to, 1L,
+				   &from, 1L, 0L);
 
 	errno = saved;
 	return n == (long)BYTES;
 }
 
 /*
- * rt_sigprocmask copies the new set in before it looks at `how`, so an invalid `how` changes nothing and
- * tells EFAULT from EINVAL (linux 6.1). A null set means "no set", and the call succeeds.
+ * rt_sigprocmask copies the new set before it checks `how`. So with an invalid `how` it changes
+ * nothing, and fails with EFAULT if the set cannot be read, else with EINVAL (linux 6.1). A null
+ * set means "no set", and the call succeeds.
  */
 bool sp_readable(uintptr_t address)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether memory can be read, asked without touching it. Context: SIG, APP. */
+/* Whether memory can be read, without reading it. Context: SIG, APP. */
 #ifndef SP_READABLE_SIG_H
 #define SP_READABLE_SIG_H
 
@@ -10,8 +10,8 @@
 
 /*
  * True if the eight bytes at the address can be read now; another thread may unmap them at any
- * time. One system call, about 0.2 us. False where a seccomp filter is in force, as the kernel may
- * not be asked there. errno preserved.
+ * time. One system call, about 0.2 us. False below a seccomp filter of the program, where we make
+ * no system call. errno preserved.
  */
 SP_SIGSAFE bool sp_readable(uintptr_t address);
 

@@ -2,8 +2,9 @@
 /*
  * Checks and repairs UTF-8, because a server refuses a whole profile for one bad byte in a label.
  * Splits lists and reads numbers: strtol() depends on the host's locale, and newer headers redirect
- * it to symbols that older C libraries lack. And formats: libc's printf may take locale locks, may allocate, and
- * hosts wrap it. Contexts: INIT, APP and the exporter. No state, no allocation, no errno.
+ * it to symbols that older C libraries lack. Formats text: libc's printf may take locale locks and
+ * allocate, and hosts wrap it. Contexts: INIT, APP and the exporter. No state, no allocation, no
+ * errno.
  */
 #include "sampler/base/text.h"
 
@@ -15,7 +16,7 @@ static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
 
 /*
  * The length of the sequence that a lead byte opens (0 = no lead byte) and the range of its second
- * byte, which is where overlong forms, surrogates and values above U+10FFFF are told apart.
+ * byte. The range excludes overlong forms, surrogates and values above U+10FFFF.
  */
 static size_t lead(unsigned char c, unsigned char *low, unsigned char *high)
 {
@@ -38,7 +39,7 @@ static size_t lead(unsigned char c, unsigned char *low, unsigned char *high)
 	return c < 0xf0 ? 3 : 4;
 }
 
-/* The length of the next character or, with *good false, of the maximal invalid part. */
+/* The length of the next character; *good false: of the maximal invalid part. */
 static size_t step(const unsigned char *s, size_t len, bool *good)
 {
 	unsigned char low;
@@ -78,8 +79,8 @@ bool sp_text_valid(const char *text, size_t len)
 }
 
 /*
- * Eight characters that are neither NUL nor part of a sequence. A byte from 0x81 on, or NUL, leaves
- * its top bit set when 1 is taken from it; 0x80 has it anyway.
+ * Whether eight characters are ASCII and not NUL. Subtracting 1 sets the top bit of a byte that is
+ * NUL or above 0x80; 0x80 has the top bit itself.
  */
 static bool plain(const char *s)
 {
@@ -89,7 +90,7 @@ static bool plain(const char *s)
 	return (((w - UINT64_C(0x0101010101010101)) | w) & UINT64_C(0x8080808080808080)) == 0;
 }
 
-/* Length of the beginning that needs no repair, in steps of eight. */
+/* The length of the beginning that needs no repair, in steps of eight. */
 static size_t plain_length(const char *s, size_t len)
 {
 	size_t n = 0;
@@ -281,7 +282,7 @@ bool sp_text_next_pair(const char **list, struct sp_text_pair *p)
 
 struct out {
 	char *buf;
-	size_t cap; /* without the place of the NUL */
+	size_t cap; /* without the byte for the NUL */
 	size_t len;
 };
 
@@ -304,7 +305,7 @@ static void put_number(struct out *o, uint64_t value, bool negative)
 		put(o, text[at]);
 }
 
-/* One conversion; false ends the output. */
+/* Writes one conversion; false ends the output. */
 static bool put_conversion(struct out *o, const char **fmt, va_list *args)
 {
 	size_t most = SIZE_MAX;
@@ -333,7 +334,10 @@ static bool put_conversion(struct out *o, const char **fmt, va_list *args)
 		text = va_arg(*args, const char *);
 		if (text == NULL)
 			text = "(null)";
-		/* The precision is also the bound of an unterminated array, so it is asked first. */
+		/*
+		 * The precision is also the bound of an array without a NUL, so it is checked
+		 * first.
+		 */
 		for (size_t i = 0; i < most && text[i] != '\0'; i++)
 			put(o, text[i]);
 		return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text is UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, at most U+10FFFF; and it
- * holds no NUL.
+ * Text is UTF-8 as RFC 3629 defines it, without overlong forms, surrogates, and values above
+ * U+10FFFF; and it contains no NUL.
  */
 #ifndef SP_TEXT_H
 #define SP_TEXT_H
@@ -22,57 +22,56 @@ bool sp_text_valid(const char *text, size_t len);
  */
 size_t sp_text_clean(char *dst, size_t cap, const char *text, size_t len);
 
-/* The largest length <= len at which valid UTF-8 text may be cut without splitting a character. */
+/* The largest length <= len at which a cut of valid UTF-8 text splits no character. */
 size_t sp_text_boundary(const char *text, size_t len);
 
 /*
  * Makes text from an untrusted source safe to print. Terminals obey the control characters of
- * ASCII, those of Latin-1 (U+0080 to U+009F) and, some of them, the bytes of the latter alone. In
- * place and without a change of length: control characters become blanks, and each byte that is not
- * UTF-8 a question mark.
+ * ASCII, those of Latin-1 (U+0080 to U+009F), and some terminals also single bytes of the latter.
+ * In place and without a change of length: control characters become blanks, and each byte that is
+ * not UTF-8 becomes a question mark.
  */
 void sp_text_printable(char *s, size_t len);
 
-/* A control character of ASCII, which no name and no address has. */
+/* Whether c is a control character of ASCII, which no name and no address has. */
 static inline bool sp_text_is_control(char c)
 {
 	return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
-/* There is one in the text. */
+/* Whether the text has a control character. */
 bool sp_text_has_control(const char *text, size_t len);
 
-/* What a hexadecimal digit of either case stands for, or -1. */
+/* The value of a hexadecimal digit of either case, or -1. */
 int sp_text_digit(char c);
 
 /*
- * The number that begins at *s, to base 10 or 16: *s moves behind its digits. What 64 bits do not hold is
- * UINT64_MAX. False where there is no digit.
+ * Reads the number that begins at *s, to base 10 or 16, and moves *s behind its digits. A number
+ * above 64 bits is UINT64_MAX. False if there is no digit.
  */
 bool sp_text_number(const char **s, unsigned base, uint64_t *n);
 
 /*
- * What stands for a byte in a URL and in lists that are encoded like one (RFC 3986): an unreserved character
- * itself, "%" and two digits else. Returns how many characters of out that are, 1 or 3.
+ * Encodes a byte for a URL or a percent-encoded list (RFC 3986): an unreserved character as itself,
+ * others as "%" and two digits. Returns the number of characters, 1 or 3.
  */
 size_t sp_text_percent(char out[3], char c);
 
-/* Whether the text begins with "%" and two digits, and the byte that these stand for. */
+/* Whether the text begins with "%" and two digits, and the byte that they encode. */
 bool sp_text_is_escape(const char *text, size_t len, char *byte);
 
-/* The contrary of a whole text, which may be written over itself. Returns its length; there is no NUL. */
+/* Decodes a whole text; out may be the text itself. Returns the length; there is no NUL. */
 size_t sp_text_unescape(char *out, const char *text, size_t len);
 
 /* Lower-case hex of n bytes, NUL-terminated; out holds 2 * n + 1 bytes. */
 void sp_text_hex(char *out, const uint8_t *bytes, size_t n);
 
 /*
- * The same as sp_text_hex() for an id of 8 bytes, as it lies in memory. One is written for each span
- * that starts or ends, so all digits are made at once; each processor that we know has registers of
- * 16 bytes for that.
+ * sp_text_hex() for an id of 8 bytes in memory order. Each start and end of a span writes one id,
+ * so all digits are computed at once; both processors have registers of 16 bytes for that.
  */
 #define SP_TEXT_ID_SIZE 17U
-/* Only clang and gcc from 12 on have the former, and clang does not have the latter. */
+/* Only clang, and gcc since 12, have the first builtin, and clang does not have the second. */
 #ifdef __clang__
 #define SP_TEXT_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -95,28 +94,28 @@ static inline void sp_text_id(char out[SP_TEXT_ID_SIZE], uint64_t id)
 }
 
 /*
- * The next item of a list with commas, without the blanks around it; empty ones are passed over. *list
- * moves behind it. False at the end.
+ * The next item of a list with commas, without the blanks around it; empty items are skipped. *list
+ * moves behind the item. False at the end.
  */
 bool sp_text_next_item(const char **list, const char **item, size_t *len);
 
-/* Without the blanks around each. */
+/* Key and value, each without the blanks around it. */
 struct sp_text_pair {
 	const char *key;
 	size_t key_len;
 	const char *value; /* NULL without a separator */
 	size_t value_len;
-	char separator; /* '=', or ':' where there is no '='; 0 = neither */
+	char separator; /* '=', or ':' if there is no '='; 0 = neither */
 };
 
-/* The same of a list of key=value or key:value. */
+/* The next pair of a list of key=value or key:value. */
 bool sp_text_next_pair(const char **list, struct sp_text_pair *p);
 
 /*
- * As snprintf for %s, %.*s, %d, %u and %% with the lengths l, ll and z, which is all that messages need. A null %s
- * prints "(null)"; any other conversion ends the output with "%?", because its argument's size is unknown. The
- * result is always NUL-terminated when cap > 0. Returns the bytes written without the NUL: never more than
- * cap - 1. Any context except SIG.
+ * As snprintf() for %s, %.*s, %d, %u and %% with the lengths l, ll and z; messages need no other
+ * conversions. A null %s prints "(null)"; any other conversion ends the output with "%?", because
+ * its argument's size is unknown. The result is always NUL-terminated when cap > 0. Returns the
+ * bytes written without the NUL: never more than cap - 1. Any context except SIG.
  */
 size_t sp_fmt_vsnprintf(char *buf, size_t cap, const char *fmt, va_list args) SP_PRINTF(3, 0);
 size_t sp_fmt_snprintf(char *buf, size_t cap, const char *fmt, ...) SP_PRINTF(3, 4);

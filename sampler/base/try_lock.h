@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A lock that is held for a few stores only. The host may call us from a signal handler that has
- * interrupted the holder, and the holder then cannot go on until the handler returns. So an attempt
- * is bounded, and whoever does not get the lock does without. It is never held while the dynamic
- * loader is called, because the loader may be waiting for a thread that is in one of our hooks.
+ * interrupted the holder, and the holder cannot go on until the handler returns. So a thread makes
+ * one bounded attempt, and if it does not get the lock, it skips the work. No thread holds the lock
+ * during a call of the dynamic loader, because the loader may be waiting for a thread that is in
+ * one of our hooks.
  *
- * A holder may never come back: its thread is cancelled asynchronously, or a handler of the host that
- * has interrupted it leaves by longjmp(). So the lock says which thread took it, and in which frame
- * of its stack. Whoever finds it taken by a thread that is gone, or by its own thread in a frame that
- * has been left since, takes it over. Another thread that has left its frame is not noticed as long
- * as it lives; it takes the lock over itself at its next attempt. Before sampling was set up, and in a
- * child of vfork, which does not see the threads of its parent, nothing is taken over. What the lock protects may be half
- * done then: whoever takes it starts from the beginning.
+ * A holder may never release the lock: its thread is cancelled asynchronously, or a handler of the
+ * host that interrupted it ends by longjmp(). So the lock says which thread holds it, and in which
+ * frame of its stack. A thread takes the lock over if the holder is gone, or if the holder is the
+ * thread itself and that frame has been unwound. An unwound frame of another living thread is not
+ * noticed; that thread takes the lock over at its own next attempt. Before the sampler was set up,
+ * and in a child of vfork(), which does not see its parent's threads, no lock is taken over. The
+ * data that the lock protects may be half written when a thread takes it over, so the new holder
+ * starts from the beginning.
  *
- * A child that is forked while another thread holds the lock has no such thread, and nobody would
- * ever give it back. So the lock says in which process it was taken, and counts as free in any
- * other. Only forks that our fork handler sees are noticed: those by the C library once a span was
- * recorded. A child of an earlier fork, or by a raw clone, that was forked at such a moment does
- * without what the lock protects. APP context.
+ * A child that is forked while another thread holds the lock does not have that thread, and nobody
+ * would ever release the lock. So the lock says in which process it was taken, and counts as free
+ * in any other process. Only forks after the first recorded span are noticed: a child of an earlier
+ * fork at such a moment never gets the lock. APP context.
  */
 #ifndef SP_TRY_LOCK_H
 #define SP_TRY_LOCK_H
@@ -33,14 +34,14 @@
 
 #define SP_TRY_LOCK_TRIES 1000U
 
-/* Zeros are a lock that is free. */
+/* A lock of zeros is free. */
 struct sp_try_lock {
 	_Atomic uint64_t
-		holder; /* one more than the forks that led to its process << 32 | thread id */
-	_Atomic uintptr_t frame; /* of the holder; 0 = not yet known */
+		holder; /* (number of forks that led to its process + 1) << 32 | thread id */
+	_Atomic uintptr_t frame; /* frame of the holder; 0 = not yet known */
 };
 
-/* One attempt; here is a frame of the caller that lasts at least as long as it holds the lock. */
+/* One attempt. here: a frame of the caller that returns only after the lock is released. */
 static inline bool sp_try_lock_in(struct sp_try_lock *lock, uintptr_t here)
 {
 	uint64_t process = atomic_load_explicit(&sp_process_forks, memory_order_relaxed) + 1;
@@ -52,7 +53,7 @@ static inline bool sp_try_lock_in(struct sp_try_lock *lock, uintptr_t here)
 
 		if (!sp_process_has_left((uint32_t)was, was == own, frame, here))
 			return false;
-		/* A handler may interrupt us before our frame is known. */
+		/* A handler may interrupt us before our own frame is stored. */
 		atomic_store_explicit(&lock->frame, 0, memory_order_relaxed);
 	}
 	if (!atomic_compare_exchange_strong_explicit(&lock->holder, &was, own, memory_order_acquire,

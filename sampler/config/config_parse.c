@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses values: first those that stay text, then those that become a number, then any by its type. A text
- * that passes can be put into an HTTP header, a profile or a message without breaking its format. Reasons are
- * constant texts, so that no part of a value gets into a message. The parsers are our own, because strcasecmp()
- * depends on the host's locale. Contexts INIT and APP.
+ * Parses values: first the types that stay text, then those that become a number, then any value by
+ * its type. A text that passes can be put into an HTTP header, a profile or a message without
+ * breaking its format. Reasons are constant texts, so that no part of a value gets into a message.
+ * The parsers are our own, because strcasecmp() depends on the host's locale. Contexts INIT and
+ * APP.
  */
 #include "sampler/config/config_table.h"
 
@@ -28,7 +29,7 @@ static const char *check_plain(const char *s)
 	return sp_text_valid(s, len) ? NULL : not_utf8;
 }
 
-/* File names need not be UTF-8. */
+/* A file name need not be UTF-8. */
 static const char *check_path(const char *s)
 {
 	if (s[0] != '/')
@@ -43,7 +44,7 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Compares the front of s with a lower-case scheme; its length, or 0. */
+/* The length of the lower-case scheme if s begins with it in any case; 0 = it does not. */
 static size_t scheme(const char *s, const char *wanted)
 {
 	size_t i;
@@ -77,27 +78,28 @@ static bool host_good(const char *s, size_t len)
 		while (host < len && s[host] != ':')
 			host++;
 	}
-	if (host == 0)
+	/* With a comma the value would be a list whose next address lacks its scheme. */
+	if (host == 0 || memchr(s, ',', host) != NULL)
 		return false;
 	return host == len || (s[host] == ':' && port_good(s + host + 1, len - host - 1));
 }
 
-static const char *check_url(enum sp_config_type type, const char *s)
+static const char *check_url(enum sp_config_type type, const char *s, size_t len)
 {
 	size_t at;
-	size_t len;
+	size_t end;
 	size_t host = 0;
 
-	for (size_t i = 0; s[i] != '\0'; i++)
+	for (size_t i = 0; i < len; i++)
 		if ((unsigned char)s[i] <= 0x20 || (unsigned char)s[i] >= 0x7f)
 			return "contains a character that a URL cannot hold";
 	if (type == SP_TYPE_ADDRESS && (at = scheme(s, "unix://")) != 0) {
-		if (strlen(s + at) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+		if (len - at >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
 			return "names a socket path of more than 107 bytes";
 		return s[at] == '/' ? NULL : "does not name an absolute socket path after unix://";
 	}
-	/* The path of each request is added to it. */
-	if (type == SP_TYPE_ADDRESS && strpbrk(s, "?#") != NULL)
+	/* The exporter appends the path of each request. */
+	if (type == SP_TYPE_ADDRESS && (memchr(s, '?', len) != NULL || memchr(s, '#', len) != NULL))
 		return "contains a query or a fragment";
 	at = scheme(s, "http://");
 	if (at == 0)
@@ -105,16 +107,16 @@ static const char *check_url(enum sp_config_type type, const char *s)
 	if (at == 0)
 		return type == SP_TYPE_ADDRESS ? "does not begin with http://, https:// or unix://"
 					       : "does not begin with http:// or https://";
-	len = strcspn(s + at, "/?#");
-	for (size_t i = 0; i < len; i++)
-		if (s[at + i] == '@')
-			host = i + 1;
+	for (end = at; end < len && strchr("/?#", s[end]) == NULL; end++)
+		if (s[end] == '@')
+			host = end + 1;
 	if (host != 0 && type != SP_TYPE_ADDRESS)
 		return "contains user information, which must not get into spans";
-	return host_good(s + at + host, len - host) ? NULL : "has no valid host and port";
+	host = host != 0 ? host : at;
+	return host_good(s + host, end - host) ? NULL : "has no valid host and port";
 }
 
-/* Whether it is valid JSON is checked by the exporter, which has a parser. */
+/* The exporter checks whether this is valid JSON; it has a parser. */
 static const char *check_headers(const char *s)
 {
 	for (size_t i = 0; s[i] != '\0'; i++)
@@ -134,7 +136,10 @@ static const char *check_pairs(const char *s)
 	return why;
 }
 
-/* Decodes into out, which holds len + 1 bytes, with a NUL. NULL or the reason. */
+/*
+ * Decodes percent-encoded text into out, which holds len + 1 bytes, with a NUL. Returns NULL, or
+ * what is wrong with the text.
+ */
 static const char *decode(const char *s, size_t len, char *out, size_t *out_len)
 {
 	size_t n = 0;
@@ -169,7 +174,8 @@ static bool is_wanted(const char *wanted, const char *key, size_t len)
 }
 
 /*
- * Where the value of that key is stored, NULL = nowhere. A key that becomes a label stays in buf.
+ * The member for the value of that key; NULL = the value is not needed. A key that becomes a label
+ * stays in buf.
  */
 static const char **place_of(const char *wanted, const char *key, size_t len, size_t *used,
 			     struct sp_config_resource *r)
@@ -196,7 +202,10 @@ static const char **place_of(const char *wanted, const char *key, size_t len, si
 	return &r->label[i].value;
 }
 
-/* The key is decoded to where the value goes afterwards. *used grows by what is kept. */
+/*
+ * Decodes the key into bytes that the value overwrites later. *used grows by the length of the
+ * texts that stay.
+ */
 static const char *read_attribute(const struct sp_text_pair *p, const char *wanted, char *buf,
 				  size_t *used, struct sp_config_resource *r)
 {
@@ -235,7 +244,10 @@ const char *sp_config_resource_read(const char *text, const char *wanted, char *
 	return why;
 }
 
-/* Keys that differ only in what is no letter of a label's name are told apart by the exporter. */
+/*
+ * Two keys may become the same name of a label, because other characters become "_"; the exporter
+ * makes the names different.
+ */
 static const char *check_attributes(const char *list)
 {
 	const char *key[SP_SPAN_VALUES_MAX];
@@ -258,18 +270,22 @@ static const char *check_attributes(const char *list)
 	return n == 0 ? "names no attribute" : NULL;
 }
 
+static const char *check_slow(const char *list);
+
 static const char *check_text(enum sp_config_type type, const char *text)
 {
 	if (type == SP_TYPE_PATH || type == SP_TYPE_SECRET_FILE)
 		return check_path(text);
-	if (type == SP_TYPE_ADDRESS || type == SP_TYPE_BASE_URL || type == SP_TYPE_LINK)
-		return check_url(type, text);
+	if (type == SP_TYPE_BASE_URL || type == SP_TYPE_LINK)
+		return check_url(type, text, strlen(text));
 	if (type == SP_TYPE_PAIRS)
 		return check_pairs(text);
 	if (type == SP_TYPE_HEADERS)
 		return check_headers(text);
 	if (type == SP_TYPE_ATTRIBUTES && check_plain(text) == NULL)
 		return check_attributes(text);
+	if (type == SP_TYPE_SLOW && check_plain(text) == NULL)
+		return check_slow(text);
 	return check_plain(text);
 }
 
@@ -308,7 +324,7 @@ static bool blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Values that come out of files and YAML blocks often end in a newline. */
+/* Values that come from files and YAML blocks often end in a newline. */
 static struct span trimmed(const char *text)
 {
 	struct span t = {text, strlen(text)};
@@ -331,8 +347,8 @@ static bool span_is(struct span t, const char *word)
 }
 
 /*
- * Takes the number at the front; nothing but a blank or the end may follow it. False if there is
- * none.
+ * Takes the number at the front; only a blank or the end may follow it. False if there is no
+ * number.
  */
 static bool take_number(struct span *t, uint64_t *n)
 {
@@ -348,7 +364,7 @@ bool sp_config_is_word(const char *text, const char *word)
 	return span_is(trimmed(text), word);
 }
 
-/* As OTel defines it. */
+/* OTel's definition of a bool. */
 static int parse_bool(enum sp_config_form form, const char *text, struct sp_config_value *v)
 {
 	struct span t = trimmed(text);
@@ -419,13 +435,12 @@ static int parse_integer(const struct sp_config_var *var, const char *text,
  * A unit is required, except for 0: Pyroscope users would read a bare 15 as seconds, OTel users
  * as milliseconds, and the wrong guess is silent.
  */
-static bool parse_ns(const char *text, uint64_t *ns)
+static bool parse_ns(struct span t, uint64_t *ns)
 {
 	static const struct unit units[] = {
 		{"ns", 1},          {"us", NS_PER_US},       {"ms", SP_NS_PER_MS},
 		{"s", SP_NS_PER_S}, {"m", 60 * SP_NS_PER_S}, {"h", 3600 * SP_NS_PER_S},
 	};
-	struct span t = trimmed(text);
 	uint64_t n;
 
 	if (!take_number(&t, &n))
@@ -439,6 +454,72 @@ static bool parse_ns(const char *text, uint64_t *ns)
 	return false;
 }
 
+/* An item of SPANPROF_SLOW. A name may contain '=', so the last one is before the value. */
+struct slow_item {
+	struct span name; /* of no bytes: the item has no name */
+	struct span value;
+};
+
+static bool next_slow(const char **list, struct slow_item *out)
+{
+	const char *item;
+	size_t len;
+	size_t at;
+
+	if (!sp_text_next_item(list, &item, &len))
+		return false;
+	for (at = len; at != 0 && item[at - 1] != '=';)
+		at--;
+	*out = (struct slow_item){.value = {item + at, len - at}};
+	if (at != 0)
+		out->name = (struct span){item, at - 1};
+	for (; out->value.len != 0 && blank(out->value.s[0]); out->value.s++)
+		out->value.len--;
+	while (out->name.len != 0 && blank(out->name.s[out->name.len - 1]))
+		out->name.len--;
+	return true;
+}
+
+static bool slow_value(struct span text, uint64_t *ns)
+{
+	if (span_is(text, "auto"))
+		*ns = SP_SLOW_AUTO;
+	else if (span_is(text, "off"))
+		*ns = SP_SLOW_NEVER;
+	else
+		return parse_ns(text, ns) && *ns != SP_SLOW_AUTO && *ns != SP_SLOW_NEVER;
+	return true;
+}
+
+static const char *check_slow(const char *list)
+{
+	struct slow_item item;
+	uint64_t ns;
+
+	while (next_slow(&list, &item))
+		if (!slow_value(item.value, &ns))
+			return "has an item that is not off, auto, a duration such as 200ms, or "
+			       "NAME=200ms";
+	return NULL;
+}
+
+uint64_t sp_config_slow(const char *list, const char *name, size_t len)
+{
+	uint64_t others = SP_SLOW_AUTO;
+	struct slow_item item;
+	uint64_t ns;
+
+	while (next_slow(&list, &item)) {
+		if (!slow_value(item.value, &ns))
+			continue;
+		if (item.name.len == 0)
+			others = ns;
+		else if (item.name.len == len && memcmp(item.name.s, name, len) == 0)
+			return ns;
+	}
+	return others;
+}
+
 static int parse_duration(const struct sp_config_var *var, const char *text,
 			  struct sp_config_value *v)
 {
@@ -446,8 +527,9 @@ static int parse_duration(const struct sp_config_var *var, const char *text,
 	char max[16];
 	uint64_t ns;
 
-	if (parse_ns(text, &ns) && ns >= var->min * SP_NS_PER_MS && ns <= var->max * SP_NS_PER_MS) {
-		/* Rounded up, so that only a written 0 means 0. */
+	if (parse_ns(trimmed(text), &ns) && ns >= var->min * SP_NS_PER_MS &&
+	    ns <= var->max * SP_NS_PER_MS) {
+		/* Rounded up, so that only 0 itself becomes 0. */
 		v->number = (uint32_t)((ns + SP_NS_PER_MS - 1) / SP_NS_PER_MS);
 		return 0;
 	}
@@ -457,7 +539,7 @@ static int parse_duration(const struct sp_config_var *var, const char *text,
 	return -EINVAL;
 }
 
-/* As OTel's exporters read it. */
+/* The form that OTel's exporters read. */
 static int parse_ms(const struct sp_config_var *var, const char *text, struct sp_config_value *v)
 {
 	struct span t = trimmed(text);
@@ -473,7 +555,7 @@ static int parse_ms(const struct sp_config_var *var, const char *text, struct sp
 	return 0;
 }
 
-/* The time between two samples; the variable itself is their number per second. */
+/* The alias has the time between two samples; the variable itself has the samples per second. */
 static int parse_period(const struct sp_config_var *var, const char *text,
 			struct sp_config_value *v)
 {
@@ -481,7 +563,7 @@ static int parse_period(const struct sp_config_var *var, const char *text,
 	char max[16];
 	uint64_t ns;
 
-	if (parse_ns(text, &ns) && ns > 0 && ns >= SP_NS_PER_S / var->max &&
+	if (parse_ns(trimmed(text), &ns) && ns > 0 && ns >= SP_NS_PER_S / var->max &&
 	    ns <= SP_NS_PER_S / var->min) {
 		v->number = (uint32_t)((SP_NS_PER_S + ns / 2) / ns);
 		return 0;
@@ -492,7 +574,7 @@ static int parse_period(const struct sp_config_var *var, const char *text,
 	return -EINVAL;
 }
 
-/* Of two names for a signal the usual one is first. */
+/* If a signal has two names, the usual one comes first. */
 static const struct signal_name signal_names[] = {
 	{"HUP", SIGHUP},       {"INT", SIGINT},     {"QUIT", SIGQUIT}, {"ILL", SIGILL},
 	{"TRAP", SIGTRAP},     {"ABRT", SIGABRT},   {"IOT", SIGIOT},   {"BUS", SIGBUS},
@@ -521,7 +603,7 @@ const char *sp_config_signal_name(int number)
 	return NULL;
 }
 
-/* RTMIN, RTMIN+n, RTMAX, RTMAX-n. Only the C library knows their numbers, at run time. */
+/* RTMIN, RTMIN+n, RTMAX, RTMAX-n. The C library knows their numbers only at run time. */
 static int signal_by_range(struct span t)
 {
 	bool from_min = t.len >= 5 && span_is((struct span){t.s, 5}, "RTMIN");
@@ -542,8 +624,9 @@ static int signal_by_range(struct span t)
 }
 
 /*
- * Signals that report a fault, cannot be caught, or are used by the kernel or the C library; and those that stop the
- * process by default: one from a terminal is handed on by taking our handler away, and our next would stop it again.
+ * Signals that report a fault, cannot be caught, or are used by the kernel or the C library; and
+ * those that stop the process by default: to pass on one from a terminal we take our handler away,
+ * and the next signal of our timer would stop the process again.
  */
 static bool signal_refused(int number)
 {
@@ -585,12 +668,71 @@ static int parse_signal(const char *text, struct sp_config_value *v)
 	return -EINVAL;
 }
 
+/* A comma may stand in an address, too: in a password or a path. */
+static bool begins_address(const char *s)
+{
+	while (blank(*s))
+		s++;
+	return *s == '\0' || *s == ',' || scheme(s, "http://") != 0 || scheme(s, "https://") != 0 ||
+	       scheme(s, "unix://") != 0;
+}
+
+const char *sp_config_element(const char *list, bool is_address, unsigned k, size_t *len)
+{
+	for (;; k--) {
+		const char *end = list + strcspn(list, ",");
+
+		while (is_address && *end == ',' && !begins_address(end + 1))
+			end += 1 + strcspn(end + 1, ",");
+		if (k == 0) {
+			while (end > list && blank(end[-1]))
+				end--;
+			for (; list < end && blank(*list); list++)
+				;
+			*len = (size_t)(end - list);
+			return list;
+		}
+		if (*end == '\0')
+			return NULL;
+		list = end + 1;
+	}
+}
+
+static int parse_addresses(const char *text, struct sp_config_value *v)
+{
+	const char *why = NULL;
+	bool is_list;
+	size_t len;
+
+	v->text = text;
+	is_list = sp_config_element(text, true, 1, &len) != NULL;
+	if (!is_list)
+		why = check_url(SP_TYPE_ADDRESS, text, strlen(text));
+	if (why != NULL)
+		sp_fmt_snprintf(v->why, sizeof(v->why), "%s", why);
+	for (unsigned k = 0; is_list && why == NULL; k++) {
+		const char *element = sp_config_element(text, true, k, &len);
+
+		if (element == NULL)
+			break;
+		why = k == SP_SERVERS_MAX ? "is one too many: there may be 4"
+		      : len == 0          ? "is empty"
+					  : check_url(SP_TYPE_ADDRESS, element, len);
+		if (why != NULL)
+			sp_fmt_snprintf(v->why, sizeof(v->why), "server %u of the list %s", k + 1,
+					why);
+	}
+	return why == NULL ? 0 : -EINVAL;
+}
+
 static int parse_text(const struct sp_config_var *var, const char *text, struct sp_config_value *v)
 {
 	const char *why;
 
 	if (var->type == SP_TYPE_LINK && strstr(text, "://") == NULL)
 		return parse_enum(var, text, v);
+	if (var->type == SP_TYPE_ADDRESS)
+		return parse_addresses(text, v);
 	why = check_text(var->type, text);
 	v->text = text;
 	if (why == NULL)
@@ -629,6 +771,7 @@ int sp_config_parse_value(const struct sp_config_var *var, enum sp_config_form f
 	case SP_TYPE_PAIRS:
 	case SP_TYPE_RESOURCE:
 	case SP_TYPE_ATTRIBUTES:
+	case SP_TYPE_SLOW:
 	case SP_TYPE_SECRET:
 	case SP_TYPE_HEADERS:
 		break;

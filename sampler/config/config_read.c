@@ -1,63 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the environment to struct sp_config, in two steps.
+ * Fills struct sp_config from the environment, or from the file of the machine's settings, in two
+ * steps.
  *
- * The constructor copies our variables before the host can wipe or rewrite the environment. INIT context: no
- * heap, no log, no system call. It runs in every process of a container, so a foreign variable costs only a
- * comparison of a few first letters. The copy is written by the only thread there is, and once more before it
- * is parsed, by sp_config_copy_resource(); it is read-only afterwards.
+ * The constructor copies our variables before the host can wipe or rewrite the environment. INIT
+ * context: no heap, no log, and no system call except to read that file. It runs in every process
+ * of a container, so another program's variable costs only a comparison of a few first letters. The
+ * copy is written while there is one thread, and once more before it is parsed, by
+ * sp_config_copy_resource(); after that it is read-only.
  *
- * The copy is parsed at activation (APP): which of a variable's names decides, what is wrong with its value,
- * and what follows from others. The few questions that have to be answered before read the copy alone.
+ * The copy is parsed at activation (APP): this decides which of a variable's names counts, what is
+ * wrong with its value, and which defaults depend on other variables. A few questions before
+ * activation read the copy alone.
  */
 #include "sampler/config/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/syscall.h>
 
 #include "sampler/base/compiler.h"
+#include "sampler/base/syscall.h"
 #include "sampler/base/text.h"
+#include "sampler/config/config_file.h"
 #include "sampler/config/config_table.h"
 
 #define COPY_MAX 32768U
 #define SERVICE_MAX 255U
-#define UNKNOWN_BYTES 64U /* bytes of an unknown variable's name that are kept, with the NUL */
+#define UNKNOWN_BYTES 64U /* bytes of an unknown variable's name that are stored, with the NUL */
 #define SHOWN_MAX 60      /* bytes of a bad value that a message quotes */
 #define EXE_MAX 256U
+#define WHY_BYTES 160U /* what is wrong with one of several credentials */
 
 enum state {
-	UNSET, /* absent or empty: the same, as OTel demands */
+	UNSET, /* absent or empty, which OTel treats the same */
 	SET,
 	TOO_LONG, /* more than SP_CONFIG_VALUE_MAX bytes */
-	NO_ROOM,  /* the copy was full */
+	NO_ROOM,  /* does not fit into the copy */
 };
 
 struct copied {
 	unsigned char
-		seen; /* also of an empty value: the first occurrence decides, as for getenv */
+		seen; /* also for an empty value: as in getenv(), the first occurrence counts */
 	unsigned char state;
-	unsigned short value; /* where it begins in the copied entries */
+	unsigned short value; /* offset in entries */
 };
 
-/* The table's variables, and behind them those for libraries of the exporter. */
-#define COPIED (SP_VAR_N + 1U)
+/* The table's variables, and then those of the exporter's libraries. */
+#define COPIED (SP_VAR_N + 2U)
 static struct copied copied[COPIED][SP_CONFIG_SOURCES];
-static char entries[COPY_MAX]; /* name=value, each with its NUL, as the exporter gets them */
+static char entries[COPY_MAX]; /* name=value, each with its NUL, as the exporter gets it */
 static size_t used;
 static atomic_bool looked_at;
 
-/* SPANPROF_ names that are in no table: the first of them, cut at UNKNOWN_BYTES - 1 bytes. */
+/* SPANPROF_ names that are not in the table: the first ones, cut at UNKNOWN_BYTES - 1 bytes. */
 static struct {
-	unsigned n; /* how many there were */
+	unsigned n; /* number of unknown names */
 	char name[SP_CONFIG_UNKNOWN_MAX][UNKNOWN_BYTES];
 } unknown;
 
-/* Whether the program's own resource is known, and its service.name; "" = none. */
+/* Whether the resource of the program's SDK is known, and its service.name; "" = none. */
 static bool sdk_known;
 static char sdk_service[SERVICE_MAX + 1];
-/* Why OTEL_RESOURCE_ATTRIBUTES is not among its attributes; NULL = it is, or there is none. */
+/*
+ * Why OTEL_RESOURCE_ATTRIBUTES was not added to the SDK's attributes; NULL = it was, or it is not
+ * set.
+ */
 static const char *resource_refused;
 
 _Static_assert(COPY_MAX <= 65536, "a place in it has 16 bits");
@@ -67,13 +77,16 @@ static bool has_prefix(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Variables that the exporter's libraries read: libdebuginfod's cache and timeout. */
-static const char *const for_libraries[SP_CONFIG_SOURCES] = {
-	"HOME", "XDG_CACHE_HOME", "DEBUGINFOD_CACHE_PATH", "DEBUGINFOD_TIMEOUT"};
+/* Variables that the exporter's libraries read: libdebuginfod's cache, limits, request headers and certificates. */
+static const char *const for_libraries[COPIED - SP_VAR_N][SP_CONFIG_SOURCES] = {
+	{"HOME", "XDG_CACHE_HOME", "DEBUGINFOD_CACHE_PATH", "DEBUGINFOD_TIMEOUT"},
+	{"DEBUGINFOD_MAXSIZE", "DEBUGINFOD_MAXTIME", "DEBUGINFOD_HEADERS_FILE",
+	 "DEBUGINFOD_IMA_CERT_PATH"}};
 
 static const char *name_of(unsigned id, unsigned source)
 {
-	return id < SP_VAR_N ? sp_config_vars[id].source[source].name : for_libraries[source];
+	return id < SP_VAR_N ? sp_config_vars[id].source[source].name
+			     : for_libraries[id - SP_VAR_N][source];
 }
 
 static struct copied *find(const char *name, size_t len)
@@ -89,7 +102,7 @@ static struct copied *find(const char *name, size_t len)
 	return NULL;
 }
 
-/* front: the bytes before the value. */
+/* Copies one entry. front: the length of the name with its "=". */
 static void keep_entry(struct copied *c, const char *entry, size_t front)
 {
 	size_t len = strnlen(entry + front, SP_CONFIG_VALUE_MAX + 1);
@@ -97,6 +110,10 @@ static void keep_entry(struct copied *c, const char *entry, size_t front)
 	if (c->seen)
 		return;
 	c->seen = 1;
+	/* A value from a Kubernetes Secret that was made with echo ends in a newline. */
+	while (len != 0 && len <= SP_CONFIG_VALUE_MAX &&
+	       (entry[front + len - 1] == '\n' || entry[front + len - 1] == '\r'))
+		len--;
 	if (len == 0) {
 		c->state = UNSET;
 	} else if (len > SP_CONFIG_VALUE_MAX) {
@@ -121,7 +138,9 @@ static void keep_unknown(const char *name, size_t len)
 	unknown.n++;
 }
 
-/* Variables that other programs know as well. Their first letters are rare, so the test is quick. */
+/*
+ * Variables that other programs know as well. Their first letters are rare, so the test is quick.
+ */
 static bool is_common(const char *entry)
 {
 	static const char *const names[] = {
@@ -136,7 +155,55 @@ static bool is_common(const char *entry)
 	return false;
 }
 
-static void keep(const char *entry)
+/* The author of an entry. */
+enum author {
+	STARTER, /* the user who started the program with LD_PRELOAD, and so chose its code */
+	ANYBODY, /* possibly a user with fewer rights than the program */
+	ROOT,    /* root, in a file that every user can read */
+};
+
+/* The first setting of each author that was ignored. */
+static struct {
+	char name[UNKNOWN_BYTES]; /* "" = none */
+} left_out[ROOT + 1];
+static const char *config_file; /* path of the file; NULL = no file was read */
+static const char *config_file_refused;
+
+static void leave_out(enum author author, const char *name, size_t len)
+{
+	if (left_out[author].name[0] == '\0')
+		(void)sp_fmt_snprintf(left_out[author].name, UNKNOWN_BYTES, "%.*s", (int)len, name);
+}
+
+/* Settings that may come from any environment, because they give nobody a right or a file. */
+static bool is_harmless(unsigned id)
+{
+	return id == SP_VAR_DISABLED || id == SP_VAR_SERVICE_NAME || id == SP_VAR_LABELS ||
+	       id == SP_VAR_RESOURCE_ATTRIBUTES;
+}
+
+bool sp_config_is_secret(enum sp_config_id id, const char *value)
+{
+	bool is_address = id == SP_VAR_SERVER_ADDRESS || id == SP_VAR_HTTP_PROXY ||
+			  id == SP_VAR_HTTPS_PROXY || id == SP_VAR_ALL_PROXY;
+
+	/* An address is secret if it has a user and a password. */
+	if (is_address)
+		return strchr(value, '@') != NULL;
+	return sp_config_vars[id].type == SP_TYPE_SECRET ||
+	       sp_config_vars[id].type == SP_TYPE_HEADERS;
+}
+
+static bool may_say(enum author author, unsigned id, const char *value)
+{
+	if (author == STARTER)
+		return true;
+	if (author == ANYBODY)
+		return is_harmless(id);
+	return id >= SP_VAR_N || !sp_config_is_secret((enum sp_config_id)id, value);
+}
+
+static void keep(const char *entry, enum author author)
 {
 	bool ours = has_prefix(entry, "SPANPROF_");
 	const char *equals;
@@ -151,19 +218,24 @@ static void keep(const char *entry)
 		return;
 	len = (size_t)(equals - entry);
 	c = find(entry, len);
-	if (c != NULL)
+	if (c != NULL && may_say(author, (unsigned)(c - copied[0]) / SP_CONFIG_SOURCES, equals + 1))
 		keep_entry(c, entry, len + 1);
-	else if (ours && !has_prefix(entry, "SPANPROF_DEBUG=")) /* spanprof-entrypoint's */
+	else if (ours && (c != NULL || author == ANYBODY))
+		leave_out(author, entry, len);
+	else if (ours && !has_prefix(entry, "SPANPROF_DEBUG=")) /* for spanprof-entrypoint */
 		keep_unknown(entry, len);
 }
 
-/* In the first place all of it is zero, and pages that nobody writes to take no memory. */
+/* At the start all these variables are zero, and pages that are not written take no memory. */
 static bool captured;
 
 static void forget(void)
 {
 	memset(copied, 0, sizeof(copied));
 	memset(&unknown, 0, sizeof(unknown));
+	memset(left_out, 0, sizeof(left_out));
+	config_file = NULL;
+	config_file_refused = NULL;
 	used = 0;
 	sdk_known = false;
 	sdk_service[0] = '\0';
@@ -171,16 +243,81 @@ static void forget(void)
 	atomic_store_explicit(&looked_at, false, memory_order_relaxed);
 }
 
-void sp_config_capture(char *const *envp)
+static void capture(char *const *envp, enum author author)
 {
 	if (captured)
 		forget();
 	captured = true;
 	for (; envp != NULL && *envp != NULL; envp++)
-		keep(*envp);
+		keep(*envp, author);
 }
 
-/* The value of one name of a variable; *text is "" unless it is SET. */
+void sp_config_capture(char *const *envp)
+{
+	capture(envp, STARTER);
+}
+
+/* Whether the loader's list has an entry with the name of the object's file. */
+static bool lists(const char *list, const char *object)
+{
+	const char *slash = strrchr(object, '/');
+	const char *name = slash != NULL ? slash + 1 : object;
+	size_t len = strlen(name);
+
+	while (len != 0 && *list != '\0') {
+		size_t entry = strcspn(list, " :");
+
+		if (entry >= len && memcmp(list + entry - len, name, len) == 0 &&
+		    (entry == len || list[entry - len - 1] == '/'))
+			return true;
+		list += entry;
+		list += strspn(list, " :");
+	}
+	return false;
+}
+
+bool sp_config_is_preloaded(char *const *envp, const char *object)
+{
+	static const char variable[] = "LD_PRELOAD=";
+
+	for (; *envp != NULL; envp++)
+		if ((*envp)[0] == 'L' && has_prefix(*envp, variable) &&
+		    lists(*envp + sizeof(variable) - 1, object))
+			return true;
+	return false;
+}
+
+/* The machine's file is not read if the program's environment switches us off. */
+static void read_file(const char *path)
+{
+	static char text[SP_CONFIG_FILE_MAX + 1];
+	size_t len = sp_config_file_read(path, text, &config_file_refused);
+	char *at = text;
+	const char *line;
+
+	config_file = path;
+	while ((line = sp_config_file_line(&at, text + len)) != NULL)
+		keep(line, ROOT);
+}
+
+void sp_config_load(char *const *envp, const char *object, const char *path)
+{
+	if (sp_config_is_preloaded(envp, object)) {
+		capture(envp, STARTER);
+		return;
+	}
+	capture(envp, ANYBODY);
+	if (sp_config_disabled())
+		return;
+	/*
+	 * The file alone decides about SPANPROF_DISABLED: the environment cannot undo root's
+	 * switch-off.
+	 */
+	memset(copied[SP_VAR_DISABLED], 0, sizeof(copied[SP_VAR_DISABLED]));
+	read_file(path);
+}
+
+/* The value of one name of a variable; *text is "" unless the state is SET. */
 static enum state copied_value(enum sp_config_id id, unsigned source, const char **text)
 {
 	const struct copied *c = &copied[id][source];
@@ -199,8 +336,8 @@ static bool is_otlp_name(enum sp_config_id id, unsigned source)
 }
 
 /*
- * Whether profiles go out in OTLP. The general endpoint does not say so: it is where traces go in most programs, to
- * collectors that need not know profiles.
+ * Whether profiles are sent in OTLP. The general endpoint alone does not mean so: most programs set
+ * it for their traces, and the collector there may not know profiles.
  */
 static bool wants_otlp(void)
 {
@@ -221,7 +358,7 @@ static bool wants_otlp(void)
 	return endpoint;
 }
 
-/* The same where it counts. */
+/* The value of a name if the name has an effect, else UNSET. */
 static enum state value_of(enum sp_config_id id, unsigned source, const char **text)
 {
 	*text = "";
@@ -235,7 +372,7 @@ char *const *sp_config_copy_environment(const char *service_name)
 	static char *entry[2 + COPIED * SP_CONFIG_SOURCES + 1];
 	unsigned n = 2;
 
-	/* the first one of a name counts */
+	/* The first entry of a name counts. */
 	entry[0] = disabled;
 	entry[1] = service;
 	(void)sp_fmt_snprintf(service, sizeof(service), "SPANPROF_APPLICATION_NAME=%s",
@@ -282,7 +419,10 @@ void sp_config_copy_resource(const char *attributes, const char *service)
 	(void)value_of(SP_VAR_RESOURCE_ATTRIBUTES, 0, &variable);
 	if (service != NULL)
 		(void)sp_fmt_snprintf(sdk_service, sizeof(sdk_service), "%s", service);
-	/* An SDK does without a variable that it cannot read, and has what the program gave it all the same. */
+	/*
+	 * An SDK ignores a variable that it cannot read, and uses the attributes from the program's
+	 * code nevertheless.
+	 */
 	if (c->state == TOO_LONG)
 		why = too_long;
 	else if (c->state == NO_ROOM)
@@ -291,25 +431,28 @@ void sp_config_copy_resource(const char *attributes, const char *service)
 		why = sp_config_resource_read(variable, NULL, resource, &r);
 	if (why != NULL)
 		variable = "";
-	len = strlen(attributes) + 1 + strlen(variable);
+	len = strlen(variable) + 1 + strlen(attributes);
 	if (len > SP_CONFIG_VALUE_MAX || front + len >= room)
 		return;
 	resource_refused = why;
-	/* of two values of one key the last one counts */
-	(void)sp_fmt_snprintf(entries + used, room, "%s=%s%s%s", name, attributes,
-			      variable[0] != '\0' ? "," : "", variable);
+	/*
+	 * Of equal keys the last one counts: the attributes of the program's code come last, as in
+	 * its SDK.
+	 */
+	(void)sp_fmt_snprintf(entries + used, room, "%s=%s%s%s", name, variable,
+			      variable[0] != '\0' ? "," : "", attributes);
 	c->value = (unsigned short)(used + front);
 	c->state = SET;
 	used += front + len + 1;
 }
 
-static char program[4096]; /* not on the stack: a host's thread may have little of it */
+static char program[4096]; /* not on the stack: a host's thread may have a small one */
 static char unknown_service[sizeof(SP_CONFIG_UNKNOWN_SERVICE ":") + EXE_MAX];
 
 /*
- * Off is the safe side of a kill switch. SPANPROF_DISABLED therefore also obeys 1, yes and whatever
- * else is not a word for no, though the warning rules call such a value bad; the switches that are
- * on by default obey every plain word for no. OTel's own switch is read as OTel demands.
+ * In doubt a kill switch switches off. So SPANPROF_DISABLED switches off with any value that is
+ * not a word for no, such as 1 or yes, though such a value gets a warning; the switches that are on
+ * by default obey every plain word for no. OTel's switch is read as OTel defines it.
  */
 static bool means_no(const char *text)
 {
@@ -365,9 +508,9 @@ bool sp_config_names_sink(void)
 }
 
 /*
- * One warning: what is wrong, why, and what applies instead. With value NULL the value is not
+ * One warning: the fault, the reason, and the value in effect. With value NULL the value is not
  * shown. A default that is described in words may depend on other variables, so the words are for
- * the documentation and are not printed as if they were the value in use.
+ * the documentation and are not printed as the value in effect.
  */
 static void warn(enum sp_config_id id, unsigned source, const char *value, const char *why)
 {
@@ -391,9 +534,12 @@ static void warn(enum sp_config_id id, unsigned source, const char *value, const
 				instead);
 	else if (instead != NULL)
 		sp_fmt_snprintf(effect, sizeof(effect), "using %s", instead);
+	else if (id == SP_VAR_SERVER_ADDRESS)
+		sp_fmt_snprintf(effect, sizeof(effect), "nothing is pushed");
 	else if (var->words != NULL)
 		sp_fmt_snprintf(effect, sizeof(effect), "ignored, the default applies");
-	sp_log(SP_LOG_WARN, "%s:%s %s; %s", name, quoted, why, effect);
+	sp_log(id == SP_VAR_SERVER_ADDRESS ? SP_LOG_ERROR : SP_LOG_WARN, "%s:%s %s; %s", name,
+	       quoted, why, effect);
 }
 
 static void write_field(struct sp_config *cfg, const struct sp_config_var *var,
@@ -418,7 +564,56 @@ static void write_field(struct sp_config *cfg, const struct sp_config_var *var,
 		memcpy(field, &v->text, sizeof(v->text));
 }
 
-/* Whether the value of one name is good, with a warning if not. */
+/* Each server has its own credentials, so with several servers these are lists. */
+static const enum sp_config_id of_server[] = {
+	SP_VAR_BASIC_AUTH_USER,     SP_VAR_BASIC_AUTH_USER_FILE,
+	SP_VAR_BASIC_AUTH_PASSWORD, SP_VAR_BASIC_AUTH_PASSWORD_FILE,
+	SP_VAR_AUTH_TOKEN,          SP_VAR_AUTH_TOKEN_FILE,
+	SP_VAR_TENANT_ID,           SP_VAR_TENANT_ID_FILE,
+	SP_VAR_HTTP_HEADERS_FILE,   SP_VAR_TLS_CERT_FILE,
+	SP_VAR_TLS_KEY_FILE,
+};
+
+static bool is_of_server(enum sp_config_id id)
+{
+	for (size_t i = 0; i < SP_ARRAY_LEN(of_server); i++)
+		if (of_server[i] == id)
+			return true;
+	return false;
+}
+
+/* The first name of the variable that is set; SP_CONFIG_SOURCES = no name is. */
+static unsigned deciding_source(enum sp_config_id id)
+{
+	unsigned source = 0;
+	const char *text;
+
+	while (source < SP_CONFIG_SOURCES && value_of(id, source, &text) == UNSET)
+		source++;
+	return source;
+}
+
+static unsigned count_servers(const char *addresses)
+{
+	unsigned n = 0;
+	size_t len;
+
+	while (n <= SP_SERVERS_MAX && sp_config_element(addresses, true, n, &len) != NULL)
+		n++;
+	return n;
+}
+
+/* Whether the user has listed several addresses, valid or not. */
+static bool names_several(void)
+{
+	unsigned source = deciding_source(SP_VAR_SERVER_ADDRESS);
+	const char *text;
+
+	return source < SP_CONFIG_SOURCES &&
+	       value_of(SP_VAR_SERVER_ADDRESS, source, &text) == SET && count_servers(text) > 1;
+}
+
+/* Whether the value of one name is valid, with a warning if not. */
 static bool take(enum sp_config_id id, unsigned source, bool tell, struct sp_config_value *v)
 {
 	const struct sp_config_var *var = &sp_config_vars[id];
@@ -430,36 +625,39 @@ static bool take(enum sp_config_id id, unsigned source, bool tell, struct sp_con
 		why = too_long;
 	else if (state == NO_ROOM)
 		why = no_room;
-	else if (sp_config_parse_value(var, var->source[source].form, text, v) == 0)
+	else if (is_of_server(id) && names_several()) {
+		/* check_elements() looks at its elements. */
+		v->text = text;
 		return true;
-	/* Values of these types are never secret, nor long, nor hold a secret by the usual mistakes. */
+	} else if (sp_config_parse_value(var, var->source[source].form, text, v) == 0)
+		return true;
+	/*
+	 * Values of these types are never secret or long, and a mistake hardly puts a secret there.
+	 */
 	if (tell)
 		warn(id, source, why == NULL && var->type <= SP_TYPE_PATH ? text : NULL,
 		     why != NULL ? why : v->why);
 	return false;
 }
 
-/* The first name that is set decides. */
+/* The first name that is set counts. */
 static void read_var(struct sp_config *cfg, enum sp_config_id id, bool tell)
 {
 	const struct sp_config_var *var = &sp_config_vars[id];
 	struct sp_config_value v = {.text = NULL};
-	unsigned source = 0;
-	const char *text;
+	unsigned source = deciding_source(id);
 
-	while (source < SP_CONFIG_SOURCES && value_of(id, source, &text) == UNSET)
-		source++;
 	if (source == SP_CONFIG_SOURCES || !take(id, source, tell, &v)) {
 		v.number = 0;
 		v.text = NULL;
-		/* The defaults of the table are valid: a unit test reads each of them. */
+		/* The defaults in the table are valid: a unit test reads each. */
 		if (var->fallback != NULL)
 			(void)sp_config_parse_value(var, SP_FORM_OWN, var->fallback, &v);
 	}
 	write_field(cfg, var, &v);
 }
 
-/* Each kill switch has an effect of its own (sp_config_disabled()), so each is checked. */
+/* Each kill switch works alone (sp_config_disabled()), so the value of each is checked. */
 static void read_switches(struct sp_config *cfg, bool tell)
 {
 	struct sp_config_value v = {.text = NULL};
@@ -472,12 +670,32 @@ static void read_switches(struct sp_config *cfg, bool tell)
 	}
 }
 
-/* The copy also has what the program gave its SDK, whose service.name comes before unknown_service. */
+/*
+ * Whether the service has a name by a variable that only profilers read. It wins over
+ * OTEL_SERVICE_NAME.
+ */
+static bool has_name_for_profiles(void)
+{
+	const char *text;
+
+	for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++)
+		if (value_of(SP_VAR_SERVICE_NAME, i, &text) != UNSET &&
+		    strcmp(name_of(SP_VAR_SERVICE_NAME, i), "OTEL_SERVICE_NAME") != 0)
+			return true;
+	return false;
+}
+
+/*
+ * The copy also has the attributes of the program's SDK. The SDK uses the service.name of the code
+ * instead of OTEL_SERVICE_NAME, and so do we.
+ */
 static void read_resource(struct sp_config *cfg, bool tell)
 {
 	struct sp_config_resource r;
 	const char *why;
 
+	if (sdk_service[0] != '\0' && !has_name_for_profiles())
+		cfg->service_name = sdk_service;
 	if (cfg->resource_attributes == NULL)
 		return;
 	why = sp_config_resource_read(cfg->resource_attributes, cfg->resource_labels, resource, &r);
@@ -499,15 +717,16 @@ static void read_resource(struct sp_config *cfg, bool tell)
 }
 
 /*
- * OTel's name for a service without one: "unknown_service:" and the program's file name. It is put together
- * on the stack, and stored without the C library: a thread sanitizer of the host sees calls of memcpy(), but not
- * our atomic operations, which order them with the other threads that read the name.
+ * OTel's name for a service without one: "unknown_service:" and the program's file name. It is made
+ * on the stack and stored byte by byte: a thread sanitizer in the host sees calls of memcpy(), but
+ * not our atomic operations, which order the store with other threads' reads.
  */
 static const char *name_by_program(void)
 {
-	static const char deleted[] = " (deleted)"; /* the kernel adds it to a replaced program */
+	static const char deleted[] = " (deleted)"; /* the kernel appends this to a replaced file */
 	char name[sizeof(unknown_service)];
-	ssize_t got = readlink("/proc/self/exe", program, sizeof(program));
+	ssize_t got = sp_syscall_always(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program,
+					sizeof(program));
 	size_t len = got > 0 ? (size_t)got : 0;
 	size_t base;
 	size_t out;
@@ -527,22 +746,209 @@ static const char *name_by_program(void)
 	return unknown_service;
 }
 
-/* Defaults that depend on other variables. */
+/* Whether the user has set the variable by any of its names, even to an invalid value. */
+static bool is_named(enum sp_config_id id)
+{
+	const char *text;
+
+	for (unsigned i = 0; i < SP_CONFIG_SOURCES; i++)
+		if (value_of(id, i, &text) != UNSET)
+			return true;
+	return false;
+}
+
+static const char *text_of(const struct sp_config *cfg, enum sp_config_id id)
+{
+	const char *text;
+
+	memcpy(&text, (const char *)cfg + sp_config_vars[id].field, sizeof(text));
+	return text;
+}
+
+/*
+ * Why one element of the list is no value of the variable; NULL = each is valid or empty (no
+ * credential).
+ */
+static const char *check_each_element(enum sp_config_id id, const char *list, char why[WHY_BYTES])
+{
+	static char element[SP_CONFIG_VALUE_MAX + 1]; /* not on the stack of a host's thread */
+	const char *problem = NULL;
+	struct sp_config_value v;
+	const char *at;
+	size_t len;
+
+	for (unsigned k = 0; problem == NULL; k++) {
+		at = sp_config_element(list, false, k, &len);
+		if (at == NULL)
+			break;
+		memcpy(element, at, len);
+		element[len] = '\0';
+		if (len != 0 &&
+		    sp_config_parse_value(&sp_config_vars[id], SP_FORM_OWN, element, &v) != 0) {
+			sp_fmt_snprintf(why, WHY_BYTES, "element %u of the list %s", k + 1, v.why);
+			problem = why;
+		}
+	}
+	memset(element, 0, sizeof(element));
+	return problem;
+}
+
+bool sp_config_is_list_of_credentials(enum sp_config_id id, const char *text)
+{
+	char why[WHY_BYTES];
+	size_t len;
+
+	return is_of_server(id) && strlen(text) <= SP_CONFIG_VALUE_MAX &&
+	       sp_config_element(text, false, 1, &len) != NULL &&
+	       sp_config_element(text, false, SP_SERVERS_MAX, &len) == NULL &&
+	       check_each_element(id, text, why) == NULL;
+}
+
+/*
+ * Returns a reason if the variable's list of credentials does not fit the servers. A single credential is not used for all
+ * servers, because all but one of them must not know it.
+ */
+static const char *check_elements(const struct sp_config *cfg, enum sp_config_id id,
+				  char why[WHY_BYTES])
+{
+	const char *list = text_of(cfg, id);
+	size_t len;
+
+	if (list == NULL)
+		return NULL;
+	if (sp_config_element(list, false, cfg->servers - 1, &len) == NULL ||
+	    sp_config_element(list, false, cfg->servers, &len) != NULL) {
+		sp_fmt_snprintf(why, WHY_BYTES,
+				"is not a list with one element for each of the %u servers",
+				cfg->servers);
+		return why;
+	}
+	return check_each_element(id, list, why);
+}
+
+/* Whether both elements are the same text; if there is no list, they are. */
+static bool is_same_element(const char *list, bool is_address, unsigned a, unsigned b)
+{
+	size_t a_len, b_len;
+	const char *x, *y;
+
+	if (list == NULL)
+		return true;
+	x = sp_config_element(list, is_address, a, &a_len);
+	y = sp_config_element(list, is_address, b, &b_len);
+	while (is_address && a_len != 0 && x[a_len - 1] == '/')
+		a_len--;
+	while (is_address && b_len != 0 && y[b_len - 1] == '/')
+		b_len--;
+	return a_len == b_len && memcmp(x, y, a_len) == 0;
+}
+
+/*
+ * The list may name a server twice, for two tenants. With the same credentials it would get each
+ * profile twice.
+ */
+static bool is_same_server(const struct sp_config *cfg, unsigned a, unsigned b)
+{
+	bool is_same = is_same_element(cfg->server_address, true, a, b);
+
+	for (size_t i = 0; is_same && i < SP_ARRAY_LEN(of_server); i++)
+		is_same = is_same_element(text_of(cfg, of_server[i]), false, a, b);
+	return is_same;
+}
+
+/* What is wrong with the credentials of several servers, and in which variable. NULL = nothing. */
+static const char *check_credentials(const struct sp_config *cfg, enum sp_config_id *id,
+				     char why[WHY_BYTES])
+{
+	const char *problem = NULL;
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(of_server) && problem == NULL; i++) {
+		*id = of_server[i];
+		problem = check_elements(cfg, *id, why);
+	}
+	if (problem != NULL)
+		return problem;
+	*id = SP_VAR_HTTP_HEADERS;
+	if (cfg->http_headers != NULL)
+		return "cannot be for several servers: use SPANPROF_HTTP_HEADERS_FILE, with a "
+		       "file for each";
+	*id = SP_VAR_SERVER_ADDRESS;
+	for (unsigned b = 1; b < cfg->servers; b++)
+		for (unsigned a = 0; a < b; a++)
+			if (is_same_server(cfg, a, b))
+				return "names a server twice, with the same credentials";
+	return NULL;
+}
+
+/*
+ * Several servers: if a credential might go to a wrong server, nothing is pushed, and all
+ * credentials are forgotten.
+ */
+static void tell_servers_apart(struct sp_config *cfg, bool tell)
+{
+	const char *none = NULL;
+	enum sp_config_id id;
+	char why[WHY_BYTES];
+	const char *problem = cfg->servers != 0 ? check_credentials(cfg, &id, why) : NULL;
+
+	if (problem != NULL && tell)
+		sp_log(SP_LOG_ERROR, "%s: %s; nothing is pushed", sp_config_copy_name(id, id),
+		       problem);
+	if (problem == NULL && cfg->servers != 0)
+		return;
+	cfg->server_address = NULL;
+	cfg->servers = 0;
+	cfg->http_headers = NULL;
+	for (size_t i = 0; i < SP_ARRAY_LEN(of_server); i++)
+		memcpy((char *)cfg + sp_config_vars[of_server[i]].field, &none, sizeof(none));
+}
+
+/* Roots are compared with thresholds only if the folder or a label shows which roots are slow. */
+static void complete_slow(struct sp_config *cfg, bool tell)
+{
+	if (sp_config_wants_latency(cfg))
+		return;
+	if (sp_config_is_word(cfg->slow, "off")) {
+		cfg->slow = NULL;
+		return;
+	}
+	if (cfg->output_dir != NULL)
+		return;
+	/* A bad value has its warning already, and the default has replaced it. */
+	if (tell && !sp_config_is_word(cfg->slow, "auto"))
+		sp_log(SP_LOG_WARN, "%s has no effect without %s", name_of(SP_VAR_SLOW, 0),
+		       name_of(SP_VAR_OUTPUT_DIR, 0));
+	cfg->slow = NULL;
+}
+
+/* Sets the defaults that depend on other variables. */
 static void complete(struct sp_config *cfg)
 {
 	if (cfg->service_name == NULL)
 		cfg->service_name = name_by_program();
+	cfg->slow_ids = cfg->span_id_scope == SP_SCOPE_SLOW;
+	if (cfg->slow_ids)
+		cfg->span_id_scope = SP_SCOPE_ROOT;
 	if (cfg->span_name_scope == SP_SCOPE_AUTO)
 		cfg->span_name_scope =
 			cfg->span_id_scope == SP_SCOPE_ALL ? SP_SCOPE_ALL : SP_SCOPE_ROOT;
+	/*
+	 * Without span ids, the trace ids would still split the samples, and take half of the
+	 * bytes.
+	 */
+	if (cfg->span_id_scope == SP_SCOPE_NONE && !is_named(SP_VAR_TRACE_ID))
+		cfg->trace_id = false;
 	if (wants_otlp())
 		cfg->protocol = SP_PROTOCOL_OTLP;
 	cfg->server_path = cfg->server_address != NULL &&
 			   strcmp(sp_config_copy_name(SP_VAR_SERVER_ADDRESS, SP_VAR_SERVER_ADDRESS),
 				  OTLP_PROFILES_ENDPOINT) == 0;
-	if (cfg->server_address == NULL && cfg->output_dir == NULL)
+	/* A user who names a server, even an invalid one, wants no other server. */
+	if (cfg->server_address == NULL && cfg->output_dir == NULL &&
+	    !is_named(SP_VAR_SERVER_ADDRESS))
 		cfg->server_address = cfg->protocol == SP_PROTOCOL_OTLP ? "http://localhost:4318"
 									: "http://localhost:4040";
+	cfg->servers = cfg->server_address != NULL ? count_servers(cfg->server_address) : 0;
 	if (cfg->profile_url == NULL && cfg->profile_base_url != NULL)
 		cfg->profile_url = SP_PROFILE_URL_DEFAULT;
 	if (cfg->baseline_url == NULL && cfg->profile_url != NULL &&
@@ -554,7 +960,7 @@ static void complete(struct sp_config *cfg)
 		cfg->baseline_url = NULL;
 }
 
-/* What follows our prefix, or those of OTel and Pyroscope; all of a name that has none. */
+/* The name of a variable without our prefix, or without that of OTel or Pyroscope. */
 static const char *words_of(const char *name)
 {
 	static const char *const prefixes[] = {"SPANPROF_", "OTEL_", "PYROSCOPE_"};
@@ -565,16 +971,16 @@ static const char *words_of(const char *name)
 	return name;
 }
 
-/* Levenshtein's distance: how many letters are too many, missing or others. */
+/* Levenshtein's distance: the number of letters to add, remove or replace. */
 static unsigned distance(const char *a, const char *b)
 {
-	unsigned row[UNKNOWN_BYTES]; /* from what is read of a to the begins of b */
+	unsigned row[UNKNOWN_BYTES]; /* row[j]: from a so far to the first j letters of b */
 	size_t len = strnlen(b, UNKNOWN_BYTES - 1);
 
 	for (unsigned j = 0; j <= len; j++)
 		row[j] = j;
 	for (; *a != '\0'; a++) {
-		unsigned before = row[0]++; /* of the row before, and the column before */
+		unsigned before = row[0]++; /* the value of the row before, in the column before */
 
 		for (size_t j = 1; j <= len; j++) {
 			unsigned swapped = before + (*a != b[j - 1]);
@@ -587,7 +993,25 @@ static unsigned distance(const char *a, const char *b)
 	return row[len];
 }
 
-/* The variable that was probably meant, also by the words of an alias of it; NULL = none is close. */
+/* Whether name is the beginning of known up to a "_", as "OUTPUT" of "OUTPUT_DIR". */
+static bool is_begin(const char *name, const char *known)
+{
+	size_t len = strnlen(name, UNKNOWN_BYTES);
+
+	return len > 3 && strncmp(name, known, len) == 0 && known[len] == '_';
+}
+
+/* Such a name counts as two letters off, so that a name with one wrong letter is closer. */
+#define BEGIN_DISTANCE 2U
+
+static unsigned distance_to(const char *name, const char *known)
+{
+	return is_begin(name, known) ? BEGIN_DISTANCE : distance(name, known);
+}
+
+/*
+ * The variable that the user probably meant, also by the words of an alias; NULL = none is close.
+ */
 static const char *meant_by(const char *name)
 {
 	unsigned closest = 2 + (unsigned)strlen(words_of(name)) / 5;
@@ -597,7 +1021,7 @@ static const char *meant_by(const char *name)
 		const struct sp_config_source *s = sp_config_vars[i / SP_CONFIG_SOURCES].source;
 		const char *known = s[i % SP_CONFIG_SOURCES].name;
 		unsigned d = known != NULL && words_of(known) != known
-				     ? distance(words_of(name), words_of(known))
+				     ? distance_to(words_of(name), words_of(known))
 				     : closest;
 
 		if (d < closest) {
@@ -608,7 +1032,7 @@ static const char *meant_by(const char *name)
 	return best;
 }
 
-/* A misspelt variable is otherwise silent: the program runs with the default and nobody knows. */
+/* Without a message a misspelt variable would silently mean the default. */
 static void tell_unknown(void)
 {
 	for (unsigned i = 0; i < unknown.n && i < SP_CONFIG_UNKNOWN_MAX; i++) {
@@ -621,6 +1045,26 @@ static void tell_unknown(void)
 	if (unknown.n > SP_CONFIG_UNKNOWN_MAX)
 		sp_log(SP_LOG_WARN, "%u more SPANPROF_ variables are unknown, too",
 		       unknown.n - SP_CONFIG_UNKNOWN_MAX);
+}
+
+/*
+ * Logs settings that were ignored because of their author. This is no warning: a user with fewer
+ * rights may have set variables to make a line appear on this program's stderr.
+ */
+static void tell_left_out(void)
+{
+	if (left_out[ANYBODY].name[0] != '\0')
+		sp_log(SP_LOG_INFO,
+		       "%s is ignored: LD_PRELOAD does not name this libspanprof.so, so only %s "
+		       "counts (spanprof-preload enable --set)",
+		       left_out[ANYBODY].name, config_file);
+	if (left_out[ROOT].name[0] != '\0')
+		sp_log(SP_LOG_WARN,
+		       "%s is ignored in %s, which every user can read; name a file in the "
+		       "variable that ends in _FILE",
+		       left_out[ROOT].name, config_file);
+	if (config_file_refused != NULL)
+		sp_log(SP_LOG_WARN, "%s %s; it is ignored", config_file, config_file_refused);
 }
 
 void sp_config_parse_log_level(void)
@@ -645,12 +1089,16 @@ void sp_config_parse(struct sp_config *cfg)
 			read_var(cfg, (enum sp_config_id)id, tell);
 	read_resource(cfg, tell);
 	complete(cfg);
+	if (names_several())
+		tell_servers_apart(cfg, tell);
+	complete_slow(cfg, tell);
 	if (tell) {
-		/* Links lead from a span to the profiles of the service that the span names. */
+		/* A span's links lead to the profiles of the service that the span names. */
 		if (sdk_service[0] != '\0' && strcmp(sdk_service, cfg->service_name) != 0)
 			sp_log(SP_LOG_WARN, SP_CONFIG_OTHER_SERVICE, cfg->service_name,
 			       sdk_service);
 		tell_unknown();
+		tell_left_out();
 	}
 	errno = saved;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of config_table.h as data, constant, read in INIT and APP; and as text, for tools that print them.
- * That never runs in a host.
+ * The rows of config_table.h as constant data, read in INIT and APP; and as text, for tools that
+ * print them. The text is never made in a host.
  */
 #include "sampler/config/config_table.h"
 
@@ -15,7 +15,7 @@ static const struct sp_config_choice sp_config_link_choices[] = {
 	{NULL, 0},
 };
 
-/* The later words are what other SDKs accept in OTEL_LOG_LEVEL and PYROSCOPE_LOG_LEVEL. */
+/* The later words are those that other SDKs accept in OTEL_LOG_LEVEL and PYROSCOPE_LOG_LEVEL. */
 static const struct sp_config_choice sp_config_level_choices[] = {
 	{"none", SP_LOG_NONE},
 	{"error", SP_LOG_ERROR},
@@ -53,6 +53,7 @@ static const char *type_in_words(const struct sp_config_var *var, char *out)
 		[SP_TYPE_PAIRS] = "list: k=v,k=v",
 		[SP_TYPE_RESOURCE] = "list: k=v,k=v, percent-encoded",
 		[SP_TYPE_ATTRIBUTES] = "list: key,key",
+		[SP_TYPE_SLOW] = "off, auto, duration, or list of these with names",
 		[SP_TYPE_SECRET] = "secret",
 		[SP_TYPE_HEADERS] = "secret: JSON object of strings",
 	};

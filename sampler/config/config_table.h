@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one list of all variables. Parsing, warnings, help with misspelt names, --help-env, the
- * README.md of this folder and spanprof(7) are made from it. And how one value is parsed.
+ * The one list of all variables. Parsing, warnings, suggestions for misspelt names, --help-env, the
+ * README.md of this folder and spanprof(7) are made from it. And the functions that parse one
+ * value.
  */
 #ifndef SP_CONFIG_TABLE_H
 #define SP_CONFIG_TABLE_H
@@ -14,41 +15,45 @@
 #include "sampler/region/record.h"
 
 enum sp_config_type {
-	SP_TYPE_SWITCH,   /* a bool whose true, from any of its names, keeps us inert */
+	SP_TYPE_SWITCH,   /* a bool; true under any of its names keeps us inert */
 	SP_TYPE_BOOL,     /* true or false */
 	SP_TYPE_ENUM,     /* one of .choices */
 	SP_TYPE_INTEGER,  /* .min to .max */
 	SP_TYPE_DURATION, /* .min to .max milliseconds */
 	SP_TYPE_SIGNAL,
 	SP_TYPE_PATH,        /* absolute */
-	SP_TYPE_SECRET_FILE, /* as SP_TYPE_PATH; never shown: some write the secret itself here */
+	SP_TYPE_SECRET_FILE, /* as SP_TYPE_PATH; never shown: some users write the secret itself */
 	SP_TYPE_ADDRESS,     /* http, https or unix URL, user information allowed; never shown */
-	SP_TYPE_BASE_URL,    /* http or https URL without user information: it ends up in spans */
+	SP_TYPE_BASE_URL,    /* http or https URL without user information, because spans show it */
 	SP_TYPE_LINK,        /* as SP_TYPE_BASE_URL with placeholders, or one of .choices */
 	SP_TYPE_TEXT,        /* UTF-8 without control characters */
 	SP_TYPE_PAIRS,       /* k=v,k=v or k:v,k:v */
 	SP_TYPE_RESOURCE,    /* k=v,k=v, percent-encoded as OTel defines it */
 	SP_TYPE_ATTRIBUTES,  /* key,key: at most SP_SPAN_VALUES_MAX keys of attributes */
+	SP_TYPE_SLOW,        /* off, auto or a duration, each also for a name: name=200ms */
 	SP_TYPE_SECRET,      /* as SP_TYPE_TEXT; never shown */
 	SP_TYPE_HEADERS,     /* JSON object; never shown */
 };
 
-/* How the value of an alias differs in meaning from the variable's own. */
+/* How the value of an alias differs from the variable's own. */
 enum sp_config_form {
 	SP_FORM_OWN,
-	SP_FORM_NOT,       /* a bool: the contrary */
+	SP_FORM_NOT,       /* a bool: the opposite */
 	SP_FORM_PERIOD,    /* a duration: the time between two samples instead of the rate */
 	SP_FORM_ROOT_ONLY, /* a bool: true = root, false = all */
 	SP_FORM_ADD,       /* a bool: true = the default, false = none */
-	SP_FORM_MS,        /* a duration: milliseconds without a unit; 0 = as long as can be */
+	SP_FORM_MS,        /* a duration: milliseconds without a unit; 0 = the longest */
 };
 
-/* What begins so is meant for every signal's exporter, and counts only where profiles go out in OTLP. */
+/*
+ * Variables with this prefix configure exporters of every signal, and count only if profiles are
+ * sent in OTLP.
+ */
 #define SP_OTLP_PREFIX "OTEL_EXPORTER_OTLP_"
 
 struct sp_config_choice {
 	const char *word;
-	uint32_t value; /* a second word for the same value is accepted but not advertised */
+	uint32_t value; /* later words for the same value are accepted, but not documented */
 };
 
 struct sp_config_source {
@@ -59,21 +64,22 @@ struct sp_config_source {
 #define SP_CONFIG_SOURCES 5U
 
 struct sp_config_var {
-	struct sp_config_source source[SP_CONFIG_SOURCES]; /* highest rank first, own name first */
+	struct sp_config_source source[SP_CONFIG_SOURCES]; /* the first one has precedence */
 	enum sp_config_type type;
 	uint32_t min;
 	uint32_t max;
-	const struct sp_config_choice *choices; /* up to a NULL word */
+	const struct sp_config_choice *choices; /* a NULL word ends them */
 	size_t field;                           /* offset in struct sp_config */
-	const char *fallback;                   /* the default as a user would write it, or NULL */
+	const char *fallback;                   /* the default in the form of a value, or NULL */
 	const char *words;                      /* the default in words, if fallback is NULL */
 	const char *help;
 };
 
 /*
- * X(id, type, field, the other members of struct sp_config_var). The id names the meaning, as the field
- * does. So SPANPROF_APPLICATION_NAME is SERVICE_NAME: the value is OpenTelemetry's service.name and
- * becomes the label service_name; the variable is called as Pyroscope's own clients call it.
+ * X(id, type, field, the other members of struct sp_config_var). The id and the field name the
+ * meaning. So SPANPROF_APPLICATION_NAME is SERVICE_NAME: its value is OpenTelemetry's service.name
+ * and becomes the label service_name; the variable's name is the one that Pyroscope's own clients
+ * use.
  */
 // clang-format off
 #define SP_CHOICES(...) (const struct sp_config_choice[]){__VA_ARGS__, {NULL, 0}}
@@ -85,14 +91,15 @@ struct sp_config_var {
 	  .fallback = "false", \
 	  .help = "Profile nothing. One of these names suffices. SPANPROF_DISABLED disables " \
 		  "profiling unless it is empty, `false`, `0`, `no` or `off`, without a " \
-		  "message; OTEL_SDK_DISABLED with `true` alone; PYROSCOPE_AGENT_ENABLED and " \
+		  "message; OTEL_SDK_DISABLED only with `true`; PYROSCOPE_AGENT_ENABLED and " \
 		  "OTEL_PYROSCOPE_START_PROFILING with `false`, `0`, `no` or `off`.") \
 	X(PROFILE, ENUM, profile, \
 	  .source = {{"SPANPROF_PROFILE", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"on-span", SP_PROFILE_ON_SPAN}, {"always", SP_PROFILE_ALWAYS}), \
 	  .fallback = "on-span", \
-	  .help = "When profiling starts: at the first recorded span or manual label, or earlier where " \
-		  "thread contexts are read; or when the program starts.") \
+	  .help = "When profiling starts: `on-span`, at the first recorded span or manual label, " \
+		  "or earlier in a program that publishes thread contexts; `always`, when the " \
+		  "program starts.") \
 	X(SERVER_ADDRESS, ADDRESS, server_address, \
 	  .source = {{"SPANPROF_SERVER_ADDRESS", SP_FORM_OWN}, \
 		     {"PYROSCOPE_ADHOC_SERVER_ADDRESS", SP_FORM_OWN}, \
@@ -101,31 +108,33 @@ struct sp_config_var {
 		     {SP_OTLP_PREFIX "ENDPOINT", SP_FORM_OWN}}, \
 	  .words = "http://localhost:4040 (for OTLP http://localhost:4318), or none if " \
 		   "SPANPROF_OUTPUT_DIR is set", \
-	  .help = "The server that profiles are pushed to. `unix:///run/pyroscope.sock` " \
-		  "names a socket. Redirects are not followed. " SP_OTLP_PREFIX "PROFILES_ENDPOINT " \
-		  "is taken as it is; to all others the path is added.") \
+	  .help = "The server that profiles are pushed to. `unix:///run/pyroscope.sock` names a " \
+		  "socket. Redirects are not followed. " SP_OTLP_PREFIX "PROFILES_ENDPOINT is used as it " \
+		  "is; the path of the API is appended to all other addresses. Up to four servers, " \
+		  "separated by commas, get every profile; credentials are lists in the same " \
+		  "order then (SEVERAL SERVERS).") \
 	X(PROTOCOL, ENUM, protocol, \
 	  .source = {{"SPANPROF_PROTOCOL", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"push", SP_PROTOCOL_PUSH}, {"ingest", SP_PROTOCOL_INGEST}, \
 				{"otlp", SP_PROTOCOL_OTLP}), .fallback = "push", \
 	  .help = "`push`: Pyroscope's current API, /push.v1.PusherService/Push. `ingest`: its " \
 		  "older /ingest, for servers and proxies that only know that. `otlp`: " \
-		  "OpenTelemetry's profiles (alpha) over HTTP, /v1development/profiles; the default " \
-		  "where " SP_OTLP_PREFIX "PROFILES_ENDPOINT is set and no address of Pyroscope. " \
-		  "Variables that begin with " SP_OTLP_PREFIX " count only then.") \
+		  "OpenTelemetry's profiles (alpha) over HTTP, /v1development/profiles; the " \
+		  "default if " SP_OTLP_PREFIX "PROFILES_ENDPOINT is set and no address of Pyroscope is. " \
+		  "Variables that begin with " SP_OTLP_PREFIX " have an effect only with `otlp`.") \
 	X(OTLP_PROTOCOL, ENUM, otlp_protocol, \
 	  .source = {{SP_OTLP_PREFIX "PROFILES_PROTOCOL", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROTOCOL", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"http/protobuf", SP_OTLP_HTTP_PROTOBUF}), \
 	  .fallback = "http/protobuf", \
-	  .help = "OTLP goes over HTTP as protobuf. Other values are told and ignored.") \
+	  .help = "OTLP goes over HTTP as protobuf. Other values get a warning and are ignored.") \
 	X(COMPRESSION, ENUM, compression, \
 	  .source = {{"SPANPROF_COMPRESSION", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROFILES_COMPRESSION", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "COMPRESSION", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"gzip", SP_COMPRESSION_GZIP}, {"none", SP_COMPRESSION_NONE}), \
 	  .fallback = "gzip", \
-	  .help = "Of pushes in OTLP. All others are packed by gzip.") \
+	  .help = "The compression of pushes in OTLP. All other pushes are compressed with gzip.") \
 	X(OUTPUT_DIR, PATH, output_dir, \
 	  .source = {{"SPANPROF_OUTPUT_DIR", SP_FORM_OWN}}, \
 	  .help = "Write profiles into this directory.") \
@@ -133,40 +142,61 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_OUTPUT_FORMAT", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"pprof", SP_FORMAT_PPROF}, {"otlp", SP_FORMAT_OTLP}), \
 	  .fallback = "pprof", \
-	  .help = "What is written there: pprof, or OpenTelemetry's ProfilesData, both packed " \
-		  "by gzip.") \
+	  .help = "The format of the profiles in SPANPROF_OUTPUT_DIR: pprof, or OpenTelemetry's " \
+		  "ProfilesData, both compressed with gzip.") \
+	X(OUTPUT_MAX_FILES, INTEGER, output_max_files, \
+	  .source = {{"SPANPROF_OUTPUT_MAX_FILES", SP_FORM_OWN}}, \
+	  .min = 0, .max = 10000000, .fallback = "0", \
+	  .help = "How many profiles of this user SPANPROF_OUTPUT_DIR may have; the oldest are " \
+		  "deleted. 0 = any number.") \
+	X(OUTPUT_MAX_MIB, INTEGER, output_max_mib, \
+	  .source = {{"SPANPROF_OUTPUT_MAX_MIB", SP_FORM_OWN}}, \
+	  .min = 0, .max = 1U << 30, .fallback = "0", \
+	  .help = "How many MiB the profiles of this user in SPANPROF_OUTPUT_DIR may have " \
+		  "together; the oldest are deleted. 0 = any size.") \
 	X(SERVICE_NAME, TEXT, service_name, \
 	  .source = {{"SPANPROF_APPLICATION_NAME", SP_FORM_OWN}, \
 		     {"PYROSCOPE_APPLICATION_NAME", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_APP_NAME", SP_FORM_OWN}, \
 		     {"OTEL_SERVICE_NAME", SP_FORM_OWN}}, \
-	  .words = "service.name of OTEL_RESOURCE_ATTRIBUTES, else the one that the program gives to " \
-		   "opentelemetry-cpp or publishes in its process context, else " \
-		   "unknown_service:<program>", \
+	  .words = "the service.name that the program gives to opentelemetry-cpp or publishes in its " \
+		   "process context, which also wins over OTEL_SERVICE_NAME; else service.name of " \
+		   "OTEL_RESOURCE_ATTRIBUTES, else unknown_service:<program>", \
 	  .help = "The service of the profiles (label service_name, in OTLP service.name). It must " \
-		  "equal the service.name of the spans.") \
+		  "equal the service.name of the spans. A name in the program's code counts if " \
+		  "the SDK has it before profiling starts.") \
 	X(RESOURCE_ATTRIBUTES, RESOURCE, resource_attributes, \
 	  .source = {{"OTEL_RESOURCE_ATTRIBUTES", SP_FORM_OWN}}, \
-	  .help = "OpenTelemetry's resource attributes. service.name, service.namespace " \
-		  "and those in SPANPROF_RESOURCE_LABELS are used, in OTLP all. If one is " \
-		  "malformed, all are ignored.") \
+	  .help = "OpenTelemetry's resource attributes. Profiles get service.name, " \
+		  "service.namespace and those in SPANPROF_RESOURCE_LABELS, in OTLP all. If one " \
+		  "is malformed, all are ignored.") \
 	X(RESOURCE_LABELS, TEXT, resource_labels, \
 	  .source = {{"SPANPROF_RESOURCE_LABELS", SP_FORM_OWN}}, \
 	  .fallback = "service.version,deployment.environment.name,deployment.environment," \
 		      "k8s.namespace.name,k8s.pod.name,k8s.container.name", \
 	  .help = "Up to 16 resource attributes that become series labels, with underscores " \
 		  "instead of dots; `none` = none; OTLP has all attributes, with their dots. Each " \
-		  "distinct value makes a series of its own.") \
+		  "distinct value makes a series.") \
 	X(LABELS, PAIRS, labels, \
 	  .source = {{"SPANPROF_LABELS", SP_FORM_OWN}, {"PYROSCOPE_LABELS", SP_FORM_OWN}}, \
-	  .help = "Additional series labels, in OTLP attributes of the resource.") \
+	  .help = "Additional series labels, in OTLP attributes of the resource. An empty value, " \
+		  "as in `pid=`, removes that label from series and samples at the server.") \
+	X(MAX_SERIES, INTEGER, max_series, \
+	  .source = {{"SPANPROF_MAX_SERIES", SP_FORM_OWN}}, \
+	  .min = 8, .max = 1000000, .fallback = "2000", \
+	  .help = "How many series the samples of a process may make at the server, one for each " \
+		  "set of labels without span_id and trace_id. In further sets the value of an " \
+		  "attribute becomes `(other)`, then the name of the thread, then that of the " \
+		  "span.") \
 	X(SPAN_ID_SCOPE, ENUM, span_id_scope, \
 	  .source = {{"SPANPROF_SPAN_ID_SCOPE", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_ROOT_SPAN_ONLY", SP_FORM_ROOT_ONLY}}, \
 	  .choices = SP_CHOICES({"root", SP_SCOPE_ROOT}, {"all", SP_SCOPE_ALL}, \
-				{"none", SP_SCOPE_NONE}), .fallback = "root", \
+				{"slow", SP_SCOPE_SLOW}, {"none", SP_SCOPE_NONE}), \
+	  .fallback = "root", \
 	  .help = "Which span's id becomes the label span_id: that of the local root " \
-		  "(`root`), that of the innermost span (`all`), or none. " \
+		  "(`root`), that of the innermost span (`all`), that of the local root if it " \
+		  "was slow or has not ended (`slow`), or none. " \
 		  "OTEL_PYROSCOPE_ROOT_SPAN_ONLY is `true` for `root` or `false` for `all`.") \
 	X(SPAN_NAME_SCOPE, ENUM, span_name_scope, \
 	  .source = {{"SPANPROF_SPAN_NAME_SCOPE", SP_FORM_OWN}, \
@@ -194,7 +224,9 @@ struct sp_config_var {
 		  "for eBPF profilers, unless a library of the program publishes its own.") \
 	X(TRACE_ID, BOOL, trace_id, \
 	  .source = {{"SPANPROF_TRACE_ID", SP_FORM_OWN}}, .fallback = "true", \
-	  .help = "Label samples with trace_id, in OTLP in a link with span_id where there is one.") \
+	  .help = "Label samples with trace_id; in OTLP it is in a link, with the span_id if " \
+		  "there is one. If this variable is not set, SPANPROF_SPAN_ID_SCOPE=none removes " \
+		  "trace_id, too.") \
 	X(THREAD_NAME, BOOL, thread_name, \
 	  .source = {{"SPANPROF_THREAD_NAME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Label samples with thread_name (in OTLP thread.name), the thread's name in the " \
@@ -205,47 +237,68 @@ struct sp_config_var {
 	  .help = "Up to four attributes of local roots, such as `http.route`, whose values become " \
 		  "labels of their samples, with underscores instead of dots, except in OTLP. A value " \
 		  "is a string, a number or a boolean; it is known when the span ends, and cut at 256 bytes. After " \
-		  "1,000 different values of one attribute in a profile, others become `(other)`. " \
-		  "Each distinct value makes a series of its own.") \
+		  "1,000 different values of one attribute in a profile, new values become `(other)`. " \
+		  "Each distinct value makes a series.") \
+	X(SPAN_LATENCY, BOOL, span_latency, \
+	  .source = {{"SPANPROF_SPAN_LATENCY", SP_FORM_OWN}}, .fallback = "false", \
+	  .help = "Label samples with latency: how long their local root lasted, compared with " \
+		  "the other roots of its name. `p50`: no longer than the median; `p90`: no " \
+		  "longer than the 90th percentile; `p99`: no longer than the 99th; `slow`: " \
+		  "longer, or at least the duration in SPANPROF_SLOW. The label is known when the root ends.") \
 	X(MAX_SPAN_NAMES, INTEGER, max_span_names, \
 	  .source = {{"SPANPROF_MAX_SPAN_NAMES", SP_FORM_OWN}}, \
 	  .min = 1, .max = SP_NAMES_MAX, .fallback = "1000", \
-	  .help = "How many different span names are kept. New ones after that become " \
+	  .help = "How many different span names a process can have. New names after that become " \
 		  "`(other)`.") \
 	X(MAX_SPAN_AGE, DURATION, max_span_age_ms, \
 	  .source = {{"SPANPROF_MAX_SPAN_AGE", SP_FORM_OWN}}, \
 	  .min = 1000, .max = 86400000, .fallback = "1h", \
 	  .help = "A span that is open for longer loses its labels and attributes, " \
 		  "because its end may never come. While the table of 16,384 open spans is " \
-		  "full, a new span may displace one that has been open for a minute.") \
+		  "full, a new span may displace a span that has been open for a minute.") \
 	X(ATTRIBUTES, ENUM, attributes, \
 	  .source = {{"SPANPROF_ATTRIBUTES", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"always", SP_ATTRIBUTES_ALWAYS}, \
 				{"with-samples", SP_ATTRIBUTES_WITH_SAMPLES}, \
 				{"never", SP_ATTRIBUTES_NEVER}), .fallback = "with-samples", \
-	  .help = "Which spans whose id can be a label get `pyroscope.profile.id` and the links: " \
-		  "all, only those that have samples when they end (with SPANPROF_OFF_CPU or " \
-		  "SPANPROF_WALL: samples or a wait), or none.") \
+	  .help = "Which spans get `pyroscope.profile.id` and the links, of those whose id can be " \
+		  "a label: all; those that have a sample of CPU time or of an allocation when " \
+		  "they end (with SPANPROF_OFF_CPU or SPANPROF_WALL also those with a wait); or " \
+		  "none. Samples that a forked child takes in a span of its parent do not count.") \
+	X(MEASURE_ROOTS, BOOL, measure_roots, \
+	  .source = {{"SPANPROF_MEASURE_ROOTS", SP_FORM_OWN}}, .fallback = "true", \
+	  .help = "Measure the CPU time of a random few local roots, at most some 400 a second, and " \
+		  "correct that of their names by it: samples alone give names of short roots too " \
+		  "little or too much time. Totals do not change. Only if `span_name` is that of " \
+		  "the local root.") \
 	X(SPAN_CPU_TIME, BOOL, span_cpu_time, \
 	  .source = {{"SPANPROF_SPAN_CPU_TIME", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give local roots the attribute `spanprof.cpu_time_ns`: the CPU time that " \
 		  "threads have spent in them, measured and not sampled. Costs two system calls " \
-		  "each time that one is active on a thread.") \
+		  "each time a local root is active on a thread.") \
 	X(SPAN_TIMES, BOOL, span_times, \
 	  .source = {{"SPANPROF_SPAN_TIMES", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Give local roots attributes that tell where their time went: " \
 		  "`spanprof.cpu_time_ns`, `.off_cpu_time_ns`, of it `.runnable_time_ns`, " \
-		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. All are " \
-		  "exact, whatever the length of the span, but for the runnable time, which is known " \
-		  "to a tenth, and what is not known is left out. Costs four system calls each time " \
-		  "that one is active on a thread.") \
+		  "`.page_faults.major`, `.context_switches.voluntary` and `.involuntary`. All " \
+		  "are exact for spans of any length, except the runnable time, which is exact to " \
+		  "a tenth; a time that is unknown is left out. Costs four system calls each time " \
+		  "a local root is active on a thread.") \
+	X(SLOW, SLOW, slow, \
+	  .source = {{"SPANPROF_SLOW", SP_FORM_OWN}}, .fallback = "auto", \
+	  .help = "Which local roots are listed one by one in the folder of SPANPROF_OUTPUT_DIR. " \
+		  "`auto`: of each name the slowest hundredth of an upload interval, at least " \
+		  "one, at most 20. A duration, such as `200ms`: those that last as long, or " \
+		  "longer. `off`: none. For one name: `checkout=200ms,1s`. Without a folder only " \
+		  "a duration or `off` has an effect, on SPANPROF_SPAN_LATENCY and " \
+		  "SPANPROF_SPAN_ID_SCOPE=slow.") \
 	X(OFF_CPU, BOOL, off_cpu, \
 	  .source = {{"SPANPROF_OFF_CPU", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Add the profile `off_cpu`: where threads with a span wait, how long, " \
 		  "and in which span. No signal is sent to a waiting thread.") \
 	X(OFF_CPU_TARGETS, BOOL, off_cpu_targets, \
 	  .source = {{"SPANPROF_OFF_CPU_TARGETS", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "With SPANPROF_OFF_CPU or SPANPROF_WALL: tell waits apart by what they wait for, " \
+	  .help = "With SPANPROF_OFF_CPU or SPANPROF_WALL: distinguish waits by their targets, " \
 		  "such as `recvfrom tcp 10.0.0.5:5432`.") \
 	X(WALL, BOOL, wall, \
 	  .source = {{"SPANPROF_WALL", SP_FORM_OWN}}, .fallback = "false", \
@@ -253,19 +306,20 @@ struct sp_config_var {
 		  "links from a span show only one profile type.") \
 	X(ALLOC, BOOL, alloc, \
 	  .source = {{"SPANPROF_ALLOC", SP_FORM_OWN}}, .fallback = "false", \
-	  .help = "Add the profiles `memory`: who allocates how much in which span, and " \
-		  "`inuse`: what is still there. Needs libspanprof-alloc.so in LD_PRELOAD, too.") \
+	  .help = "Add the profiles `memory`, the allocations of each stack and span, and " \
+		  "`inuse`, the blocks that are not freed yet. Needs libspanprof-alloc.so in " \
+		  "LD_PRELOAD, too.") \
 	X(ALLOC_INTERVAL, INTEGER, alloc_interval, \
 	  .source = {{"SPANPROF_ALLOC_INTERVAL", SP_FORM_OWN}}, \
 	  .min = 1024, .max = 1U << 30, .fallback = "524288", \
-	  .help = "One sample in the mean for so many bytes that are allocated.") \
+	  .help = "How many bytes a program allocates between two samples, on average.") \
 	X(PROFILE_URL, LINK, profile_url, \
 	  .source = {{"SPANPROF_PROFILE_URL", SP_FORM_OWN}}, \
 	  .choices = sp_config_link_choices, \
 	  .words = "no link, or " SP_PROFILE_URL_DEFAULT " if SPANPROF_PROFILE_BASE_URL is set", \
 	  .help = "`pyroscope.profile.url` of a span: a preset, or a URL with {span_id}, " \
 		  "{trace_id}, {service}, {span_name}, {profile_type}, {from_ms}, {until_ms}, " \
-		  "{from_ns}, {until_ns}. The type is `wall` where SPANPROF_WALL is set, `off_cpu` " \
+		  "{from_ns}, {until_ns}. The type is `wall` if SPANPROF_WALL is set, `off_cpu` " \
 		  "for a span that has waits in its profile and no CPU samples, and CPU for all " \
 		  "others. The times are extended by SPANPROF_UPLOAD_INTERVAL and " \
 		  "SPANPROF_PUSH_TIMEOUT, so that they include the whole profile.") \
@@ -279,8 +333,8 @@ struct sp_config_var {
 	X(BASELINE_LABELS, PAIRS, baseline_labels, \
 	  .source = {{"SPANPROF_BASELINE_LABELS", SP_FORM_OWN}, \
 		     {"OTEL_PYROSCOPE_BASELINE_LABELS", SP_FORM_OWN}}, \
-	  .help = "Labels of the baseline of `pyroscope-legacy`; an empty value removes " \
-		  "one.") \
+	  .help = "Labels of the baseline of `pyroscope-legacy`; a label with an empty value is " \
+		  "left out.") \
 	X(PROFILE_BASE_URL, BASE_URL, profile_base_url, \
 	  .source = {{"SPANPROF_PROFILE_BASE_URL", SP_FORM_OWN}}, \
 	  .help = "The address of Grafana, or for `pyroscope-legacy` of Pyroscope, for the presets " \
@@ -327,10 +381,10 @@ struct sp_config_var {
 		  "installed. Needs libdebuginfod.so.1.") \
 	X(SIGNAL, SIGNAL, signal_number, \
 	  .source = {{"SPANPROF_SIGNAL", SP_FORM_OWN}}, .fallback = "auto", \
-	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number, for " \
-		  "a program that resets all signals below the C library. It has to be one " \
-		  "that the program neither blocks, handles nor waits for. `auto`: signal 33, " \
-		  "which glibc keeps for itself, or SIGURG where that is not to be had.") \
+	  .help = "The signal used for sampling, by name (`SIGURG`, `RTMIN+3`) or number, for a " \
+		  "program that resets all signals below the C library. The program must neither " \
+		  "block nor handle the signal, nor wait for it. `auto`: signal 33, which glibc " \
+		  "reserves for itself, or SIGURG if signal 33 cannot be used.") \
 	X(UPLOAD_INTERVAL, DURATION, upload_interval_ms, \
 	  .source = {{"SPANPROF_UPLOAD_INTERVAL", SP_FORM_OWN}, \
 		     {"PYROSCOPE_UPLOAD_INTERVAL", SP_FORM_OWN}}, \
@@ -340,32 +394,33 @@ struct sp_config_var {
 	X(FLUSH_TIMEOUT, DURATION, flush_timeout_ms, \
 	  .source = {{"SPANPROF_FLUSH_TIMEOUT", SP_FORM_OWN}}, \
 	  .min = 0, .max = 60000, .fallback = "2s", \
-	  .help = "How long the end of a process may be delayed: until the last push is " \
-		  "done and the exporter is gone if this process has started it, else " \
-		  "until the exporter has its samples. An exporter that it has started, and that " \
-		  "has not ended by then, is killed half a second later. `0` = no delay: the " \
-		  "exporter outlives the process, whoever inherits it (pid 1, a subreaper) can " \
-		  "wait for it, and only SPANPROF_STATUS_FILE tells if the last push fails.") \
+	  .help = "How long the end of a process may be delayed. A process that has started the " \
+		  "exporter waits until the last push is done and the exporter has ended; any " \
+		  "other process waits until the exporter has its samples. An exporter that has " \
+		  "not ended half a second after that time is killed by the process that started " \
+		  "it. `0` = no delay: the exporter outlives the process, pid 1 or a subreaper " \
+		  "can wait for it, and only SPANPROF_STATUS_FILE shows that the last push has failed.") \
 	X(PUSH_TIMEOUT, DURATION, push_timeout_ms, \
 	  .source = {{"SPANPROF_PUSH_TIMEOUT", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PROFILE_EXPORT_TIMEOUT", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROFILES_TIMEOUT", SP_FORM_MS}, \
 		     {SP_OTLP_PREFIX "TIMEOUT", SP_FORM_MS}}, \
 	  .min = 100, .max = 600000, .fallback = "10s", \
-	  .help = "The time that one push may take; in variables of OpenTelemetry milliseconds.") \
+	  .help = "The time that one push may take; OpenTelemetry's variables have it in " \
+		  "milliseconds.") \
 	X(PUSH_QUEUE_CAPACITY, INTEGER, push_queue_capacity, \
 	  .source = {{"SPANPROF_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}, \
 		     {"PYROSCOPE_PUSH_QUEUE_CAPACITY", SP_FORM_OWN}}, \
 	  .min = 1, .max = 128, .fallback = "8", \
 	  .help = "How many profiles of each type can wait for each running process while " \
-		  "the server takes none. When the queue is full the oldest one of all " \
+		  "the server takes no profile. When the queue is full, the oldest profile in it " \
 		  "is dropped.") \
 	X(PUSH_MAX_TRIES, INTEGER, push_max_tries, \
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \
 	  .min = 0, .max = 100, .fallback = "0", \
-	  .help = "How often one push is tried at most; `0` = no limit. What could not be sent within " \
-		  "an hour is lost.") \
+	  .help = "How often one push is tried at most; `0` = no limit. A profile that could not " \
+		  "be sent within an hour is lost.") \
 	X(BASIC_AUTH_USER, TEXT, basic_auth_user, \
 	  .source = {{"SPANPROF_BASIC_AUTH_USER", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_USER", SP_FORM_OWN}}, \
@@ -398,7 +453,7 @@ struct sp_config_var {
 		     {"PYROSCOPE_HTTP_HEADERS", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "PROFILES_HEADERS", SP_FORM_OWN}, \
 		     {SP_OTLP_PREFIX "HEADERS", SP_FORM_OWN}}, \
-	  .help = "Additional request headers; in variables of OpenTelemetry k=v,k=v, " \
+	  .help = "Additional request headers; OpenTelemetry's variables have them as k=v,k=v, " \
 		  "percent-encoded.") \
 	X(HTTP_HEADERS_FILE, SECRET_FILE, http_headers_file, \
 	  .source = {{"SPANPROF_HTTP_HEADERS_FILE", SP_FORM_OWN}}, \
@@ -407,10 +462,10 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_SECCOMP", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"ask", SP_SECCOMP_ASK}, {"trust", SP_SECCOMP_TRUST}), \
 	  .fallback = "ask", \
-	  .help = "A program below a seccomp filter that was there before it, as in a container. " \
-		  "`ask`: profiling starts once the program has made a thread, or a fork after " \
-		  "its first span, since the filter may kill for the clone that the exporter " \
-		  "needs. `trust`: it does not kill for that; start at once.") \
+	  .help = "When profiling starts below a seccomp filter that is older than the program, " \
+		  "as in a container. `ask`: once the program has made a thread, or a fork after " \
+		  "its first span, because the filter may kill the program for the clone() that " \
+		  "starts the exporter. `trust`: at once, because this filter does not kill.") \
 	X(HOOK_DLSYM, BOOL, hook_dlsym, \
 	  .source = {{"SPANPROF_HOOK_DLSYM", SP_FORM_OWN}}, .fallback = "false", \
 	  .help = "Also hook functions of a C SDK that the program gets by `dlsym`: " \
@@ -444,7 +499,7 @@ struct sp_config_var {
 	  .help = "Proxy for https:// servers.") \
 	X(ALL_PROXY, SECRET, all_proxy, \
 	  .source = {{"all_proxy", SP_FORM_OWN}, {"ALL_PROXY", SP_FORM_OWN}}, \
-	  .help = "Proxy if the one above for the server's scheme is not set.") \
+	  .help = "Proxy if the variable for the server's scheme is not set.") \
 	X(NO_PROXY, TEXT, no_proxy, \
 	  .source = {{"no_proxy", SP_FORM_OWN}, {"NO_PROXY", SP_FORM_OWN}}, \
 	  .help = "Hosts that are reached without a proxy. `localhost` always is.") \
@@ -453,11 +508,6 @@ struct sp_config_var {
 	  .help = "JSON file that says what is sampled, sent and lost. It is rewritten at " \
 		  "each upload interval; `%p` in the path is the process id. " \
 		  "`spanprof-report --status` prints it in words.") \
-	X(EXPORTER, PATH, exporter, \
-	  .source = {{"SPANPROF_EXPORTER", SP_FORM_OWN}}, \
-	  .words = "spanprof-exporter beside libspanprof.so", \
-	  .help = "The exporter's program, if it cannot be started from the folder of " \
-		  "libspanprof.so, for example because that is mounted noexec.") \
 	X(LOG_LEVEL, ENUM, log_level, \
 	  .source = {{"SPANPROF_LOG_LEVEL", SP_FORM_OWN}, {"PYROSCOPE_LOG_LEVEL", SP_FORM_OWN}, \
 		     {"OTEL_LOG_LEVEL", SP_FORM_OWN}}, \
@@ -469,26 +519,35 @@ struct sp_config_var {
 enum sp_config_id { SP_FOR_EACH_CONFIG(SP_CONFIG_ENUM_) SP_VAR_N };
 
 /*
- * INIT context, after capture: the variable has that value by its own name; a bad one means the default. Cheap,
- * logs nothing.
+ * INIT context, after the capture. Whether the variable has that value under its own name; a bad
+ * value means the default. Cheap, logs nothing.
  */
 bool sp_config_says(enum sp_config_id id, const char *word);
 
 extern const struct sp_config_var sp_config_vars[SP_VAR_N];
 
-#define SP_CONFIG_VALUE_MAX 8192U /* bytes of a value; longer ones are not used */
-#define SP_CONFIG_UNKNOWN_MAX 8U  /* misspelt variables that are named in a warning of their own */
+/* Whether the value must not be in a file that every user can read. */
+bool sp_config_is_secret(enum sp_config_id id, const char *value);
 
 /*
- * For messages: the name that the user has set, which may be an alias, of that variable; the same of the other
- * one if none is set; and then our name of that.
+ * Whether the variable is a credential and the text a list for several servers: each element is a value, or empty for a
+ * server without that credential.
+ */
+bool sp_config_is_list_of_credentials(enum sp_config_id id, const char *text);
+
+#define SP_CONFIG_VALUE_MAX 8192U /* bytes of a value; longer ones are not used */
+#define SP_CONFIG_UNKNOWN_MAX 8U  /* misspelt variables that get a warning each */
+
+/*
+ * For messages: the name under which the user has set variable `id`, which may be an alias. If it
+ * is not set, the name under which the user has set `other`, else our own name of `other`.
  */
 const char *sp_config_copy_name(enum sp_config_id id, enum sp_config_id other);
 
 struct sp_config_value {
 	uint32_t number;  /* bool, enum, integer, duration, signal */
-	const char *text; /* every other type; the given text or a constant */
-	char why[112];    /* what is wrong, to follow a name or a quoted value: "is not ..." */
+	const char *text; /* every other type: the given text or a constant */
+	char why[112];    /* the fault, to follow a name or a quoted value: "is not ..." */
 };
 
 /* INIT and APP. 0, or -EINVAL with v->why written. */
@@ -502,13 +561,13 @@ struct sp_config_resource {
 	const char *service_name; /* decoded, in the caller's buffer; NULL = not given or empty */
 	const char *service_namespace;
 	struct sp_config_attribute label[SP_RESOURCE_LABELS_MAX]; /* up to a NULL key */
-	bool label_left_out; /* there are more that are wanted */
+	bool label_left_out; /* label has no room for some attributes */
 };
 
 /*
- * Reads OTEL_RESOURCE_ATTRIBUTES: percent-decoded, the last of equal keys wins. NULL, or what is
- * wrong, and then *r is empty: OTel discards the whole value for one error. buf needs
- * strlen(text) + 2 bytes. wanted: key,key of those that are to be labels; NULL = none.
+ * Reads OTEL_RESOURCE_ATTRIBUTES: percent-decoded, the last of equal keys wins. Returns NULL, or
+ * the fault; then *r is empty, because OTel discards the whole value for one error. buf needs
+ * strlen(text) + 2 bytes. wanted: key,key of the attributes that become labels; NULL = none.
  */
 const char *sp_config_resource_read(const char *text, const char *wanted, char *buf,
 				    struct sp_config_resource *r);
@@ -516,7 +575,7 @@ const char *sp_config_resource_read(const char *text, const char *wanted, char *
 /* 1500 -> "1500ms", 15000 -> "15s", 600000 -> "10m". Returns buf. */
 const char *sp_config_duration(uint32_t ms, char buf[16]);
 
-/* The words of an enum that are advertised, with that text between them. Returns their length. */
+/* The documented words of an enum, separated by `between`. Returns their length. */
 size_t sp_config_choices(const struct sp_config_var *var, const char *between, char *out,
 			 size_t size);
 

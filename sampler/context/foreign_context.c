@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Defines the variable otel_thread_ctx_v1 and finds the calling thread's one; sets up what handlers read of
- * other publishers; and finds and reads their process context. Context: APP.
+ * Defines the variable otel_thread_ctx_v1 and finds the calling thread's copy; sets up the reading
+ * of other publishers' records in handlers; and finds and reads their process context. Context:
+ * APP.
  *
- * Readers know a variable that is found by a TLS descriptor (R_X86_64_TLSDESC, R_AARCH64_TLSDESC),
- * and some know no other form. GCC 12 makes one on x86-64 only with an option that applies to a
+ * Readers find the variable by a TLS descriptor (R_X86_64_TLSDESC, R_AARCH64_TLSDESC), and some
+ * know no other form. GCC 12 makes a descriptor on x86-64 only with an option that applies to a
  * whole file, and clang 14 has no such option, so the few instructions of the psABI are written
- * here. In the preloaded object the descriptor is resolved when the object is loaded, and the call
- * is one of two instructions that returns an offset from the thread pointer. The linker replaces
- * it by that offset in programs that contain this file, which are unit tests.
+ * here. In the preloaded object the loader resolves the descriptor when it loads the object, and
+ * the call runs two instructions that return an offset from the thread pointer. In a program that
+ * contains this file, which are unit tests, the linker replaces the call by that offset.
  */
 #include "sampler/context/foreign_context.h"
 
@@ -78,7 +79,8 @@ __asm__(".pushsection .text\n"
 #endif
 
 /*
- * The name of a mapping is the sixth field of its line, behind any number of blanks. *at is where the mapping begins.
+ * Whether the line is of such a mapping, whose begin is stored in *at. The name of a mapping is the
+ * sixth field of its line, behind any number of blanks.
  */
 bool sp_process_maps_line(const char *line, uintptr_t *at)
 {
@@ -122,7 +124,7 @@ bool sp_process_maps_find(uintptr_t except, uintptr_t *at)
 #define PAGE 4096U
 #define WORD 8U
 
-/* What is left of a message. */
+/* The unread part of a message. */
 struct reader {
 	const uint8_t *at;
 	const uint8_t *end;
@@ -141,7 +143,7 @@ static bool varint(struct reader *r, uint64_t *out)
 	return false;
 }
 
-/* Bytes of a value without a length of its own; by wire type. */
+/* Skips a value that is not preceded by its length; the wire type gives the length. */
 static bool skip_value(struct reader *r, unsigned type)
 {
 	uint64_t unused;
@@ -155,7 +157,10 @@ static bool skip_value(struct reader *r, unsigned type)
 	return true;
 }
 
-/* The next field with a length: its number and its bytes. False at the end, or of what is broken. */
+/*
+ * The next field with a length: its number and its bytes. False at the end, and if the message is
+ * malformed.
+ */
 static bool next_field(struct reader *r, uint64_t *number, struct reader *value)
 {
 	uint64_t key;
@@ -177,7 +182,7 @@ static bool next_field(struct reader *r, uint64_t *number, struct reader *value)
 	return false;
 }
 
-/* The first field of that number. */
+/* The first field with that number. */
 static bool find_field(struct reader r, uint64_t wanted, struct reader *value)
 {
 	uint64_t number;
@@ -193,7 +198,10 @@ static bool is_text(const struct reader *r, const char *text)
 	return (size_t)(r->end - r->at) == strlen(text) && memcmp(r->at, text, strlen(text)) == 0;
 }
 
-/* The place of a name for the local root in an AnyValue with an ArrayValue of strings. */
+/*
+ * An AnyValue has an ArrayValue with the names of attributes. Returns the index of the local root's
+ * name in it; negative = none.
+ */
 static int place_in(struct reader any)
 {
 	struct reader array;
@@ -221,7 +229,7 @@ static bool is_clean(const struct reader *text)
 	return !sp_text_has_control(from, len) && sp_text_valid(from, len);
 }
 
-/* Of a Resource: the attribute's text. */
+/* Copies service.name from a Resource. */
 static void copy_service(struct reader resource, char out[SP_PROCESS_CONTEXT_SERVICE_MAX])
 {
 	struct reader pair;
@@ -275,7 +283,7 @@ static bool may_read(uintptr_t at, size_t bytes)
 	return bytes >= WORD && sp_readable(at + bytes - WORD);
 }
 
-/* Of somebody else, so sanitizers know nothing of it. */
+/* The memory belongs to another publisher, so sanitizers do not know its bounds. */
 SP_RAW static void copy_memory(void *to, uintptr_t at, size_t bytes)
 {
 	const volatile uint8_t *from = (const volatile uint8_t *)at;
@@ -325,7 +333,7 @@ void sp_process_context_read(uintptr_t at, struct sp_process_context_threads *ou
 		read_message(&header, out);
 }
 
-/* Each reads the memory map of the process. */
+/* Each search reads the memory map of the process. */
 #define LOOKS_MAX 4U
 
 void sp_foreign_context_start(const struct sp_foreign_context_setup *setup)
@@ -334,7 +342,10 @@ void sp_foreign_context_start(const struct sp_foreign_context_setup *setup)
 	unsigned n = 0;
 
 	*now = *setup;
-	/* It lies in storage that has the same distance from the thread pointer in every thread. */
+	/*
+	 * The variable lies in storage that has the same distance from the thread pointer in every
+	 * thread.
+	 */
 	now->variable[n++] = (intptr_t)((uintptr_t)sp_context_slot() - sp_arch_thread_pointer());
 	for (unsigned i = 0; i < setup->variables && n < SP_FOREIGN_VARIABLES; i++)
 		if (setup->variable[i] != now->variable[0])

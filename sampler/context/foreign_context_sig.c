@@ -3,9 +3,9 @@
  * Reads the record that another library publishes for the interrupted thread. Runs inside the
  * sampling signal on that thread: no lock, heap, stdio or lazy TLS.
  *
- * The publisher may have been interrupted at any instruction. It makes the record invalid while it
- * changes it, or changes the pointer alone (OTEP 4947). Nothing in the record is believed beyond
- * its bytes: each length is checked.
+ * The publisher may have been interrupted at any instruction. While it changes the record it marks
+ * it as invalid, or it only changes the pointer (OTEP 4947). Only the bytes of the record are read,
+ * and each length is checked.
  */
 #include "sampler/context/foreign_context.h"
 
@@ -17,9 +17,9 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 #define HEAD offsetof(struct sp_context_record, key)
-/* OTEP 4947: what readers may take for the largest record. */
+/* OTEP 4947: no record is larger for a reader. */
 #define RECORD_MAX 640U
-/* How much sp_readable() asks for. */
+/* sp_readable() checks this many bytes. */
 #define WORD 8U
 #define ID_DIGITS 16U
 
@@ -39,8 +39,7 @@ static bool is_in_tls(uintptr_t at, size_t bytes)
 }
 
 /*
- * Whether that can be read, no more than a page. What begins before it, at `known`, can be read; so
- * can the rest of that page.
+ * Whether up to a page of memory at `at` can be read. The page at `known`, before it, can be read.
  */
 static bool may_read(uintptr_t known, uintptr_t at, size_t bytes)
 {
@@ -53,8 +52,8 @@ static bool may_read(uintptr_t known, uintptr_t at, size_t bytes)
 }
 
 /*
- * Not by memcpy(), which sanitizers watch: the memory may be a stack, or unknown to them. In few
- * pieces, because they are read again at once.
+ * Not memcpy(), which sanitizers watch: the memory may be a stack, or unknown to them. In few large
+ * pieces, because the copy is read again at once.
  */
 struct piece {
 	uint64_t word;
@@ -68,15 +67,15 @@ SP_RAW static void copy_head(struct sp_context_record *to, uintptr_t at)
 	out[0] = from[0];
 	out[1] = from[1];
 	out[2] = from[2];
-	/* the last word overlaps, as the head ends within one */
+	/* the last piece overlaps, because the head ends inside it */
 	*(struct piece *)((uintptr_t)to + HEAD - WORD) = *(const struct piece *)(at + HEAD - WORD);
 }
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /*
- * Four bytes from eight digits of either case, all at once. False if there is another character:
- * then the digits of the result are not the ones that were given.
+ * Four bytes from eight hex digits of either case, all at once. False if a character is no digit:
+ * encoding the result again gives other characters.
  */
 SP_RAW static bool parse_half(uintptr_t text, uint32_t *out)
 {
@@ -99,7 +98,7 @@ SP_RAW static bool parse_half(uintptr_t text, uint32_t *out)
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first digit is in the lowest byte");
 
-/* The id that the text stands for, 0 if it is none. */
+/* The id that the text encodes; 0 = none. */
 static uint64_t parse_id(uintptr_t text)
 {
 	uint32_t half[2];
@@ -112,8 +111,9 @@ static uint64_t parse_id(uintptr_t text)
 }
 
 /*
- * Of two attributes with the same key the last one counts. Read where they are: the thread is
- * interrupted, and each length is read once, should another thread write there all the same.
+ * Finds the id of the local root. Of two attributes with the same key the last one counts. The text
+ * is read in place, because the thread is interrupted; but each length is read only once, in case
+ * another thread writes there.
  */
 SP_RAW static uint64_t find_root(uintptr_t at, size_t bytes, int key)
 {

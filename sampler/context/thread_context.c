@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the process context, writes the records of the thread context, and decides whether this process
- * publishes (thread_context.h). Context: APP, calling thread.
+ * Makes the process context, writes the records of the thread context, and decides whether this
+ * process publishes (thread_context.h). Context: APP, calling thread.
  *
- * A reader stops the thread between any two instructions. So a record is invalid while its ids
- * change, and only the compiler has to be kept from reordering.
+ * A reader may stop the thread between any two instructions. So a record is invalid while its ids
+ * change, and only the compiler has to be kept from reordering the stores.
  */
 #include "sampler/context/thread_context.h"
 
@@ -27,13 +27,13 @@
 #include "sampler/region/thread_labels.h"
 
 /*
- * The process context, made and removed step by step as OTEP 4719 orders, by raw system calls, as everything
- * that the trial of a seccomp filter has to know (preload/exporter/trial.c).
+ * The process context, made and removed in the steps of OTEP 4719. The calls are raw system calls,
+ * because this code runs before the trial of a seccomp filter (preload/exporter/trial.c).
  */
 
-/* Another layout of the records would have another name: the OTEP says tls_v1, readers and writers know this. */
+/* Names the layout of the records. The OTEP says tls_v1, but readers and writers know this name. */
 #define SCHEMA "tlsdesc_v1_dev"
-/* The number of the attribute that holds the local root's span id. */
+/* The number of the attribute with the local root's span id. */
 #define ROOT_KEY 0U
 
 #define LENGTH_BYTES 2U
@@ -58,7 +58,7 @@ struct writer {
 	bool full;
 };
 
-/* Begins a field with a length. Returns where it begins, for end_field(). */
+/* Begins a field with a length. Returns its start, for end_field(). */
 static uint8_t *begin_field(struct writer *w, unsigned number)
 {
 	uint8_t *start = w->at;
@@ -82,7 +82,7 @@ static void end_field(const struct writer *w, uint8_t *start)
 	start[2] = (uint8_t)(len >> 7);
 }
 
-/* is_encoded: %xx stands for a byte, in a form that was checked (config_parse.c). */
+/* is_encoded: the text is percent-encoded, in a form that was checked (config_parse.c). */
 static void put_text(struct writer *w, unsigned number, const char *text, size_t len,
 		     bool is_encoded)
 {
@@ -102,7 +102,9 @@ static void put_text(struct writer *w, unsigned number, const char *text, size_t
 	end_field(w, start);
 }
 
-/* A KeyValue with a text, or with a list of one. What does not fit is left out, whole. */
+/*
+ * Writes a KeyValue with a text, or with a list of one text. A pair that does not fit is left out.
+ */
 static void put_pair(struct writer *w, unsigned number, const struct sp_text_pair *p,
 		     bool is_encoded, bool is_list)
 {
@@ -138,8 +140,8 @@ static bool is_key(const struct sp_text_pair *p, const char *key)
 }
 
 /*
- * OTEL_RESOURCE_ATTRIBUTES but for service.name, which other variables may override; and the keys that every
- * reader of today wants to find, if need be with an empty value.
+ * Writes OTEL_RESOURCE_ATTRIBUTES without service.name, which other variables may override; and the
+ * keys that today's readers require, with an empty value if there is none.
  */
 static void put_resource(struct writer *w, const struct sp_config *config, const char *instance)
 {
@@ -176,10 +178,10 @@ size_t sp_process_context_encode(const struct sp_config *config, const char *ins
 	const struct sp_text_pair schema = pair_of("threadlocal.schema_version", SCHEMA);
 	const struct sp_text_pair map =
 		pair_of("threadlocal.attribute_key_map", SP_PROCESS_CONTEXT_ROOT_NAME);
-	/* No field is longer than its length can say. */
+	/* No field is longer than the largest length of LENGTH_BYTES. */
 	struct writer w = {.at = out, .end = out + (cap < LENGTH_MAX ? cap : LENGTH_MAX)};
 
-	/* first, so that they always fit */
+	/* These come first, so that they always fit. */
 	put_pair(&w, ATTRIBUTE, &schema, false, false);
 	put_pair(&w, ATTRIBUTE, &map, false, true);
 	put_resource(&w, config, instance);
@@ -193,11 +195,12 @@ size_t sp_process_context_encode(const struct sp_config *config, const char *ins
 #define NO_EXEC_SEAL 0x0008U
 #define DO_NOT_WAIT 1U
 
-static _Atomic bool others; /* the program made one itself */
+static _Atomic bool others; /* the program has made one itself */
 
 /*
- * A private mapping of a file with the name, because kernels without CONFIG_ANON_VMA_NAME show no
- * other name. Making a file larger than the limit of files raises SIGXFSZ, which by default ends the process.
+ * Maps a file of that name privately, because kernels without CONFIG_ANON_VMA_NAME show no other
+ * name. The limit of file sizes is checked first: to exceed it raises SIGXFSZ, which by default
+ * ends the process.
  */
 static struct sp_process_context *map(void)
 {
@@ -216,11 +219,12 @@ static struct sp_process_context *map(void)
 	if (fd < 0)
 		return NULL;
 	if (sp_syscall(SYS_ftruncate, (int)fd, (long)BYTES) == 0)
-		at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, (int)fd, 0);
+		at = (void *)sp_syscall(SYS_mmap, NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+					(int)fd, 0);
 	(void)sp_syscall(SYS_close, (int)fd);
-	/* A child would be taken for its parent. */
+	/* Readers would take a child with this mapping for its parent. */
 	if (at != MAP_FAILED && sp_syscall(SYS_madvise, at, (long)BYTES, MADV_DONTFORK) != 0) {
-		(void)munmap(at, BYTES);
+		(void)sp_syscall(SYS_munmap, at, BYTES);
 		at = MAP_FAILED;
 	}
 	return at != MAP_FAILED ? at : NULL;
@@ -260,7 +264,7 @@ static void fill(struct sp_process_context *c, const struct sp_config *config)
 	c->payload_bytes =
 		(uint32_t)sp_process_context_encode(config, instance, payload, BYTES - sizeof(*c));
 	(void)clock_gettime(CLOCK_BOOTTIME, &now);
-	/* Last of all: a reader takes the rest for written when it sees a time. */
+	/* The time comes last: a reader that sees a time reads the other members. */
 	atomic_store_explicit(&c->published_ns,
 			      (uint64_t)now.tv_sec * SP_NS_PER_S + (uint64_t)now.tv_nsec + 1,
 			      memory_order_release);
@@ -278,7 +282,7 @@ int sp_process_context_publish(const struct sp_config *config)
 	if (c == NULL)
 		return -ENOMEM;
 	fill(c, config);
-	/* Also where it changes nothing: a profiler may wait for this very call. */
+	/* Also if the call fails: a profiler may wait for this very call. */
 	(void)sp_syscall(SYS_prctl, SP_MEMORY_NAME_OPTION, SP_MEMORY_NAME_ANON, c, (long)BYTES,
 			 SP_PROCESS_CONTEXT_NAME);
 	atomic_store_explicit(&sp_process_context_own, c, memory_order_release);
@@ -298,12 +302,11 @@ static void withdraw(void)
 	if (c == NULL)
 		return;
 	atomic_store_explicit(&c->published_ns, 0, memory_order_seq_cst);
-	/* Below a filter it stays, and says that it is not valid. */
-	if (!sp_seccomp_is_on())
-		(void)munmap(c, BYTES);
+	/* Below a seccomp filter the mapping stays, and its time says that it is not valid. */
+	(void)sp_syscall(SYS_munmap, c, BYTES);
 }
 
-#define FLAG_SAMPLED 1U /* a span that is not sampled is not recorded, and never gets here */
+#define FLAG_SAMPLED 1U /* A span that is not sampled is not recorded, and never comes here. */
 
 _Atomic bool sp_thread_context_on;
 _Atomic uint32_t sp_thread_context_turn = 1;
@@ -311,9 +314,17 @@ _Atomic uint32_t sp_thread_context_turn = 1;
 static struct {
 	const struct sp_config *config;
 	_Atomic uint32_t is; /* enum sp_region_context */
-	_Atomic bool begun;  /* a thread is publishing the process context, or has */
-	_Atomic bool alone;  /* it is the only one of this process, or nobody could tell */
+	_Atomic bool begun;  /* a thread is publishing the process context, or has done so */
+	_Atomic bool alone;  /* the search found no other process context, or failed */
+	_Atomic uint32_t failures;
+	_Atomic bool has_failed; /* and deferred work has not allowed another attempt yet */
 } state;
+
+/*
+ * A program may lack a descriptor or memory for a moment, for example at a peak of load. So the
+ * next calls of deferred work, a second apart, allow another attempt each.
+ */
+#define FAILURES_MAX 8U
 
 static void set_state(enum sp_region_context now)
 {
@@ -335,7 +346,7 @@ enum sp_region_context sp_thread_context_told(void)
 		       : is;
 }
 
-/* Each thread looks at the state again, at its next change. */
+/* Makes each thread check again, at the next change of its active span, whether it publishes. */
 static void next_turn(void)
 {
 	if (atomic_fetch_add_explicit(&sp_thread_context_turn, 1, memory_order_relaxed) ==
@@ -351,6 +362,8 @@ void sp_thread_context_init(const struct sp_config *config, bool is_programs)
 	set_state(!wanted ? SP_CONTEXT_OFF : is_programs ? SP_CONTEXT_FOREIGN : SP_CONTEXT_WAITING);
 	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
 	atomic_store_explicit(&state.alone, false, memory_order_relaxed);
+	atomic_store_explicit(&state.failures, 0, memory_order_relaxed);
+	atomic_store_explicit(&state.has_failed, false, memory_order_relaxed);
 	atomic_store_explicit(&sp_thread_context_on, wanted && !is_programs, memory_order_relaxed);
 	sp_thread_labels_watch(SP_THREAD_LABELS_CONTEXT, wanted && !is_programs);
 	if (wanted && is_programs)
@@ -359,7 +372,7 @@ void sp_thread_context_init(const struct sp_config *config, bool is_programs)
 		       " itself; not publishing");
 }
 
-/* Somebody else publishes, or the kernel refuses. */
+/* Stops publishing: another library publishes, or the kernel refuses. */
 static void give_up(enum sp_region_context why)
 {
 	bool published = sp_thread_context_state() == SP_CONTEXT_PUBLISHED;
@@ -376,7 +389,7 @@ static void give_up(enum sp_region_context why)
 	next_turn();
 }
 
-/* The thread's variable does not name its record any more. */
+/* Takes the thread's record out of its variable. */
 static void hide(struct sp_thread_context *c)
 {
 	void *_Atomic *slot;
@@ -390,8 +403,8 @@ static void hide(struct sp_thread_context *c)
 }
 
 /*
- * The first thread with a span publishes the process context. Another one that comes meanwhile does
- * not wait, and shows its record at its next change.
+ * The first thread with a span publishes the process context. Another thread that comes meanwhile
+ * does not wait; it shows its record at its next change.
  */
 static bool begin(void)
 {
@@ -405,19 +418,25 @@ static bool begin(void)
 	err = sp_process_context_publish(state.config);
 	if (err == 0)
 		set_state(SP_CONTEXT_PUBLISHED);
+	else if (err == -ENOMEM &&
+		 atomic_fetch_add_explicit(&state.failures, 1, memory_order_relaxed) <
+			 FAILURES_MAX - 1)
+		atomic_store_explicit(&state.has_failed, true, memory_order_relaxed);
 	else
 		give_up(err == -EEXIST ? SP_CONTEXT_FOREIGN : SP_CONTEXT_REFUSED);
 	return err == 0;
 }
 
 /*
- * Reading all mappings takes longer than all else at a first span, so it is done later: until then two
- * may be published where a program makes its own without the C library.
+ * Searching all mappings takes longer than the rest of the first span, so it is done later. Until
+ * then the process may have two contexts if the program makes one by raw system calls.
  */
 void sp_thread_context_look(void)
 {
 	uintptr_t at = 0;
 
+	if (atomic_exchange_explicit(&state.has_failed, false, memory_order_relaxed))
+		atomic_store_explicit(&state.begun, false, memory_order_relaxed);
 	if (sp_thread_context_state() != SP_CONTEXT_PUBLISHED ||
 	    atomic_exchange_explicit(&state.alone, true, memory_order_relaxed))
 		return;
@@ -425,7 +444,7 @@ void sp_thread_context_look(void)
 		give_up(SP_CONTEXT_FOREIGN);
 }
 
-/* Makes the thread's variable name its record. False if it does not, or not yet. */
+/* Stores the record in the thread's variable. False if this thread must not publish, or not yet. */
 static bool show(struct sp_thread_context *c, uint32_t turn)
 {
 	struct sp_context_record *r = &c->record;
@@ -475,8 +494,9 @@ void sp_thread_context_write(struct sp_thread_context *c, const struct sp_span_s
 	}
 	atomic_signal_fence(memory_order_seq_cst);
 	/*
-	 * Another thread may end all this just now (sp_thread_context_stop()), and the record would be
-	 * valid for ever. Either it comes to this record after us, or we see here that it began.
+	 * Another thread may be ending all publishing now (sp_thread_context_stop()), and the
+	 * record would stay valid for ever. Either that thread invalidates this record after our
+	 * store, or we see here that publishing has ended.
 	 */
 	atomic_store_explicit(&r->valid, 1, memory_order_seq_cst);
 	if (!atomic_load_explicit(&sp_thread_context_on, memory_order_seq_cst))
@@ -503,13 +523,15 @@ void sp_thread_context_forked(struct sp_thread_context *c)
 	next_turn();
 	atomic_store_explicit(&state.begun, false, memory_order_relaxed);
 	atomic_store_explicit(&state.alone, false, memory_order_relaxed);
+	atomic_store_explicit(&state.failures, 0, memory_order_relaxed);
+	atomic_store_explicit(&state.has_failed, false, memory_order_relaxed);
 	if (sp_thread_context_state() == SP_CONTEXT_PUBLISHED)
 		set_state(SP_CONTEXT_WAITING);
 }
 
 bool sp_thread_context_stop(void)
 {
-	/* pairs with sp_thread_context_write(), as the next one does */
+	/* pairs with sp_thread_context_write(), like the store of sp_thread_context_invalidate() */
 	if (!atomic_exchange_explicit(&sp_thread_context_on, false, memory_order_seq_cst))
 		return false;
 	if (sp_thread_context_state() <= SP_CONTEXT_PUBLISHED)

@@ -27,26 +27,64 @@ static void set_depth(struct sp_span_stack *s, uint32_t depth)
 	atomic_store_explicit(&s->depth, depth, memory_order_release);
 }
 
-static uint32_t beyond_of(const struct sp_span_stack *s)
+static uint32_t read_count(const _Atomic uint32_t *count)
 {
-	return atomic_load_explicit(&s->beyond, memory_order_relaxed);
+	return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-static void set_beyond(struct sp_span_stack *s, uint32_t beyond)
+static void set_count(_Atomic uint32_t *count, uint32_t n)
 {
-	atomic_store_explicit(&s->beyond, beyond, memory_order_release);
+	atomic_store_explicit(count, n, memory_order_release);
+}
+
+static void set_forgotten_root(struct sp_span_stack *s, uint64_t root)
+{
+	atomic_store_explicit(&s->forgotten_root, root, memory_order_release);
+}
+
+/*
+ * Resets the counts of forgotten starts once all these spans have ended: then no other thread will
+ * count the end of one.
+ */
+static void settle(struct sp_span_stack *s)
+{
+	if (sp_span_stack_forgot_starts(s))
+		return;
+	set_count(&s->starts, 0);
+	set_count(&s->ended, 0);
+	atomic_store_explicit(&s->has_stand_in, false, memory_order_relaxed);
+	atomic_store_explicit(&s->has_yielding, false, memory_order_relaxed);
+}
+
+static void set_scopes(struct sp_span_stack *s, uint32_t n)
+{
+	set_count(&s->scopes, n);
+	if (n == 0)
+		s->piled = 0;
 }
 
 void sp_span_stack_clear(struct sp_span_stack *s)
 {
 	set_depth(s, 0);
-	set_beyond(s, 0);
+	/* From now on no other thread counts a span of the former thread here. */
+	atomic_fetch_add_explicit(&s->user, 1, memory_order_relaxed);
+	set_scopes(s, 0);
+	set_count(&s->starts, 0);
+	set_count(&s->ended, 0);
+	settle(s);
 	s->reaped = atomic_load_explicit(&s->struck, memory_order_relaxed);
 }
 
+void sp_span_stack_forked(struct sp_span_stack *s, uint32_t starts)
+{
+	set_count(&s->starts, starts);
+	set_count(&s->ended, 0);
+	settle(s);
+}
+
 /*
- * A reader may find something in that frame, now or later. Where no span has left a frame behind since the
- * stack was last free of such frames, none is looked up.
+ * Whether a reader may find a span or a scope in that frame, now or later. The function searches
+ * the table only if some span may have ended without the removal of its frame.
  */
 static bool counts(const struct sp_span_stack *s, const struct sp_span_frame *f, uint32_t struck)
 {
@@ -59,9 +97,8 @@ static bool counts(const struct sp_span_stack *s, const struct sp_span_frame *f,
 }
 
 /*
- * Lowers the depth past frames that are gone or count for nothing and, where spans have left some behind,
- * past those of starts whose span has ended. A reader skips all of these anyway, so nothing changes for
- * it.
+ * Lowers the depth past frames that were removed or count for nothing, and past frames of ended
+ * spans, if there are any. Readers skip all these frames, so nothing changes for a reader.
  */
 void sp_span_stack_reap(struct sp_span_stack *s)
 {
@@ -71,24 +108,22 @@ void sp_span_stack_reap(struct sp_span_stack *s)
 	while (d > 0 && !counts(s, &s->frame[d - 1], struck))
 		d--;
 	set_depth(s, d);
-	if (d != 0)
-		return;
-	/* Further down there may be more of them otherwise. */
-	s->reaped = struck;
-	if (beyond_of(s) != 0)
-		set_beyond(s, 0);
+	/* Otherwise there may be more such frames further down. */
+	if (d == 0)
+		s->reaped = struck;
 }
 
 /*
- * Moves the frames that count down over those that do not. In an event loop, spans end below later ones that
- * are open, and the depth never gets past their frames. Our handler finds the same at every instruction: a
- * frame is whole in its new place before its old place is overwritten, and those that are still to be moved
- * lie above. Meanwhile some are there twice, in the same order, so a reader finds nothing else. A reader on
- * another thread looks for an id from the top down, and so does not miss a frame that moves down.
+ * Moves the frames that count down over the others. In an event loop, spans end below later spans
+ * that are open, so the depth alone never gets past their frames. Our handler sees the same active
+ * span at every instruction: a frame is complete at its new position before its old position is
+ * overwritten, and the frames that still have to move are above it. Meanwhile some frames are on
+ * the stack twice, in the same order, which changes no answer. A reader on another thread searches
+ * an id from the top down, so it does not miss a frame that moves down.
  */
 static void close_ranks(struct sp_span_stack *s)
 {
-	/* Pairs with sp_span_stack_strike(): the spans that were counted have left the table. */
+	/* Pairs with sp_span_stack_strike(): the spans that it counted have left the table. */
 	uint32_t struck = atomic_load_explicit(&s->struck, memory_order_acquire);
 	uint32_t d = depth_of(s);
 	uint32_t to = 0;
@@ -113,13 +148,13 @@ static void close_ranks(struct sp_span_stack *s)
 	s->reaped = struck;
 }
 
-/* What of a token tells whose it is. */
+/* The part of a token that identifies its scope or label. */
 static uint64_t key_of(uint64_t token)
 {
 	return token >> (sp_span_token_is_label(token) ? 32 : 0);
 }
 
-/* The place of the topmost frame with that token, + 1; 0 if there is none. */
+/* The position of the topmost frame with that token, + 1; 0 = none. */
 static uint32_t find_token(const struct sp_span_stack *s, uint64_t token)
 {
 	uint32_t at = depth_of(s);
@@ -130,82 +165,139 @@ static uint32_t find_token(const struct sp_span_stack *s, uint64_t token)
 	return at;
 }
 
-/* Never 0. */
-static uint32_t next_generation(const struct sp_span_stack *s)
-{
-	return s->generation % UINT8_MAX + 1;
-}
-
-uint8_t sp_span_stack_find_place(struct sp_span_stack *s)
-{
-	if (atomic_load_explicit(&s->struck, memory_order_relaxed) != s->reaped)
-		sp_span_stack_reap(s);
-	if (beyond_of(s) != 0)
-		return (uint8_t)s->generation;
-	if (depth_of(s) == SP_SPAN_DEPTH_MAX)
-		close_ranks(s);
-	return depth_of(s) < SP_SPAN_DEPTH_MAX ? 0 : (uint8_t)next_generation(s);
-}
-
-static uint32_t *beyond_by(struct sp_span_stack *s, uint64_t token)
-{
-	return &s->beyond_by[(sp_span_index_hash(key_of(token)) >> 40) % SP_SPAN_HASHES];
-}
-
-__attribute__((cold)) void sp_span_stack_push_beyond(struct sp_span_stack *s, uint64_t span_id,
-						     uint64_t token)
-{
-	uint32_t beyond = beyond_of(s);
-	struct sp_span_record r;
-	uint64_t root = sp_span_table_by_id(span_id, &r) ? r.root_id : 0;
-
-	if (beyond == 0) {
-		s->generation = next_generation(s);
-		s->again = 0;
-		memset(s->beyond_by, 0, sizeof(s->beyond_by));
-	} else if (root != atomic_load_explicit(&s->beyond_root, memory_order_relaxed)) {
-		root = 0;
-	}
-	atomic_store_explicit(&s->beyond_root, root, memory_order_release);
-	if (sp_span_token_attached(token)) {
-		(*beyond_by(s, token))++;
-		s->again += find_token(s, token) != 0;
-	}
-	if (beyond != UINT32_MAX)
-		set_beyond(s, beyond + 1);
-}
-
-void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_t place)
-{
-	uint32_t d = depth_of(s);
-	uint32_t beyond = beyond_of(s);
-
-	if (beyond != 0 && place == s->generation)
-		set_beyond(s, beyond - 1);
-	else if (d != 0 && id_of(&s->frame[d - 1]) == span_id &&
-		 !sp_span_token_attached(token_of(&s->frame[d - 1])))
-		set_depth(s, d - 1);
-	else
-		sp_span_stack_strike(s);
-	sp_span_stack_reap(s);
-}
-
 static void end_frame(struct sp_span_stack *s, uint32_t at)
 {
 	atomic_store_explicit(&s->frame[at].span_id, 0, memory_order_release);
 }
 
-/* Scopes nest: of two with the same token the deeper one goes first. */
-static bool pop_beyond(struct sp_span_stack *s, uint64_t token, bool has_frame)
+/* The part of a token by which a forgotten scope is found later. */
+static uint16_t part_of(uint64_t token)
 {
-	uint32_t *by = beyond_by(s, token);
-	uint32_t beyond = beyond_of(s);
+	return (uint16_t)(sp_span_index_hash(key_of(token)) >> 48);
+}
 
-	if (beyond == 0 || *by == 0 || (has_frame && s->again == 0))
+/* When scope[] is full, its older half is dropped. */
+static void add_scope(struct sp_span_stack *s, uint64_t token)
+{
+	uint32_t n = read_count(&s->scopes);
+
+	if (n == SP_SPAN_FORGOTTEN_SCOPES) {
+		n /= 2;
+		set_forgotten_root(s, 0);
+		memmove(s->scope, &s->scope[n], n * sizeof(s->scope[0]));
+	}
+	s->scope[n] = part_of(token);
+	set_count(&s->scopes, n + 1);
+	s->piled += token < SP_SPAN_NO_SCOPE;
+}
+
+static void add_start(struct sp_span_stack *s, uint64_t token)
+{
+	if (token >= SP_SPAN_YIELDS)
+		atomic_store_explicit(&s->has_yielding, true, memory_order_relaxed);
+	else if (sp_span_token_stands_in(token))
+		atomic_store_explicit(&s->has_stand_in, true, memory_order_relaxed);
+	set_count(&s->starts, read_count(&s->starts) + 1);
+}
+
+/*
+ * Our handler may run between any two stores: until the last store it sees this frame, and the
+ * active span is the span of this frame or of a frame above it. A label has no root, and neither
+ * has a context without a span.
+ */
+static void forget(struct sp_span_stack *s, uint32_t at)
+{
+	uint64_t token = token_of(&s->frame[at]);
+	struct sp_span_record r;
+	bool is_open = sp_span_table_by_id(id_of(&s->frame[at]), &r);
+	uint64_t root = is_open && !sp_span_token_is_label(token) ? r.root_id : 0;
+	bool is_first = !sp_span_stack_forgot(s);
+
+	if (is_first)
+		settle(s);
+	if (sp_span_token_attached(token) ||
+	    (is_open && sp_span_table_forget(&r, sp_span_stack_mark(s)))) {
+		if (is_first)
+			set_forgotten_root(s, root);
+		else if (root != atomic_load_explicit(&s->forgotten_root, memory_order_relaxed))
+			set_forgotten_root(s, 0);
+		if (sp_span_token_attached(token))
+			add_scope(s, token);
+		else
+			add_start(s, token);
+	}
+	end_frame(s, at);
+}
+
+__attribute__((cold)) void sp_span_stack_make_room(struct sp_span_stack *s)
+{
+	if (atomic_load_explicit(&s->struck, memory_order_relaxed) != s->reaped)
+		sp_span_stack_reap(s);
+	if (depth_of(s) < SP_SPAN_DEPTH_MAX)
+		return;
+	close_ranks(s);
+	if (depth_of(s) < SP_SPAN_DEPTH_MAX)
+		return;
+	for (uint32_t i = 0; i < SP_SPAN_FORGET; i++)
+		forget(s, i);
+	close_ranks(s);
+}
+
+void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_t forgot)
+{
+	uint32_t d = depth_of(s);
+
+	if (forgot != 0) {
+		if (forgot == sp_span_stack_mark(s))
+			set_count(&s->starts, read_count(&s->starts) - 1);
+		settle(s);
+	} else if (d != 0 && id_of(&s->frame[d - 1]) == span_id &&
+		   !sp_span_token_attached(token_of(&s->frame[d - 1]))) {
+		set_depth(s, d - 1);
+	} else {
+		sp_span_stack_strike(s);
+	}
+	sp_span_stack_reap(s);
+}
+
+bool sp_span_stack_ended_elsewhere(struct sp_span_stack *s, const struct sp_span_record *r)
+{
+	uint8_t forgot = sp_span_table_end_elsewhere(r);
+
+	/* Otherwise the block belonged to another thread then. */
+	if (forgot == sp_span_stack_mark(s)) {
+		atomic_fetch_add_explicit(&s->ended, 1, memory_order_release);
+		return true;
+	}
+	if (forgot != 0 || !sp_span_stack_has(s, r->span_id))
 		return false;
-	(*by)--;
-	s->again -= has_frame;
-	set_beyond(s, beyond - 1);
+	sp_span_stack_strike(s);
+	return true;
+}
+
+/*
+ * Some of the forgotten spans may have become active after that scope, and then are no longer
+ * active; we do not know which.
+ */
+static bool pop_forgotten(struct sp_span_stack *s, uint64_t token, bool through)
+{
+	uint32_t n = read_count(&s->scopes);
+	uint32_t at = n;
+	uint32_t gone;
+
+	while (at > 0 && s->scope[at - 1] != part_of(token))
+		at--;
+	if (at == 0)
+		return false;
+	gone = through ? n - at + 1 : 1;
+	if (!through)
+		memmove(&s->scope[at - 1], &s->scope[at], (n - at) * sizeof(s->scope[0]));
+	else if (sp_span_stack_forgot_starts(s))
+		set_forgotten_root(s, 0);
+	s->piled -= gone < s->piled ? gone : s->piled;
+	set_scopes(s, n - gone);
+	if (through)
+		set_depth(s, 0);
 	sp_span_stack_reap(s);
 	return true;
 }
@@ -214,18 +306,19 @@ bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool throu
 {
 	uint32_t at;
 
-	/* A silent storage's own frames may be gone, and below them may be another with that token. */
+	/*
+	 * A silent storage's frame may have been removed, and a frame below may have the same
+	 * token.
+	 */
 	if (!sp_span_token_attached(token) || sp_span_token_silent(token))
 		return false;
 	at = find_token(s, token);
-	if (pop_beyond(s, token, at != 0) || at == 0)
-		return false;
-	if (through) {
-		set_beyond(s, 0);
+	if (at == 0)
+		return pop_forgotten(s, token, through);
+	if (through)
 		set_depth(s, at - 1);
-	} else {
+	else
 		end_frame(s, at - 1);
-	}
 	sp_span_stack_reap(s);
 	return true;
 }
@@ -239,8 +332,10 @@ void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only)
 		    (!silent_only || sp_span_token_silent(token)))
 			end_frame(s, i - 1);
 	}
-	/* Nobody knows which of what is beyond the last frame were such scopes. */
-	atomic_store_explicit(&s->beyond_root, 0, memory_order_release);
+	/* Any of the forgotten scopes may be one of these. */
+	if (read_count(&s->scopes) != 0)
+		set_forgotten_root(s, 0);
+	set_scopes(s, 0);
 	sp_span_stack_reap(s);
 }
 
@@ -266,14 +361,15 @@ void sp_span_stack_met_root(struct sp_span_stack *s)
 		root->n = 2;
 		break;
 	case SP_SPAN_NONE:
+	case SP_SPAN_FORGOTTEN:
 		break;
 	}
 }
 
-/* A root below the active one comes to light by a pop, which counts none. */
+/* A pop may show a root below the active one again, and pops do not count roots. */
 void sp_span_stack_count_roots(struct sp_span_stack *s)
 {
-	uint64_t ids[SP_SPAN_DEPTH_MAX];
+	uint64_t ids[SP_SPAN_IDS_MAX];
 	unsigned n = sp_span_stack_ids(s, ids);
 	struct sp_span_record r;
 
@@ -285,20 +381,23 @@ void sp_span_stack_count_roots(struct sp_span_stack *s)
 			s->root.n = 2;
 }
 
-uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage)
+bool sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage, uint64_t *span_id)
 {
 	uint32_t d = depth_of(s);
 
+	*span_id = 0;
 	while (d > 0) {
 		const struct sp_span_frame *f = &s->frame[--d];
 		uint64_t id = id_of(f);
 		uint64_t token = token_of(f);
 
-		if (id != 0 && token < SP_SPAN_NO_SCOPE && sp_span_token_attached(token) &&
-		    token % SP_SPAN_STORAGES == storage)
-			return id != SP_SPAN_BLANK ? id : 0;
+		if (id == 0 || token >= SP_SPAN_NO_SCOPE || !sp_span_token_attached(token) ||
+		    token % SP_SPAN_STORAGES != storage)
+			continue;
+		*span_id = id != SP_SPAN_BLANK ? id : 0;
+		return true;
 	}
-	return 0;
+	return read_count(&s->scopes) == 0;
 }
 
 bool sp_span_stack_has(const struct sp_span_stack *s, uint64_t span_id)
@@ -312,8 +411,9 @@ bool sp_span_stack_has(const struct sp_span_stack *s, uint64_t span_id)
 	return false;
 }
 
-unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX])
+unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_IDS_MAX])
 {
+	uint64_t root = atomic_load_explicit(&s->forgotten_root, memory_order_relaxed);
 	uint32_t d = depth_of(s);
 	unsigned n = 0;
 
@@ -323,5 +423,7 @@ unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_D
 		if (id != 0 && id != SP_SPAN_BLANK)
 			ids[n++] = id;
 	}
+	if (root != 0 && sp_span_stack_forgot(s))
+		ids[n++] = root;
 	return n;
 }

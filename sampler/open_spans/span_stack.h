@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stack of spans of one thread. A frame is the id of a span and the token of what put it there, and
- * nothing else: the span table (span_table.h) is the only place that knows anything about a span. What
- * holds at every instruction, for the thread's own signal handler:
+ * The stack of spans of one thread. A frame has the id of a span and a token that says how the span
+ * became active; all other facts about a span are in the span table (span_table.h). These rules
+ * hold at every instruction, for the thread's own signal handler:
  *
- * - The active span is that of the topmost frame whose id is open in the table. Root, names and trace
- *   are read from its record at that moment.
- * - A span that ends, on whatever thread, leaves the table, and from then on its frames label nothing.
- *   Nobody has to find them. A frame that a start put there lets what is below it label again; a frame
- *   that a scope attached hides what is below it until the detach, whether its span is open or not.
- * - Only the owner changes frames. It writes a frame before the depth that shows it, and takes a frame
- *   away by one store: of the depth, or of the id where frames remain above it.
- * - When all frames are in use, the owner moves those that count down over those that do not, so only spans
- *   that are open and scopes that are attached take room.
- * - Where starts stand in for scopes that an SDK does not have or the program does not use, two open
- *   spans of the same SDK with different local roots say that the thread works for one of them, but not
- *   for which, unless the upper one links to the lower one. No span is active then. It is a rule of the
- *   reader, and ends with one of the two.
- * - Beyond the last frame nothing is kept but how much there is, by hashes of the tokens, and whether all of
- *   it has one root. If that is also the root of what the frames show, the root is known and the span, which
- *   may have ended, is not; otherwise nothing is. That holds until all of it is detached or ended here, or no
- *   frame is left: too long, where a span beyond ends on another thread, rather than too short, so that no
- *   frame labels what is deeper.
+ * - The active span is that of the topmost frame whose id is open in the table. Its root, names and
+ *   trace are read from its record at that moment.
+ * - When a span ends, on any thread, its entry is removed from the table. From then on its frames
+ *   label nothing, and no thread has to search for them. A frame that a start has pushed then shows
+ *   the frames below it again; a frame that a scope has pushed hides the frames below it until the
+ *   detach, whether its span is open or not.
+ * - Only the owner changes frames. It writes the frame first and the depth afterwards. It removes a
+ *   frame by one store: to the depth, or to the frame's id if other frames lie above.
+ * - When all frames are in use, the owner moves the frames that count down over the others, so only
+ *   open spans and attached scopes take room.
+ * - A start stands in for a scope if the SDK has no scopes or the program does not use them. Two
+ *   open spans of the same SDK with different local roots are then ambiguous: the thread works for
+ *   one of them, but we cannot tell for which, and no span is active. If the root of the upper span
+ *   links to the lower one, the upper span is active. Readers apply this rule, and it ends when one
+ *   of the two spans ends.
+ * - When all frames are in use and all of them count, the owner forgets the oldest quarter of the
+ *   stack. It stores the number of their spans and scopes, a part of each scope's token, and the
+ *   local root if all have the same one. While no frame counts and some of these spans and scopes
+ *   are left, that root is active; without a common root the active span is unknown.
  */
 #ifndef SP_SPAN_STACK_H
 #define SP_SPAN_STACK_H
@@ -34,29 +35,32 @@
 #include "sampler/open_spans/span_table.h"
 
 /*
- * Span ids are the 8 bytes of the id as they lie in memory; 0 never names a span. A frame with this
- * id stands for "no span": an attached context without a span hides what is below it.
+ * Span ids are the 8 bytes of the id in memory order; 0 never names a span. A frame with this id
+ * means "no span": an attached context without a span hides the frames below it.
  */
 #define SP_SPAN_BLANK UINT64_MAX
 
 /*
- * A frame's token is that of the scope that attached it, or one of these for a span that is active by
- * being started. SP_SPAN_STARTED is a start that is a scope. The others stand in for scopes, and one
- * that yields counts only until the process attaches something. With them in one word is the root of
- * an open span of the thread that the new one names in its links (sp_span_token_linked()), if there is
- * one: as a child would, it was started in the course of that span.
+ * The token of a frame names the scope that attached it, or is one of these if the span is active
+ * because it was started. SP_SPAN_STARTED: the start counts like a scope. Other starts stand in for
+ * scopes; a start that yields counts only until the process attaches a context. If the new span
+ * links to an open span of the thread, the lower bits have the root of that span
+ * (sp_span_token_linked()): it was started in the course of that span, as a child would be.
  */
 #define SP_SPAN_STARTED UINT64_C(0)
 #define SP_SPAN_STANDS_IN (UINT64_C(1) << 63)
 #define SP_SPAN_YIELDS (UINT64_C(3) << 62)
 
 /*
- * Tokens from here on are no scopes of an SDK: manual labels (sampler/span/span.h), which
- * consist of their level and their name, and the two above.
+ * Tokens from this one on are no scopes of an SDK: they are the two above, or manual labels
+ * (sampler/span/span.h), which consist of a level and a name.
  */
 #define SP_SPAN_NO_SCOPE (UINT64_C(1) << 62)
 
-/* Levels of manual labels. Labels that are never popped leave most of the stack to spans. */
+/*
+ * The number of levels of manual labels. Even if a program never pops its labels, most of the stack
+ * remains for spans.
+ */
 #define SP_MANUAL_LABEL_DEPTH_MAX 32U
 
 static inline uint64_t sp_span_token_of_label(uint32_t level, uint32_t name_id)
@@ -76,8 +80,8 @@ static inline SP_SIGSAFE uint32_t sp_span_token_level(uint64_t token)
 
 /*
  * The token of a scope: a key that is unique among the thread's open scopes of one context storage,
- * and the storage's number. Number 0 is of all that keep a stack of each thread, as SDKs do by
- * themselves. The key may lose its highest bits, which addresses do not need to be told apart.
+ * and the storage's number. All storages with a stack for each thread, as SDKs have, share number
+ * 0. The key may lose its highest bits, because addresses differ in the lower ones.
  */
 #define SP_SPAN_STORAGES 32U
 static inline uint64_t sp_span_token_of(uint32_t storage, uint64_t key)
@@ -90,10 +94,15 @@ static inline SP_SIGSAFE bool sp_span_token_stands_in(uint64_t token)
 	return token >= SP_SPAN_STANDS_IN;
 }
 
-/* Of the id of that root 62 bits are kept, enough to know it again. 0 = none. */
+/* The token has 62 bits of the root's id, enough to recognise it. 0 = no link. */
 static inline uint64_t sp_span_token_linked(uint64_t token, uint64_t root_id)
 {
 	return token | root_id % SP_SPAN_NO_SCOPE;
+}
+
+static inline SP_SIGSAFE bool sp_span_token_links(uint64_t token)
+{
+	return token % SP_SPAN_NO_SCOPE != 0;
 }
 
 static inline SP_SIGSAFE bool sp_span_token_links_to(uint64_t token, uint64_t root_id)
@@ -109,14 +118,16 @@ static inline SP_SIGSAFE bool sp_span_token_attached(uint64_t token)
 }
 
 /*
- * Some thread has attached something: from now on frames that yield label nothing, on any thread.
+ * Set once a thread has attached a context: from then on frames that yield label nothing, on any
+ * thread.
  */
 SP_HIDDEN _Atomic bool sp_span_stack_scoped;
 
 /*
- * A bit for each storage whose scopes do not tell what runs on a thread (sampler/span/span.h):
- * their frames label nothing and hide nothing, on any thread. Bits stay, but those that are also in the other word:
- * of these storages nobody knows yet, so their frames are kept.
+ * A bit for each silent storage, whose scopes do not show which span a thread works for
+ * (sampler/span/span.h): their frames label nothing and hide nothing, on any thread. A bit is never
+ * cleared, unless it is also set in sp_span_stack_doubted: such a storage may turn out to be good,
+ * so its frames stay on the stacks.
  */
 SP_HIDDEN _Atomic uint32_t sp_span_stack_silent;
 SP_HIDDEN _Atomic uint32_t sp_span_stack_doubted;
@@ -139,7 +150,10 @@ static inline bool sp_span_token_doubted(uint64_t token)
 		token, atomic_load_explicit(&sp_span_stack_doubted, memory_order_relaxed));
 }
 
-/* A frame with that token counts for nothing, as things are now, and never will again unless it is in doubt. */
+/*
+ * Whether a frame with that token counts for nothing now; it never will again, unless its storage
+ * is doubted.
+ */
 static inline SP_SIGSAFE bool sp_span_token_ignored(uint64_t token)
 {
 	return sp_span_token_silent(token) ||
@@ -148,89 +162,104 @@ static inline SP_SIGSAFE bool sp_span_token_ignored(uint64_t token)
 }
 
 struct sp_span_frame {
-	_Atomic uint64_t span_id; /* 0 = gone, with frames above that are not */
+	_Atomic uint64_t span_id; /* 0 = removed, while frames above remain */
 	_Atomic uint64_t token;
 };
 _Static_assert(sizeof(struct sp_span_frame) == 16, "nothing that the table knows");
 
-/* Owner only. The first local root that was active on the thread, and how many there were, up to two. */
+/*
+ * Owner only. The first local root that was active on the thread, and the number of roots, counted
+ * up to two.
+ */
 struct sp_span_last_root {
 	uint64_t id;
-	uint64_t from_ns; /* the thread's CPU clock when it came */
+	uint64_t from_ns; /* the thread's CPU clock when the root became active */
 	uint64_t trace[2];
 	uint32_t name_id;
 	uint32_t n;
 };
 
-/* So many tokens are told apart beyond the last frame, but for those that share a hash. */
-#define SP_SPAN_HASHES 32U
+/* This many of the oldest frames are forgotten when more are needed. */
+#define SP_SPAN_FORGET 32U
+/* The stack stores a part of the token of this many forgotten scopes. */
+#define SP_SPAN_FORGOTTEN_SCOPES 512U
 
 struct sp_span_stack {
 	_Atomic uint32_t depth;
-	_Atomic uint32_t struck; /* spans that ended and left a frame of this stack behind */
-	uint32_t reaped;         /* owner only: that number when there was no such frame */
-	_Atomic uint32_t beyond; /* so many; while it is not 0, no frame is added */
-	uint32_t again;      /* owner only: of them, scopes under a token that a frame has too */
-	uint32_t generation; /* owner only: changes whenever the first of them comes */
-	_Atomic uint64_t beyond_root; /* the root of all of it; 0 = there are several, or none */
-	uint32_t beyond_by[SP_SPAN_HASHES]; /* owner only: of them, scopes by their tokens */
+	_Atomic uint32_t struck; /* spans that ended while a frame of this stack had their id */
+	uint32_t reaped;         /* owner only: value of `struck` when no such frame was left */
+	/* Forgotten frames: */
+	_Atomic uint32_t
+		starts; /* spans active by their start, less those that ended on this thread */
+	_Atomic uint32_t ended;  /* how many of `starts` have ended on other threads */
+	_Atomic uint32_t scopes; /* scopes and manual labels: the entries of scope[] in use */
+	uint32_t piled; /* owner only: forgotten scopes without a detach; 0 if scope[] is empty */
+	_Atomic uint8_t user;      /* changes when another thread gets the block */
+	_Atomic bool has_stand_in; /* a span of `starts` stands in for a scope */
+	_Atomic bool has_yielding; /* a span of `starts` yields to scopes */
+	_Atomic uint64_t
+		forgotten_root; /* the local root of all forgotten frames; 0 = several, or none */
 	struct sp_span_last_root root;
 	struct sp_span_frame frame[SP_SPAN_DEPTH_MAX];
+	uint16_t
+		scope[SP_SPAN_FORGOTTEN_SCOPES]; /* owner only: parts of tokens, the oldest first */
 };
 
-/* Owner or its handler. Something lies beyond the last frame. */
-static inline SP_SIGSAFE bool sp_span_stack_is_beyond(const struct sp_span_stack *s)
+/*
+ * Any context. Whether there are open spans that are active by their start and whose frames were
+ * forgotten.
+ */
+static inline SP_SIGSAFE bool sp_span_stack_forgot_starts(const struct sp_span_stack *s)
 {
-	return atomic_load_explicit(&s->beyond, memory_order_acquire) != 0;
+	uint32_t starts = atomic_load_explicit(&s->starts, memory_order_acquire);
+
+	return (int32_t)(starts - atomic_load_explicit(&s->ended, memory_order_acquire)) > 0;
 }
 
-/* Owner or its handler. Nothing is on it, not even what has ended. */
+/* Any context. Whether the stack has forgotten frames of open spans or of attached scopes. */
+static inline SP_SIGSAFE bool sp_span_stack_forgot(const struct sp_span_stack *s)
+{
+	return atomic_load_explicit(&s->scopes, memory_order_acquire) != 0 ||
+	       sp_span_stack_forgot_starts(s);
+}
+
+/* Owner or its handler. Whether the stack has no frame, not even of a span that has ended. */
 static inline SP_SIGSAFE bool sp_span_stack_empty(const struct sp_span_stack *s)
 {
 	return atomic_load_explicit(&s->depth, memory_order_relaxed) == 0;
 }
 
-/* Owner only. Nothing is on it, and nothing beyond. */
-static inline __attribute__((always_inline)) bool sp_span_stack_bare(const struct sp_span_stack *s)
+/* Owner or its handler. Whether the stack has no frame, and no forgotten one that counts. */
+static inline SP_SIGSAFE __attribute__((always_inline)) bool
+sp_span_stack_bare(const struct sp_span_stack *s)
 {
-	return sp_span_stack_empty(s) && !sp_span_stack_is_beyond(s);
+	return sp_span_stack_empty(s) &&
+	       (atomic_load_explicit(&s->starts, memory_order_relaxed) |
+		atomic_load_explicit(&s->scopes, memory_order_relaxed)) == 0;
 }
 
-/* Owner only, no handler running on it: the block is another thread's from now on. */
+/* Owner only, while no handler reads the stack: clears it for the next thread of the block. */
 void sp_span_stack_clear(struct sp_span_stack *s);
 
-/* For the functions below, where the stack has more than they look at. */
-uint8_t sp_span_stack_find_place(struct sp_span_stack *s);
-void sp_span_stack_push_beyond(struct sp_span_stack *s, uint64_t span_id, uint64_t token);
-void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_t beyond);
+/* The rare parts of the functions below. */
+void sp_span_stack_make_room(struct sp_span_stack *s);
+void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_t forgot);
 bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool through);
 void sp_span_stack_reap(struct sp_span_stack *s);
 
-/* Owner only. The next push goes to a frame, which is free. */
+/* Owner only. Whether the next push finds a free frame, and no frame of an ended span is left. */
 static inline __attribute__((always_inline)) bool
 sp_span_stack_has_room(const struct sp_span_stack *s)
 {
 	return atomic_load_explicit(&s->struck, memory_order_relaxed) == s->reaped &&
-	       atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
 	       atomic_load_explicit(&s->depth, memory_order_relaxed) < SP_SPAN_DEPTH_MAX;
 }
 
-/* Owner only. Where the next push goes: what its span's record has to have in `beyond`. */
-static inline uint8_t sp_span_stack_place(struct sp_span_stack *s)
-{
-	return sp_span_stack_has_room(s) ? 0 : sp_span_stack_find_place(s);
-}
-
-/* Owner only. Pushes to that place, with no other push or pop in between. */
-static inline void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, uint64_t token,
-				     uint8_t place)
+/* Owner only, if the stack has room. */
+static inline void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, uint64_t token)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
-	if (place != 0) {
-		sp_span_stack_push_beyond(s, span_id, token);
-		return;
-	}
 	atomic_store_explicit(&s->frame[d].token, token, memory_order_release);
 	atomic_store_explicit(&s->frame[d].span_id, span_id, memory_order_release);
 	/* the frame before the depth: our handler may run between the two */
@@ -238,16 +267,15 @@ static inline void sp_span_stack_put(struct sp_span_stack *s, uint64_t span_id, 
 	atomic_store_explicit(&s->depth, d + 1, memory_order_release);
 }
 
-/* Owner only. False if it lies beyond the last frame. */
-static inline bool sp_span_stack_push(struct sp_span_stack *s, uint64_t span_id, uint64_t token)
+/* Owner only. */
+static inline void sp_span_stack_push(struct sp_span_stack *s, uint64_t span_id, uint64_t token)
 {
-	uint8_t place = sp_span_stack_place(s);
-
-	sp_span_stack_put(s, span_id, token, place);
-	return place == 0;
+	if (!sp_span_stack_has_room(s))
+		sp_span_stack_make_room(s);
+	sp_span_stack_put(s, span_id, token);
 }
 
-/* Owner only. Takes the topmost one of d frames away, beyond which there is nothing. */
+/* Owner only. Removes the topmost of d frames. */
 static inline void sp_span_stack_drop(struct sp_span_stack *s, uint32_t d)
 {
 	atomic_store_explicit(&s->depth, d - 1, memory_order_release);
@@ -258,25 +286,25 @@ static inline void sp_span_stack_drop(struct sp_span_stack *s, uint32_t d)
 }
 
 /*
- * Owner only. That span, which was started on this thread, at that place, has left the table: its frame
- * goes at once if it is on top.
+ * Owner only. A span that was started on this thread has left the table: removes its frame if it is
+ * on top. forgot: from the span's record.
  */
-static inline void sp_span_stack_ended(struct sp_span_stack *s, uint64_t span_id, uint8_t beyond)
+static inline void sp_span_stack_ended(struct sp_span_stack *s, uint64_t span_id, uint8_t forgot)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
-	if (d != 0 && atomic_load_explicit(&s->beyond, memory_order_relaxed) == 0 &&
+	if (d != 0 &&
 	    atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == span_id &&
 	    !sp_span_token_attached(
 		    atomic_load_explicit(&s->frame[d - 1].token, memory_order_relaxed)))
 		sp_span_stack_drop(s, d);
 	else
-		sp_span_stack_ended_below(s, span_id, beyond);
+		sp_span_stack_ended_below(s, span_id, forgot);
 }
 
 /*
- * Any thread. A span that was started there has left the table, and a frame behind, which the owner takes
- * away when it comes to it.
+ * Any thread. A span that was started on the stack's thread has left the table; the owner will
+ * remove its frame later.
  */
 static inline void sp_span_stack_strike(struct sp_span_stack *s)
 {
@@ -285,18 +313,24 @@ static inline void sp_span_stack_strike(struct sp_span_stack *s)
 }
 
 /*
- * Owner only. Takes away the topmost frame with that token; with through, all above it too. If there is a
- * scope with that token beyond the last frame, it goes first, as scopes nest. Of a manual label's token the
- * level decides. False if no frame was taken away.
+ * Another thread. A span that was started on the stack's thread has left the table and is not
+ * released yet. False if the stack never had the span, so that the active span there has not
+ * changed.
+ */
+bool sp_span_stack_ended_elsewhere(struct sp_span_stack *s, const struct sp_span_record *r);
+
+/*
+ * Owner only. Removes the topmost frame with that token; with through, all frames above it too. If
+ * no frame has the token, removes a forgotten scope with it, and with through all scopes that were
+ * attached later. A manual label is found by the level in its token. False if nothing was found.
  */
 static inline __attribute__((always_inline)) bool sp_span_stack_pop(struct sp_span_stack *s,
 								    uint64_t token, bool through)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
 
-	/* the token of a scope, on top */
-	if (d == 0 || atomic_load_explicit(&s->beyond, memory_order_relaxed) != 0 ||
-	    atomic_load_explicit(&s->frame[d - 1].token, memory_order_relaxed) != token ||
+	/* the common case: the token of a scope, on top */
+	if (d == 0 || atomic_load_explicit(&s->frame[d - 1].token, memory_order_relaxed) != token ||
 	    atomic_load_explicit(&s->frame[d - 1].span_id, memory_order_relaxed) == 0 ||
 	    token >= SP_SPAN_NO_SCOPE || token == SP_SPAN_STARTED || sp_span_token_silent(token))
 		return sp_span_stack_pop_below(s, token, through);
@@ -304,62 +338,80 @@ static inline __attribute__((always_inline)) bool sp_span_stack_pop(struct sp_sp
 	return true;
 }
 
-/* Owner only. Takes away all frames of scopes of SDKs; with silent_only those of silent storages. */
+/* Owner only. Removes all frames of SDKs' scopes; with silent_only those of silent storages. */
 void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only);
 
 /*
- * Owner only. The id of the topmost span that is attached by that storage, whether it has ended or
- * not; 0 if there is none or it is blank.
+ * Owner only. *span_id: the id of the topmost span that was attached by that storage, even if it
+ * has ended; 0 = none, or a blank one. False if that span's frame may have been forgotten.
  */
-uint64_t sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage);
+bool sp_span_stack_attached(const struct sp_span_stack *s, uint32_t storage, uint64_t *span_id);
 
-/* Any thread. A frame may have that id. */
+/* Any thread. Whether a frame may have that id. */
 bool sp_span_stack_has(const struct sp_span_stack *s, uint64_t span_id);
 
-/* Owner only. The level of the topmost manual label; 0 if there is none. */
+/* Owner only. The level of the topmost manual label; 0 = none. */
 SP_SIGSAFE uint32_t sp_span_stack_label_level(const struct sp_span_stack *s);
 
-/* Owner, no handler running. The ids on it; returns how many. */
-unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_DEPTH_MAX]);
+/*
+ * Owner only. Stores the ids on the stack, and the common root of forgotten frames. Returns the
+ * number of ids.
+ */
+#define SP_SPAN_IDS_MAX (SP_SPAN_DEPTH_MAX + 1U)
+unsigned sp_span_stack_ids(const struct sp_span_stack *s, uint64_t ids[SP_SPAN_IDS_MAX]);
 
-/* Owner only. Local roots are counted from now on, those that are on it included. */
+/*
+ * Forked child, only thread. starts: how many of the spans with forgotten frames are still in the
+ * table.
+ */
+void sp_span_stack_forked(struct sp_span_stack *s, uint32_t starts);
+
+/* The value of `forgot` in the record of a span whose frame this stack has forgotten. */
+static inline uint8_t sp_span_stack_mark(const struct sp_span_stack *s)
+{
+	return SP_SPAN_FORGOT |
+	       (atomic_load_explicit(&s->user, memory_order_relaxed) & (SP_SPAN_FORGOT - 1U));
+}
+
+/* Owner only. From now on local roots are counted, including those on the stack. */
 void sp_span_stack_count_roots(struct sp_span_stack *s);
 
-/* For sp_span_stack_meet_root(). */
+/* The rare part of sp_span_stack_meet_root(). */
 void sp_span_stack_met_root(struct sp_span_stack *s);
 
-/* Owner only. Something has been pushed. Most threads have had two roots before long. */
+/* Owner only, after a push. Most threads soon have a second root, and then this does nothing. */
 static inline void sp_span_stack_meet_root(struct sp_span_stack *s)
 {
 	if (s->root.n < 2)
 		sp_span_stack_met_root(s);
 }
 
-/* Owner only. That root ends, with this name. */
+/* Owner only. The root ends under this name. */
 static inline void sp_span_stack_name_root(struct sp_span_stack *s, uint64_t id, uint32_t name_id)
 {
 	if (s->root.id == id)
 		s->root.name_id = name_id;
 }
 
-/* What is active on a thread. */
+/* The kind of active work on a thread. */
 enum sp_span_active {
 	SP_SPAN_NONE,
-	SP_SPAN_KNOWN,       /* this span */
-	SP_SPAN_LABEL,       /* this manual label */
-	SP_SPAN_ROOT_ALONE,  /* a span below this root, beyond the last frame */
-	SP_SPAN_INTERLEAVED, /* one of several, and nobody knows which */
+	SP_SPAN_KNOWN,       /* a span */
+	SP_SPAN_LABEL,       /* a manual label */
+	SP_SPAN_ROOT_ALONE,  /* a span below this root, whose frame was forgotten */
+	SP_SPAN_FORGOTTEN,   /* a span whose frame was forgotten, or none; which one is unknown */
+	SP_SPAN_INTERLEAVED, /* one of several spans; which one is unknown */
 };
 
 /*
- * Owner or its handler. *out is the record of the active span, with the root's name as it is now. Of
- * SP_SPAN_LABEL only ids, names and the trace around it are there, of SP_SPAN_ROOT_ALONE only what it says
- * of the root and the trace. Of all else nothing.
+ * Owner or its handler. *out is the record of the active span, with the present name of its root.
+ * For SP_SPAN_LABEL it has only ids, names and the trace of the span around the label, for
+ * SP_SPAN_ROOT_ALONE only the root and the trace. Otherwise it has nothing.
  */
 SP_SIGSAFE enum sp_span_active sp_span_stack_peek(const struct sp_span_stack *s,
 						  struct sp_span_record *out);
 
-/* The same beneath all manual labels. */
+/* The same, below all manual labels. */
 SP_SIGSAFE enum sp_span_active sp_span_stack_peek_span(const struct sp_span_stack *s,
 						       struct sp_span_record *out);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is active on a thread (span_stack.h), read by its signal handler or by the thread itself.
+ * Finds the active span of a thread (span_stack.h), for its signal handler and for the thread
+ * itself.
  */
 #include "sampler/open_spans/span_stack.h"
 
@@ -12,7 +13,7 @@ _Atomic bool sp_span_stack_scoped;
 _Atomic uint32_t sp_span_stack_silent;
 _Atomic uint32_t sp_span_stack_doubted;
 
-/* A place on the stack. The frames below it are those with lower numbers. */
+/* A position on the stack. Frames below it have lower numbers. */
 struct at {
 	const struct sp_span_stack *stack;
 	uint32_t n;
@@ -20,7 +21,7 @@ struct at {
 	uint64_t token;
 };
 
-/* Goes down to the next frame that counts, as things are now. False if there is none. */
+/* Goes down to the next frame that counts at the moment. False if there is none. */
 static bool next_frame(struct at *at)
 {
 	while (at->n > 0) {
@@ -36,24 +37,70 @@ static bool next_frame(struct at *at)
 }
 
 /*
- * Some frame below stands in for a scope, of the same SDK or of any, and its span has another root, to which
- * that of the upper frame does not link.
+ * Whether a forgotten span stands in for a scope and may have another root. The SDK of a forgotten
+ * span is unknown.
  */
-static bool interleaves(struct at at, const struct sp_span_record *top, bool any_sdk)
+static bool forgotten_interleaves(const struct sp_span_stack *s, uint64_t root_id, uint64_t token)
 {
+	uint64_t root = atomic_load_explicit(&s->forgotten_root, memory_order_acquire);
+
+	return sp_span_stack_forgot_starts(s) &&
+	       (atomic_load_explicit(&s->has_stand_in, memory_order_relaxed) ||
+		(atomic_load_explicit(&s->has_yielding, memory_order_relaxed) &&
+		 !atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed))) &&
+	       root != root_id && !sp_span_token_links_to(token, root);
+}
+
+/*
+ * Whether a frame below stands in for a scope of the same SDK, and its span has another root,
+ * without a link. Going down, a frame with the same root, or with the root that the frame above
+ * links to, continues the chain.
+ */
+static bool interleaves(struct at at, const struct sp_span_record *top)
+{
+	uint64_t root = top->root_id;
 	uint64_t token = at.token;
 	struct sp_span_record r;
 
 	while (next_frame(&at)) {
-		if (sp_span_token_stands_in(at.token) && sp_span_table_by_id(at.id, &r) &&
-		    (any_sdk || r.sdk == top->sdk) && r.root_id != top->root_id &&
-		    !sp_span_token_links_to(token, r.root_id))
+		if (!sp_span_token_stands_in(at.token) || !sp_span_table_by_id(at.id, &r))
+			continue;
+		if (r.root_id == root || r.root_id == top->root_id ||
+		    sp_span_token_links_to(token, r.root_id)) {
+			root = r.root_id;
+			token = sp_span_token_links(at.token) ? at.token : token;
+		} else if (r.sdk == top->sdk) {
 			return true;
+		}
 	}
-	return false;
+	return forgotten_interleaves(at.stack, root, token);
 }
 
-/* What the frames show. With beneath, what they show beneath manual labels. */
+/*
+ * The answer when no frame counts. The last of the forgotten spans and scopes is active, but the
+ * stack did not store which one that is. If all have the same root, the root is known, and *out is
+ * that root. Scopes of a silent storage do not count. If there is a silent storage, any forgotten
+ * scope may be from it, so the root is unknown.
+ */
+static enum sp_span_active forgotten(const struct sp_span_stack *s, struct sp_span_record *out)
+{
+	uint64_t root = atomic_load_explicit(&s->forgotten_root, memory_order_acquire);
+
+	if (!sp_span_stack_forgot(s))
+		return SP_SPAN_NONE;
+	if (root == 0 || atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed) != 0 ||
+	    (atomic_load_explicit(&s->has_yielding, memory_order_relaxed) &&
+	     atomic_load_explicit(&sp_span_stack_scoped, memory_order_relaxed)) ||
+	    !sp_span_table_by_id(root, out))
+		return SP_SPAN_FORGOTTEN;
+	out->span_id = 0;
+	out->root_name_id = sp_span_table_root_name(out);
+	out->name_id = 0;
+	out->ref = 0;
+	return SP_SPAN_ROOT_ALONE;
+}
+
+/* Finds the active span or label. beneath: ignore manual labels. */
 static enum sp_span_active find(struct at *at, bool beneath, struct sp_span_record *out)
 {
 	while (next_frame(at)) {
@@ -67,31 +114,12 @@ static enum sp_span_active find(struct at *at, bool beneath, struct sp_span_reco
 				return SP_SPAN_NONE;
 			continue;
 		}
-		if (sp_span_token_stands_in(at->token) && interleaves(*at, out, false))
+		if (sp_span_token_stands_in(at->token) && interleaves(*at, out))
 			return SP_SPAN_INTERLEAVED;
 		out->root_name_id = sp_span_table_root_name(out);
 		return SP_SPAN_KNOWN;
 	}
-	return SP_SPAN_NONE;
-}
-
-/*
- * What is known of spans beyond the last frame; *out is what the frames show. Nobody knows whether those
- * spans stand in for scopes.
- */
-static enum sp_span_active beyond(struct at top, enum sp_span_active frames,
-				  struct sp_span_record *out)
-{
-	if (frames != SP_SPAN_KNOWN ||
-	    out->root_id != atomic_load_explicit(&top.stack->beyond_root, memory_order_relaxed) ||
-	    atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed) != 0)
-		return frames == SP_SPAN_INTERLEAVED ? frames : SP_SPAN_NONE;
-	if (interleaves(top, out, true))
-		return SP_SPAN_INTERLEAVED;
-	out->span_id = 0;
-	out->name_id = 0;
-	out->ref = 0;
-	return SP_SPAN_ROOT_ALONE;
+	return forgotten(at->stack, out);
 }
 
 static struct at top_of(const struct sp_span_stack *s)
@@ -102,11 +130,9 @@ static struct at top_of(const struct sp_span_stack *s)
 SP_SIGSAFE enum sp_span_active sp_span_stack_peek_span(const struct sp_span_stack *s,
 						       struct sp_span_record *out)
 {
-	struct at top = top_of(s);
-	struct at at = top;
-	enum sp_span_active frames = find(&at, true, out);
+	struct at at = top_of(s);
 
-	return sp_span_stack_is_beyond(s) ? beyond(top, frames, out) : frames;
+	return find(&at, true, out);
 }
 
 SP_SIGSAFE uint32_t sp_span_stack_label_level(const struct sp_span_stack *s)
@@ -127,8 +153,6 @@ SP_SIGSAFE enum sp_span_active sp_span_stack_peek(const struct sp_span_stack *s,
 	struct at at = top_of(s);
 	enum sp_span_active shown;
 
-	if (sp_span_stack_is_beyond(s))
-		return sp_span_stack_peek_span(s, out);
 	shown = find(&at, false, out);
 	if (shown != SP_SPAN_LABEL)
 		return shown;
@@ -137,7 +161,7 @@ SP_SIGSAFE enum sp_span_active sp_span_stack_peek(const struct sp_span_stack *s,
 	out->root_id = at.id;
 	out->name_id = (uint32_t)at.token;
 	out->root_name_id = out->name_id;
-	/* It is still work for the same trace. */
+	/* The label is work for the trace of the span around it. */
 	if (find(&at, true, &around) == SP_SPAN_KNOWN)
 		memcpy(out->trace, around.trace, sizeof(out->trace));
 	return SP_SPAN_LABEL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes of the table of open spans (span_table.h). Threads start and end spans all the time and must
- * not wait for each other, so the table has no locks. An entry belongs to the thread that took it from
- * the free ones until its index words are published, and then to the one caller that sets the word of its id
- * back to 0, who gives it back. Readers copy the record and check the key again afterwards.
+ * Changes of the table of open spans (span_table.h). Threads start and end spans all the time and
+ * must not wait for each other, so the table has no locks. A thread that takes a free entry owns it
+ * until it publishes the entry's index words. Later the one caller that sets the index word of the
+ * id back to 0 owns the entry and frees it. Readers copy the record and then check the key again.
  *
- * The index (span_table.h) has no tombstones, and a look-up reads one or two lines of it, whatever happened
- * before.
+ * The index (span_table.h) has no tombstones, so a look-up reads one or two lines of it, whatever
+ * happened before.
  *
  * Context: APP, any number of threads.
  */
@@ -20,19 +20,20 @@
 #include "sampler/base/compiler.h"
 
 #define INDEX_SIZE (SP_SPAN_INDEX_LINES * sizeof(struct sp_span_line))
-/* The entries, and a word for each that says which root was renamed. */
+/* The entries, and one word for each that says which root was renamed. */
 #define WORDS_SIZE ((size_t)SP_SPANS_MAX * (sizeof(struct sp_span_words) + sizeof(uint64_t)))
 
 /*
- * The free entries: a stack of those that were used, which links them by number, and behind it those that
- * were never used. The change count beside the top keeps a slow caller from putting back a top that went
- * and came again meanwhile. A thread has a few at hand (struct sp_span_spare).
+ * The free entries: first a stack of entries that were used before, linked by number, then the
+ * entries that were never used. If the top entry was taken and freed while a slow caller was
+ * exchanging it, the change count beside the top makes the exchange fail. A thread also has a few
+ * private free entries (struct sp_span_spare).
  */
 static struct {
 	_Atomic uint32_t
 		*next;        /* use count << SP_SPAN_NUMBER_BITS | next free entry's number + 1 */
 	_Atomic uint64_t top; /* change count << 32 | entry number + 1 */
-	_Atomic uint32_t fresh; /* entries never used yet start here */
+	_Atomic uint32_t fresh; /* from this number on entries were never used */
 } free_list;
 
 int sp_span_table_init(void)
@@ -54,7 +55,9 @@ int sp_span_table_init(void)
 	return 0;
 }
 
-/* noinline: a thread that has ended a span has one at hand. 0 = there is none. */
+/*
+ * noinline: a thread that has ended a span has a private free entry. 0 = all entries are taken.
+ */
 static __attribute__((noinline)) uint32_t take_shared(void)
 {
 	uint64_t top = atomic_load_explicit(&free_list.top, memory_order_acquire);
@@ -93,7 +96,7 @@ static void give_shared(uint32_t ref)
 		memory_order_relaxed));
 }
 
-/* A reference to an entry that is the caller's alone; 0 = all are taken. */
+/* A reference to a free entry, which the caller owns; 0 = all entries are taken. */
 static inline uint32_t take(void)
 {
 	struct sp_span_spare *spare = sp_span_spare_own;
@@ -106,7 +109,7 @@ void sp_span_table_give(struct sp_span_spare *spare, uint32_t ref)
 	uint32_t max = atomic_load_explicit(&sp_span_tables.spare_max, memory_order_relaxed);
 
 	give_shared(ref);
-	/* What it has from when there were fewer threads. */
+	/* A thread may have more than max: the limit was higher while there were fewer threads. */
 	while (spare != NULL && spare->n > max)
 		give_shared(spare->ref[--spare->n]);
 }
@@ -118,9 +121,9 @@ void sp_span_table_thread_ended(struct sp_span_spare *spare)
 }
 
 /*
- * A thread that does nothing any more keeps what it was allowed when it last ended a span. At worst that is, summed up
- * over threads that came one by one, SPARES for the first 128, SPARES * ln(16) for those up to 2,048, and one for each
- * of the others.
+ * A thread that becomes idle still has the number of free entries that was allowed when it last
+ * ended a span. At worst, for threads that came one by one, these add up to SPARES for the first
+ * 128 threads, SPARES * ln(16) for those up to 2,048, and one for each further thread.
  */
 void sp_span_table_threads(uint32_t threads)
 {
@@ -130,7 +133,7 @@ void sp_span_table_threads(uint32_t threads)
 						  : SP_SPAN_SPARES / (threads + (threads == 0));
 	uint32_t old = atomic_load_explicit(max, memory_order_relaxed);
 
-	/* Of two that come at once the later one counts. */
+	/* Of two calls at the same time the one with more threads counts. */
 	while (now < old && !atomic_compare_exchange_weak_explicit(
 				    max, &old, now, memory_order_relaxed, memory_order_relaxed))
 		continue;
@@ -138,7 +141,7 @@ void sp_span_table_threads(uint32_t threads)
 _Static_assert(SP_SPAN_SPARES * 4 + SP_SPAN_SPARE_THREADS - SP_SPAN_SPARES < SP_SPANS_MAX - 1024,
 	       "1 + ln(16) < 4, and some are left");
 
-/* How many entries were ever taken: those with the numbers below. */
+/* How many entries were ever used; they have the lowest numbers. */
 static uint32_t used(void)
 {
 	return atomic_load_explicit(&free_list.fresh, memory_order_relaxed);
@@ -176,15 +179,16 @@ static inline bool put_in(struct sp_span_line *line, uint64_t word)
 	return false;
 }
 
-/* A key does not lie further on: it is gone, or found no place there. */
+/* Lowers the line's count of keys further on: such a key was removed, or found no cell. */
 static void one_less(struct sp_span_line *line)
 {
 	atomic_fetch_sub_explicit(&line->beyond, 1, memory_order_relaxed);
 }
 
 /*
- * False if all lines in reach are full. That keys lie further on is said before the word is stored: a
- * thread that knows of the key must not stop searching at the line in front, or at its home line.
+ * Adds a key to the index. False if all lines in reach are full. Raises the counts of keys further
+ * on before it stores the word: a thread that knows the key must not stop its search at the line in
+ * front, or at the home line.
  */
 static bool put(struct sp_span_line *index, uint64_t key, uint32_t ref)
 {
@@ -209,7 +213,9 @@ static bool put(struct sp_span_line *index, uint64_t key, uint32_t ref)
 	return put_in(front, word);
 }
 
-/* Removes that reference of the key. True for exactly one of several concurrent callers. */
+/*
+ * Removes the word of that key and reference. True for exactly one of several concurrent callers.
+ */
 static bool take_out(struct sp_span_line *index, uint64_t key, uint32_t ref)
 {
 	uint64_t hash = sp_span_index_hash(key);
@@ -221,7 +227,7 @@ static bool take_out(struct sp_span_line *index, uint64_t key, uint32_t ref)
 			uint64_t mine = sp_span_index_word(hash, ref);
 
 			/*
-			 * release: the reference is gone before the entry gets new words; seq_cst for
+			 * release: the word is removed before the entry gets new words; seq_cst for
 			 * is_noted()
 			 */
 			if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) != mine ||
@@ -259,7 +265,7 @@ int sp_span_table_add(struct sp_span_record *r)
 		sp_span_table_release(r);
 		return -ENOSPC;
 	}
-	/* Without its object in the index nobody would find the span at its end. */
+	/* Without its object in the index the span could not be found at its end. */
 	if (!has_handle(r) || put(index, r->handle, r->ref))
 		return 0;
 	if (sp_span_table_close(r))
@@ -306,12 +312,12 @@ bool sp_span_table_close(const struct sp_span_record *r)
 	const uint64_t hash = sp_span_index_hash(r->span_id);
 	uint64_t mine = sp_span_index_word(hash, r->ref);
 
-	/* as in take_out() */
+	/* orders as in take_out() */
 	if (r->cell != NULL ? !atomic_compare_exchange_strong_explicit(
 				      r->cell, &mine, 0, memory_order_seq_cst, memory_order_relaxed)
 			    : index == NULL || !take_out(index, r->span_id, r->ref))
 		return false;
-	/* nobody else gets past the line above with this reference */
+	/* only one caller gets past the exchange above with this reference */
 	if (r->cell != NULL && r->cell >= index[SP_SPAN_INDEX_FRONT].cell)
 		one_less(sp_span_index_line(index, hash, 0));
 	if (has_handle(r))
@@ -320,9 +326,9 @@ bool sp_span_table_close(const struct sp_span_record *r)
 }
 
 /*
- * If the span ends meanwhile on another thread, a late store must not reach the next span of the
- * entry, so names are exchanged only while they are the old ones. This fails only if the next span
- * has the very same two names.
+ * If another thread ends the span meanwhile, our late store must not reach the next span of the
+ * entry, so the names are exchanged only while they are the old ones. This fails only if the next
+ * span has the same two names.
  */
 void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 {
@@ -336,7 +342,7 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 	names = &sp_span_entry(r->ref)->word[SP_SPAN_WORD_NAMES];
 	from = atomic_load_explicit(names, memory_order_acquire);
 	root = is_root ? (uint64_t)name_id << 32 : from & ~(uint64_t)UINT32_MAX;
-	/* Once more, as in sp_span_table_root_name(). */
+	/* Checked once more, as in sp_span_table_root_name(). */
 	if (sp_span_table_holds(r->ref, r->span_id) &&
 	    atomic_compare_exchange_strong_explicit(names, &from, root | name_id,
 						    memory_order_release, memory_order_relaxed) &&
@@ -346,7 +352,7 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 				      memory_order_relaxed);
 }
 
-/* Pairs with sp_span_table_note_allocation(), as that says. */
+/* Pairs with sp_span_table_note_allocation(). */
 static inline bool is_noted(const struct sp_span_record *r, enum sp_span_note which)
 {
 	uint32_t n = ((r->ref & SP_SPAN_NUMBER_MASK) - 1) % SP_SPANS_MAX;
@@ -377,15 +383,16 @@ bool sp_span_table_has_allocation(const struct sp_span_record *r)
 }
 
 /*
- * Hardly any span has an attribute of ours from the program, so this is kept outside of the entries. The
- * upper bits hold the hash of the span's id, so that keys of an earlier span in the same entry do not
- * count for the next one. Part of .bss, so its pages cost nothing until the first key.
+ * A word for each entry with the keys of the attributes of ours that the program has set itself.
+ * Programs hardly ever do, so these words are not part of the entries. The upper bits have the hash
+ * of the span's id, so that keys of an earlier span in the same entry do not count for the next
+ * span. Part of .bss, so the pages cost nothing until the first key.
  */
 #define KEYS UINT64_C(0xff)
-/* Threads that set attributes of one span at the very same time. */
+/* More threads do not set attributes of one span at the same moment. */
 #define KEY_TRIES 64U
 static _Atomic uint64_t key_words[SP_SPANS_MAX];
-/* While no span ever had a key, the word need not be read, which would be a cache miss. */
+/* Until a span has a key the words are not read, which would cost a cache miss. */
 static _Atomic bool any_keys;
 
 static _Atomic uint64_t *keys_of(const struct sp_span_record *r)
@@ -425,7 +432,7 @@ uint8_t sp_span_keys(const struct sp_span_record *r)
 	return keys_in(atomic_load_explicit(keys_of(r), memory_order_relaxed), r);
 }
 
-/* The record behind a cell of an index. False if there is none, or no longer. */
+/* The record of a cell's span. False if the cell is empty, or has changed meanwhile. */
 static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
 {
 	/* pairs with put_in() */
@@ -439,25 +446,34 @@ static bool load_cell(const _Atomic uint64_t *c, struct sp_span_record *out)
 }
 
 /*
- * Entries are taken again as soon as they are free, so few of them were ever used. To read an index
- * through instead, which is as large as a second-level cache, would cost the thread that does it its
- * caches, and a forked child 0.2 ms for pages that nobody has touched yet. That the index leads to the
- * entry shows that it is complete.
+ * Walks the entries, because few were ever used: freed entries are taken first. The index is as
+ * large as a second-level cache, and walking it would empty the thread's caches, and cost a forked
+ * child 0.2 ms for pages that were never touched. An entry is complete if the index leads to it.
  */
-bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
+bool sp_span_table_next_of(uint32_t *at, uint32_t *most, struct sp_span_record *out)
 {
 	uint32_t n = used();
 
-	while (*at < n) {
+	while (*at < n && *most != 0) {
 		uint32_t number = ++*at;
 		uint64_t id = atomic_load_explicit(&sp_span_entry(number)->word[SP_SPAN_WORD_ID],
 						   memory_order_relaxed);
 
+		--*most;
 		if (id != 0 && sp_span_table_by_id(id, out) &&
 		    (out->ref & SP_SPAN_NUMBER_MASK) == number)
 			return true;
 	}
+	if (*at >= n)
+		*at = 0;
 	return false;
+}
+
+bool sp_span_table_next(uint32_t *at, struct sp_span_record *out)
+{
+	uint32_t all = SP_SPANS_MAX;
+
+	return sp_span_table_next_of(at, &all, out);
 }
 
 bool sp_span_table_oldest(uint64_t key, struct sp_span_record *out)
@@ -480,15 +496,56 @@ bool sp_span_table_oldest(uint64_t key, struct sp_span_record *out)
 	return found;
 }
 
-uint32_t sp_span_table_count(void)
+/* The number of open spans in the entries with numbers from `from` to `to`. */
+static uint32_t count_open(uint32_t from, uint32_t to)
 {
-	uint32_t end = used();
 	uint32_t n = 0;
 
-	for (uint32_t ref = 1; ref <= end; ref++)
+	for (uint32_t ref = from; ref <= to; ref++)
 		n += atomic_load_explicit(&sp_span_entry(ref)->word[SP_SPAN_WORD_ID],
 					  memory_order_relaxed) != 0;
 	return n;
+}
+
+uint32_t sp_span_table_count(void)
+{
+	return count_open(1, used());
+}
+
+uint32_t sp_span_table_count_on(void)
+{
+	static uint32_t at, so_far, counted;
+	uint32_t end = used();
+	uint32_t to = end > at && end - at > SP_SPAN_LOOK_MAX ? at + SP_SPAN_LOOK_MAX : end;
+
+	so_far += count_open(at + 1, to);
+	at = to;
+	if (to == end) {
+		counted = so_far;
+		at = so_far = 0;
+	}
+	return counted;
+}
+
+/*
+ * The owner of a stack may forget a frame while another thread ends the span of the frame. Both
+ * threads exchange this word, so the second thread sees the value of the first. If the entry has
+ * another span by now, the word differs, because only the owner starts spans on this thread.
+ */
+bool sp_span_table_forget(const struct sp_span_record *r, uint8_t forgot)
+{
+	uint64_t word = (uint64_t)r->sdk << 48 | (uint64_t)r->thread << 32 | r->root_ref;
+
+	return atomic_compare_exchange_strong_explicit(
+		&sp_span_entry(r->ref)->word[SP_SPAN_WORD_PLACE], &word,
+		word | (uint64_t)forgot << 56, memory_order_acq_rel, memory_order_relaxed);
+}
+
+uint8_t sp_span_table_end_elsewhere(const struct sp_span_record *r)
+{
+	return sp_span_word_forgot(atomic_fetch_or_explicit(
+		&sp_span_entry(r->ref)->word[SP_SPAN_WORD_PLACE],
+		(uint64_t)SP_SPAN_ENDED_ELSEWHERE << 56, memory_order_acq_rel));
 }
 
 static bool among(uint64_t id, const uint64_t *ids, unsigned n)
@@ -501,8 +558,8 @@ static bool among(uint64_t id, const uint64_t *ids, unsigned n)
 }
 
 /*
- * Other threads of the parent may have been in the middle of a change at the fork. Reading such a
- * table could loop for ever or show half a record, so the child starts from an empty one.
+ * At the fork, other threads of the parent may have been changing the table. A walk of such a table
+ * could loop for ever or read half a record, so the child starts with an empty table.
  */
 static void wipe(void)
 {
@@ -513,14 +570,15 @@ static void wipe(void)
 	atomic_store_explicit(&free_list.top, 0, memory_order_relaxed);
 	atomic_store_explicit(&free_list.fresh, 0, memory_order_relaxed);
 	atomic_store_explicit(&sp_span_tables.spare_max, SP_SPAN_SPARE_MAX, memory_order_relaxed);
-	/* what others had at hand goes with their blocks, when these are claimed again */
+	/* Private free entries of other threads are dropped when their blocks are claimed again. */
 	if (sp_span_spare_own != NULL)
 		sp_span_spare_own->n = 0;
 }
 
-void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_ids)
+void sp_span_table_forked(uint32_t had_block, uint16_t has_block, const uint64_t *ids,
+			  unsigned n_ids)
 {
-	static struct sp_span_record kept[2 * SP_SPAN_DEPTH_MAX]; /* too much for a small stack */
+	static struct sp_span_record kept[2 * SP_SPAN_DEPTH_MAX]; /* too large for a small stack */
 	static uint8_t keys[SP_ARRAY_LEN(kept)];
 	struct sp_span_record root;
 	uint32_t at = 0;
@@ -528,12 +586,16 @@ void sp_span_table_forked(uint32_t keep_thread, const uint64_t *ids, unsigned n_
 
 	if (sp_span_index() == NULL)
 		return;
-	while (n < SP_ARRAY_LEN(kept) && sp_span_table_next(&at, &kept[n])) {
-		keys[n] = sp_span_keys(&kept[n]);
-		/* Its root may have been renamed and be gone. */
-		kept[n].root_name_id = sp_span_table_root_name(&kept[n]);
-		if (kept[n].thread == keep_thread || among(kept[n].span_id, ids, n_ids))
-			n++;
+	for (unsigned i = 0; i < n_ids; i++)
+		n += !among(ids[i], ids, i) && sp_span_table_by_id(ids[i], &kept[n]);
+	while (n < SP_ARRAY_LEN(kept) && sp_span_table_next(&at, &kept[n]))
+		n += kept[n].thread == had_block && !among(kept[n].span_id, ids, n_ids);
+	for (size_t i = 0; i < n; i++) {
+		keys[i] = sp_span_keys(&kept[i]);
+		/* The root may have been renamed and have ended. */
+		kept[i].root_name_id = sp_span_table_root_name(&kept[i]);
+		/* Other threads of the parent do not exist here. */
+		kept[i].thread = kept[i].thread == had_block ? has_block : SP_SPAN_NO_THREAD;
 	}
 	wipe();
 	for (size_t i = 0; i < n; i++) {

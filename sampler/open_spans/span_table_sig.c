@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the span table, by id, by handle and by reference, and notes that a span has a sample. Runs
- * inside the sampling signal handler or in APP context. The span may end at any moment, and its entry
- * be reused, so the key is checked before and after.
+ * Reads the span table by id, by handle and by reference, and marks spans that have a sample. Runs
+ * inside the sampling signal handler or in APP context. The span may end at any moment and its
+ * entry may be reused, so the key is checked before and after.
  */
 #include "sampler/open_spans/span_table.h"
 
@@ -13,13 +13,13 @@
 struct sp_span_tables sp_span_tables = {.spare_max = SP_SPAN_SPARE_MAX};
 SP_TLS struct sp_span_spare *sp_span_spare_own;
 
-/*
- * The exchange fails if others note a sample in the same entry, among them handlers of the same
- * span.
- */
+/* The exchange fails if other threads or handlers mark a span in the same entry. */
 #define NOTE_TRIES 4
 
-/* The record that a cell leads to, if it has the key and is still the one that the cell leads to. */
+/*
+ * Copies the record of a cell's reference, if it has the key and the cell still has the reference
+ * afterwards.
+ */
 static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word, uint64_t key,
 			     struct sp_span_record *out)
 {
@@ -28,7 +28,7 @@ static inline bool take_copy(const _Atomic uint64_t *c, uint64_t hash, int word,
 	if (ref == 0 || sp_span_word(sp_span_entry(ref), (unsigned)word) != key)
 		return false;
 	sp_span_load(ref, out);
-	/* Still the same span after the copy? Its cell is cleared before the entry is reused. */
+	/* Does the entry still have that span? The cell is cleared before the entry is reused. */
 	return sp_span_index_ref(atomic_load_explicit(c, memory_order_relaxed)) == ref;
 }
 
@@ -70,7 +70,7 @@ bool sp_span_table_by_handle(uint64_t handle, struct sp_span_record *out)
 	return true;
 }
 
-/* The entry while it holds that span, otherwise NULL. */
+/* The entry while it has that span, otherwise NULL. */
 static struct sp_span_words *entry_of(uint32_t ref, uint64_t span_id)
 {
 	uint32_t n = (ref & SP_SPAN_NUMBER_MASK) - 1;
@@ -79,7 +79,10 @@ static struct sp_span_words *entry_of(uint32_t ref, uint64_t span_id)
 	if (sp_span_index() == NULL || n >= SP_SPANS_MAX || span_id == 0)
 		return NULL;
 	e = sp_span_entry(ref);
-	/* pairs with the releases in store(): the words that belong to this id, or newer ones */
+	/*
+	 * pairs with the releases in store(): the words read later belong to this id or to a newer
+	 * one
+	 */
 	if (atomic_load_explicit(&e->word[SP_SPAN_WORD_ID], memory_order_acquire) != span_id)
 		return NULL;
 	return e;
@@ -96,7 +99,7 @@ SP_SIGSAFE uint32_t sp_span_table_root_name(const struct sp_span_record *r)
 	uint64_t names = e != NULL ? sp_span_word(e, SP_SPAN_WORD_NAMES) : 0;
 	uint64_t renamed;
 
-	/* After that, as a word of the entry's next span is noticed then. */
+	/* Checked after the read, because it could be a word of the entry's next span. */
 	if (e != NULL && (uint32_t)sp_span_word(e, SP_SPAN_WORD_PLACE) == r->root_ref &&
 	    entry_of(r->root_ref, r->root_id) != NULL)
 		return (uint32_t)(names >> 32);
@@ -120,10 +123,10 @@ static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_note which)
 	noted = &sp_span_tables.noted[((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES + which];
 	for (int i = 0; i < NOTE_TRIES; i++) {
 		/*
-		 * The old note is read before the entry is checked. If the span ends between here
-		 * and the exchange and the next span in the entry is noted, the exchange fails. If
-		 * the next span is not noted yet, its own note will replace ours. Pairs with the
-		 * release below: whoever sees a note sees that its span was open.
+		 * The old mark is read before the entry is checked. If the span ends between here
+		 * and the exchange and the next span in the entry is marked, the exchange fails. If
+		 * the next span is not marked yet, its own mark will replace ours. Pairs with the
+		 * release below: a reader of a mark sees that its span was open.
 		 */
 		was = atomic_load_explicit(noted, memory_order_acquire);
 		if (entry_of(ref, span_id) == NULL || was == span_id ||
@@ -144,8 +147,8 @@ SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id)
 }
 
 /*
- * Whoever closes a span looks for the note afterwards. Of one that closes it meanwhile and does not find the note, the
- * fence has us see that it is closed.
+ * A thread closes a span first and reads the mark afterwards. If another thread closes the span now
+ * and does not see the mark, the fence makes us see that the span is closed.
  */
 SP_SIGSAFE bool sp_span_table_note_allocation(uint32_t ref, uint64_t span_id)
 {

@@ -3,16 +3,16 @@
  * Interned span names. Every start of a span interns its name, on any thread, so no thread may wait
  * for another one here.
  *
- * One piece of memory holds an open-addressed hash table of 64-bit slots and, behind it, the texts.
- * A slot is 0, or refers to a text that is complete and never changes again; it is written once, by
+ * One piece of memory holds an open-addressed hash table of 64-bit slots, followed by the texts. A
+ * slot is 0, or refers to a text that is complete and never changes again; it is written once, by
  * the compare-and-swap that makes it non-zero. Two threads with the same new name reach the same
- * first empty slot. One swap succeeds, the loser finds the winner's text there, and both return the
- * same id, which is the number of the slot. A call probes a bounded number of slots, and a failed
- * swap only means that it probes on.
+ * first empty slot. One thread's swap succeeds; the other thread then finds the text in the slot,
+ * and both return the number of the slot as the id. A call probes a bounded number of slots, and
+ * after a failed swap it goes on probing.
  *
- * The limit is checked before a slot is claimed, and the count is raised after. So threads that
- * insert different names at the same moment may exceed the limit by their number. In return, a name
- * below the limit that another thread is just inserting never becomes "(other)".
+ * A thread checks the limit before it claims a slot, and raises the count afterwards. So threads
+ * that insert different names at the same moment may exceed the limit by their number. In return, a
+ * name below the limit that another thread is just inserting never becomes "(other)".
  *
  * The memory is private: a forked child has a copy of it, whatever another thread was doing.
  *
@@ -45,7 +45,7 @@
 
 #define RESERVED_NAMES 2U /* "(other)" and "(unnamed)" do not count against the limit */
 
-/* What a text takes, with its NUL, in whole words. */
+/* The memory for a text of that length, with its NUL, in whole words. */
 #define ENTRY_BYTES(len) (sizeof(struct sp_name) + SP_NAME_WORDS((len) + 1))
 
 /*
@@ -69,8 +69,8 @@ static inline uint64_t tail_of(const char *name, size_t len)
 }
 
 /*
- * Eight bytes a step, because a byte a step would cost more than all the rest of a look-up. The
- * seed keeps the collisions unpredictable for whoever chooses the names.
+ * Takes eight bytes at each step, because single bytes would cost more than the rest of a look-up.
+ * The seed makes collisions unpredictable for an attacker who chooses names.
  */
 static inline uint64_t hash_of(uint64_t seed, const char *name, size_t len)
 {
@@ -90,7 +90,7 @@ static inline uint64_t hash_of(uint64_t seed, const char *name, size_t len)
 }
 
 /*
- * Not memcpy(): in a host with a thread sanitizer, the sanitizer sees memcpy() but not the atomic
+ * Used instead of memcpy(): a thread sanitizer in the host sees memcpy(), but not the atomic
  * operations here that order the accesses, and would report a race. The empty statement keeps the
  * compiler from calling memcpy().
  */
@@ -111,8 +111,8 @@ static bool slot_is(const struct sp_names *t, uint64_t slot, uint64_t h, const c
 }
 
 /*
- * The id of a known name, or 0 with *at at the place of the probe sequence where it would go:
- * PROBES_MAX when there is none.
+ * The id of a known name. For an unknown name 0, and *at is the step of the probe sequence at which
+ * the name can be inserted; PROBES_MAX = none.
  */
 static uint32_t find(const struct sp_names *t, uint64_t h, const char *name, size_t len,
 		     uint32_t *at)
@@ -133,7 +133,7 @@ static uint32_t find(const struct sp_names *t, uint64_t h, const char *name, siz
 	return 0;
 }
 
-/* Writes a text behind the others; 0 = no room. Offset 0 is the table's first text. */
+/* Writes a text after the other texts and returns its offset; 0 = no room. */
 static uint32_t text_new(struct sp_names *t, const char *name, size_t len)
 {
 	uint64_t offset =
@@ -150,8 +150,8 @@ static uint32_t text_new(struct sp_names *t, const char *name, size_t len)
 }
 
 /*
- * Inserts clean text from probe `at` on. 0 = it cannot be stored. The text of a lost race stays unused, at most one for
- * each thread and name.
+ * Inserts clean text from probe `at` on. 0 = it cannot be stored. If another thread was quicker,
+ * the text stays unused; that happens at most once for each thread and name.
  */
 static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t len, uint32_t at)
 {
@@ -161,8 +161,8 @@ static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t 
 	if (at == PROBES_MAX)
 		return 0;
 	/*
-	 * Acquire pairs with the count below. The last name that filled the table may be this very
-	 * one, inserted since we looked; then it is visible now.
+	 * Acquire pairs with the count below. Another thread may have inserted this same name as
+	 * the last possible one since find(); then the name is visible now.
 	 */
 	if (atomic_load_explicit(&t->names, memory_order_acquire) >= t->max_names)
 		return find(t, h, name, len, &at);
@@ -174,7 +174,10 @@ static uint32_t insert(struct sp_names *t, uint64_t h, const char *name, size_t 
 		uint64_t empty = 0;
 		uint64_t slot = (h >> 32 << 32) | offset;
 
-		/* Release pairs with the acquire in find(): whoever sees the slot sees the text. */
+		/*
+		 * Release pairs with the acquire in find(): a thread that sees the slot sees the
+		 * text.
+		 */
 		if (atomic_compare_exchange_strong_explicit(&t->slot[n], &empty, slot,
 							    memory_order_release,
 							    memory_order_relaxed)) {
@@ -201,8 +204,8 @@ static uint32_t intern_clean(struct sp_names *t, uint64_t h, const char *name, s
 }
 
 /*
- * Repairs and cuts the name first. Not inlined, so that the fast path does not need its 2 KiB of
- * stack.
+ * Repairs and cuts the name first. Not inlined, because it needs 2 KiB of stack, and the usual path
+ * does not.
  */
 __attribute__((noinline)) static uint32_t intern_dirty(struct sp_names *t, const char *name,
 						       size_t len)
@@ -234,7 +237,7 @@ uint32_t sp_names_look_up(const char *name, size_t len, struct sp_names_recent *
 		return t->unnamed;
 	if (len > SP_NAME_MAX)
 		return intern_dirty(t, name, len);
-	/* Stored names are valid UTF-8, so bytes that equal one need no check of their own. */
+	/* Stored names are valid UTF-8, so a name with the same bytes needs no check. */
 	h = hash_of(t->seed, name, len);
 	id = find(t, h, name, len, &at);
 	if (id != 0) {
@@ -276,14 +279,14 @@ static size_t head_bytes(uint32_t max_names)
 	return sizeof(struct sp_names) + slots_for(max_names) * sizeof(uint64_t);
 }
 
-/* How much memory a table for up to max_names names takes; little of it is touched. */
+/* The memory of a table for up to max_names names. Most of its pages are never touched. */
 static size_t bytes_for(uint32_t max_names)
 {
 	size_t texts = ((size_t)limit(max_names) + RESERVED_NAMES) * ENTRY_BYTES(SP_NAME_MAX);
 
 	if (texts > TEXTS_MAX_BYTES)
 		texts = TEXTS_MAX_BYTES;
-	/* The last text may begin at a place where the longest one still fits. */
+	/* The last text may begin at the last offset at which the longest one fits. */
 	return head_bytes(max_names) + texts + ENTRY_BYTES(SP_NAME_MAX);
 }
 
@@ -303,7 +306,7 @@ int sp_names_init(uint32_t max_names)
 	max_names = limit(max_names);
 	while (max_names > 1 && bytes_for(max_names) > sp_arena_share(bytes_for(max_names)))
 		max_names /= 2;
-	/* Other limits than that of addresses are not asked for. */
+	/* A smaller limit is tried only if address space is limited. */
 	while ((t = sp_arena_map(bytes_for(max_names))) == NULL && max_names > 1)
 		max_names /= 2;
 	if (t == NULL)
@@ -313,13 +316,16 @@ int sp_names_init(uint32_t max_names)
 	t->last_offset = bytes_for(max_names) - head_bytes(max_names) - ENTRY_BYTES(SP_NAME_MAX);
 	/* The address of the mapping is random in each process, and costs no system call. */
 	t->seed = (uint64_t)(uintptr_t)t * UINT64_C(0xd6e8feb86659fd93);
-	/* Offset 0 would make an empty slot of a text. */
+	/* A text with offset 0 would make its slot look empty. */
 	atomic_store_explicit(&t->texts_used, sizeof(struct sp_name), memory_order_relaxed);
-	/* Inserted before the table is published, and beyond the limit. */
+	/*
+	 * These two names are inserted before the table is published, and do not count against the
+	 * limit.
+	 */
 	t->max_names = max_names + RESERVED_NAMES;
 	t->other = reserve(t, "(other)");
 	t->unnamed = reserve(t, "(unnamed)");
-	/* Release pairs with the acquire of whoever uses it. */
+	/* Release pairs with the acquire in sp_names_intern() and sp_names_of(). */
 	atomic_store_explicit(&sp_names, t, memory_order_release);
 	return 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The names of spans, interned. A sample can then carry a small id instead of a text of any length.
- * Ids start at 1 and stay valid, with their text, until the process ends, and in its forked children.
+ * Ids start at 1 and stay valid, with their text, until the process ends, and in its forked
+ * children.
  *
- * The exporter learns a name by a record in a ring of its own, which is there before the first sample that
- * has the id: whoever puts a sample tells the name first (sp_names_tell()), once in each region. So names
- * that no sample has cost nothing, and a new exporter, or that of a forked child, is told what it needs.
+ * The exporter gets a name by a record in the ring of names, before it gets the first sample with
+ * the id: a thread that puts a sample puts the name first (sp_names_tell()), once in each region.
+ * So names without samples cost nothing, and a new exporter, or that of a forked child, gets all
+ * names that it needs.
  *
  * Contexts: APP; SIG (tell).
  */
@@ -22,55 +24,55 @@
 
 struct sp_channel;
 
-#define SP_NAMES_MAX 100000U /* a larger max_names counts as this */
+#define SP_NAMES_MAX 100000U /* the upper limit of max_names */
 
-/* At activation, one thread: makes the table, unless there is one already. 0 or -ENOMEM. */
+/* At activation, one thread: makes the table, unless it is there already. 0 or -ENOMEM. */
 int sp_names_init(uint32_t max_names);
 
 /*
- * APP. The id of a name. The text is cut at SP_NAME_MAX bytes on a UTF-8 boundary and invalid UTF-8
- * becomes U+FFFD before it is stored. Past the limit every new name becomes "(other)" and is
- * counted. An empty name is "(unnamed)". Returns 0 only when there is no table.
+ * APP. The id of a name. The text is cut at SP_NAME_MAX bytes on a UTF-8 boundary, and invalid
+ * UTF-8 becomes U+FFFD before it is stored. Beyond the limit every new name becomes "(other)" and
+ * is counted. An empty name is "(unnamed)". Returns 0 only if there is no table.
  */
 static inline uint32_t sp_names_intern(const char *name, size_t len);
 
-/* APP. The text of an id, with a NUL behind it; "" for an unknown id. */
+/* APP. The text of an id, with a NUL; "" for an unknown id. */
 const char *sp_names_text(uint32_t id, size_t *len);
 
 /*
- * SIG. The exporter that takes what is put there knows the name of that id, or will before it takes anything that
- * is put from now on. False if there is no room to tell it: then nothing with this id must be put there. 0 is no
- * name.
+ * SIG. Puts the name of that id into the ring of names, unless that was done before. True: the
+ * exporter will know the name before it takes a record that is put from now on. False: the ring is
+ * full, and no record with this id must be put. Id 0 is no name.
  */
 SP_SIGSAFE bool sp_names_tell(struct sp_channel *o, uint32_t id);
 
-/* For names.c and who tells a name (ring_sig.c). */
+/* A stored name; only names.c and ring_sig.c use it. */
 struct sp_name {
 	uint32_t len;
-	_Atomic uint32_t told; /* number of the last channel in which the exporter was told of it */
-	char bytes[];          /* a NUL, and whole words */
+	_Atomic uint32_t told; /* number of the last channel whose ring has the name */
+	char bytes[];          /* with a NUL, in whole words */
 };
 
 struct sp_names {
-	char *texts; /* behind the slots */
+	char *texts; /* after the slots */
 	uint32_t mask;
 	uint32_t max_names;
 	uint64_t seed;
-	uint64_t last_offset; /* the last one at which the longest text fits */
+	uint64_t last_offset; /* the last offset at which the longest text fits */
 	uint32_t other;
 	uint32_t unnamed;
 	_Atomic uint32_t names;
 	_Atomic uint64_t texts_used;
-	_Atomic uint64_t
-		slot[]; /* tag in the upper half, offset of the text in the lower; 0 = free */
+	/* tag in the upper half, offset of the text in the lower; 0 = free */
+	_Atomic uint64_t slot[];
 };
 
 extern _Atomic(struct sp_names *) sp_names;
 
 /*
  * The names that a thread used last, found by the address of the string: most names are string
- * literals. An address may hold another name by now, so the bytes are compared. Texts stay for
- * ever. len is 0 where there is none.
+ * literals. Another name may be at that address by now, so a reader compares the bytes. Texts are
+ * never freed. len is 0 in an unused entry.
  */
 #define SP_NAMES_RECENT 4U
 struct sp_names_recent {
@@ -80,12 +82,13 @@ struct sp_names_recent {
 };
 extern SP_TLS struct sp_names_recent sp_names_recent[SP_NAMES_RECENT];
 
-/* For sp_names_intern(), where it is not that name. Keeps it there if the table has it. */
+/* For sp_names_intern(), if `r` has another name. Stores the name in `r` if the table has it. */
 uint32_t sp_names_look_up(const char *name, size_t len, struct sp_names_recent *r);
 
 /*
- * Whether two names of that length are the same, by overlapping words: names are short, and a call would cost
- * more than the comparison. Of less than four bytes, which are rare, one at a time.
+ * Whether two names of that length are equal, by overlapping words: names are short, and a call
+ * would cost more than the comparison. Names of less than four bytes, which are rare, are compared
+ * byte by byte.
  */
 static inline bool sp_names_same(const char *a, const char *b, size_t len)
 {
@@ -132,7 +135,7 @@ static inline SP_SIGSAFE struct sp_name *sp_names_at(const struct sp_names *t, u
 	return (struct sp_name *)(void *)(t->texts + (uint32_t)slot);
 }
 
-/* NULL = there is no such id. */
+/* NULL = unknown id. */
 static inline SP_SIGSAFE struct sp_name *sp_names_of(uint32_t id)
 {
 	/* pairs with the release in sp_names_init() */

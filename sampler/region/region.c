@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the shared memory. Contexts: APP (activation), INIT (forked child). All by raw system
- * calls: some of the C library's wrappers are newer than the oldest C library that we run with.
+ * Makes the shared memory. Contexts: APP (activation), INIT (forked child). Uses raw system calls
+ * only: the oldest C library that we run with lacks some wrappers.
  */
 #include "sampler/region/region.h"
 
@@ -14,11 +14,13 @@
 #include <unistd.h>
 
 #include "region_version.h"
+#include "sampler/base/syscall.h"
+#include "sampler/region/root_durations.h"
 #include "sampler/region/thread_labels.h"
 
 #define PAGE UINT64_C(4096)
 
-/* linux/memfd.h; headers may be older than the flag, which Linux knows since 6.3. */
+/* linux/memfd.h; headers may be older. Linux knows the flag since 6.3. */
 #define NO_EXEC_SEAL 0x0008U
 
 #ifndef F_ADD_SEALS
@@ -31,9 +33,11 @@
 struct sp_region sp_region_nowhere = {0};
 _Atomic(struct sp_region *) sp_region = &sp_region_nowhere;
 
+uint64_t sp_region_own_object[SP_REGION_OBJECTS];
+
 /*
- * The host's private copy of the layout. What the region itself says could be changed by another
- * process.
+ * The host's private copy of the layout, because another process could change the layout in the
+ * region.
  */
 struct mapping {
 	struct sp_region *region;
@@ -42,7 +46,8 @@ struct mapping {
 };
 static struct mapping mapping[SP_REGIONS_MAX];
 static unsigned mappings;
-static bool are_parents; /* of a forked child that has made none yet */
+/* the mappings belong to the parent of this forked child, which has made no region yet */
+static bool are_parents;
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -50,20 +55,21 @@ static uint64_t whole_pages(uint64_t bytes)
 }
 
 /*
- * Making a file larger than this limit raises SIGXFSZ, which by default ends the process. So the
- * limit is read first.
+ * Making a file larger than RLIMIT_FSIZE raises SIGXFSZ, which by default ends the process. So the
+ * limit is read first. 0 or a negative errno.
  */
-static bool is_within_limit(uint64_t bytes)
+static int check_limit(uint64_t bytes)
 {
 	struct rlimit limit;
 
-	return syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 &&
-	       (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
+	if (sp_syscall_always(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0)
+		return -errno;
+	return limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur ? 0 : -EFBIG;
 }
 
 /*
- * Descriptors 0 to 2 are left to the host, even where it has closed them: its next file may be
- * meant to get that number.
+ * Moves a descriptor above 2. The host may have closed descriptor 0, 1 or 2 and rely on getting
+ * that number for its next file.
  */
 static int above_standard(int fd)
 {
@@ -71,63 +77,69 @@ static int above_standard(int fd)
 
 	if (fd < 0 || fd > STDERR_FILENO)
 		return fd;
-	high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	high = (int)sp_syscall_always(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (high < 0)
 		high = -errno;
-	(void)syscall(SYS_close, fd);
+	(void)sp_syscall_always(SYS_close, fd);
 	return high;
 }
 
 /*
- * The size is sealed. Anyone who may open the exporter's descriptor in /proc could otherwise shrink
- * the file, and the next access of the host would be a SIGBUS.
+ * Makes the file and seals its size. Otherwise a process that may open the exporter's descriptor in
+ * /proc could shrink the file, and the next access of the host would raise SIGBUS.
  */
 static int make_file(uint64_t bytes)
 {
+	int limit = check_limit(bytes);
 	long fd;
 
-	if (!is_within_limit(bytes))
-		return -EFBIG;
-	fd = syscall(SYS_memfd_create, "spanprof", MFD_CLOEXEC | NO_EXEC_SEAL);
+	if (limit != 0)
+		return limit;
+	fd = sp_syscall_always(SYS_memfd_create, "spanprof", MFD_CLOEXEC | NO_EXEC_SEAL);
 	if (fd < 0 && errno == EINVAL)
-		fd = syscall(SYS_memfd_create, "spanprof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		fd = sp_syscall_always(SYS_memfd_create, "spanprof",
+				       MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
 	fd = above_standard((int)fd);
 	if (fd < 0)
 		return (int)fd;
-	if (syscall(SYS_ftruncate, (int)fd, bytes) != 0 ||
-	    syscall(SYS_fcntl, (int)fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
-		    0) {
+	if (sp_syscall_always(SYS_ftruncate, (int)fd, bytes) != 0 ||
+	    sp_syscall_always(SYS_fcntl, (int)fd, F_ADD_SEALS,
+			      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
 		int err = -errno;
 
-		(void)syscall(SYS_close, (int)fd);
+		(void)sp_syscall_always(SYS_close, (int)fd);
 		return err;
 	}
 	return (int)fd;
 }
 
 /*
- * Maps the file, at the address of m->region if that is not NULL, and writes the header. The descriptor, or a negative
- * errno; then it is closed.
+ * Maps the file, at the address of m->region if that is not NULL, and writes the header. Returns
+ * the descriptor, or a negative errno after closing it.
  */
 static int map(struct mapping *m, int fd)
 {
-	struct sp_region *r =
-		mmap(m->region, m->bytes, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_NORESERVE | (m->region != NULL ? MAP_FIXED : 0), fd, 0);
+	int flags = MAP_SHARED | MAP_NORESERVE | (m->region != NULL ? MAP_FIXED : 0);
+	struct sp_region *r = (struct sp_region *)sp_syscall_always(
+		SYS_mmap, m->region, m->bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 
 	if (r == MAP_FAILED) {
-		(void)syscall(SYS_close, fd);
+		(void)sp_syscall_always(SYS_close, fd);
 		return -ENOMEM;
 	}
+	/* Before the first access, as in sp_arena_map(). */
+	(void)sp_syscall_always(SYS_madvise, r, m->bytes, MADV_NOHUGEPAGE);
 	r->magic = SP_REGION_MAGIC;
 	r->version = SP_REGION_VERSION;
-	r->pid = (uint32_t)getpid();
+	r->pid = (uint32_t)sp_syscall_always(SYS_getpid);
 	r->bytes = m->bytes;
 	r->mapped_at = (uintptr_t)r;
 	for (unsigned i = 0; i < SP_REGION_PARTS; i++)
 		r->part[i] = m->part[i];
+	for (unsigned i = 0; i < SP_REGION_OBJECTS; i++)
+		r->own_object[i] = sp_region_own_object[i];
 	m->region = r;
 	return fd;
 }
@@ -135,7 +147,7 @@ static int map(struct mapping *m, int fd)
 static void release_parents(void)
 {
 	for (unsigned i = 0; are_parents && i < mappings; i++)
-		(void)syscall(SYS_munmap, mapping[i].region, mapping[i].bytes);
+		(void)sp_syscall_always(SYS_munmap, mapping[i].region, mapping[i].bytes);
 	if (are_parents)
 		mappings = 0;
 	are_parents = false;
@@ -171,7 +183,9 @@ int sp_region_make(const uint64_t bytes[SP_REGION_PARTS], struct sp_region **mad
 		fd = map(&m, fd);
 	if (fd >= 0 && former == NULL) {
 		mapping[mappings] = m;
-		/* A fork on another thread must not see the number without the mapping. */
+		/*
+		 * A child that another thread forks now must not see the count without the mapping.
+		 */
 		atomic_signal_fence(memory_order_release);
 		mappings++;
 		*made = m.region;
@@ -184,12 +198,18 @@ void sp_region_use(struct sp_region *r)
 {
 	uint64_t bytes = 0;
 	void *labels = sp_region_part(r, SP_REGION_LABELS, &bytes);
+	uint64_t roots_bytes = 0;
+	void *roots = sp_region_part(r, SP_REGION_ROOTS, &roots_bytes);
 
-	/* A forked child, which begins with that one, does not have to write to its page then. */
+	/*
+	 * sp_region begins with &sp_region_nowhere: a forked child without a region does not write
+	 * to the page of this variable.
+	 */
 	if (r != &sp_region_nowhere)
 		atomic_store_explicit(&sp_region_nowhere.deferred_work, SP_WORK_BEGIN,
 				      memory_order_relaxed);
 	sp_thread_labels_use(labels, bytes);
+	sp_root_durations_use(roots, roots_bytes);
 	/* pairs with the acquire in sp_region_now() */
 	atomic_store_explicit(&sp_region, r, memory_order_release);
 }
@@ -218,9 +238,9 @@ void sp_region_discard(struct sp_region *r)
 	int saved = errno;
 
 	if (m != NULL)
-		(void)syscall(SYS_mmap, r, m->bytes, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-			      (off_t)0);
+		(void)sp_syscall_always(SYS_mmap, r, m->bytes, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+					(off_t)0);
 	errno = saved;
 }
 

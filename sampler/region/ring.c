@@ -3,9 +3,9 @@
  * Setup and consumer side of the ring. Contexts: APP (setup), the exporter (all of it).
  *
  * The consumer trusts only its own view. It copies each word of the shared memory once and checks
- * the copy: a record lies between tail and head, consists of whole words and does not cross the
- * ring's end. If that does not hold, somebody has overwritten the ring, and where the next record
- * begins is unknown. So everything up to the head is zeroed and skipped.
+ * the copy: a record is between tail and head, consists of whole words and does not cross the
+ * ring's end. If a record does not, somebody has overwritten the ring, and nobody knows where the
+ * next record begins. So the consumer zeroes and skips everything up to the head.
  */
 #include "sampler/region/ring.h"
 
@@ -35,7 +35,7 @@ static _Atomic uint64_t *word_at(const struct sp_ring *r, uint64_t at)
 	return &r->word[(at & (r->size - 1)) / WORD];
 }
 
-/* Frees what was taken. It is all zero by now. */
+/* Frees the space of the taken records; the consumer has zeroed it. */
 static void free_taken(struct sp_ring *r)
 {
 	/* pairs with the acquire of tail in reserve(): zeroed before it is free */
@@ -50,7 +50,7 @@ static void zero(struct sp_ring *r, uint64_t at, uint64_t bytes)
 
 /*
  * Somebody has overwritten the ring. Records that are being written now may be found broken later.
- * A header in a place without a record is zeroed too, because it would be found again and again.
+ * A header without a record is zeroed too, because it would be found again and again.
  */
 static void resynchronize(struct sp_ring *r, uint64_t head)
 {
@@ -84,7 +84,7 @@ static bool is_sound(const struct sp_ring *r, uint64_t header, uint64_t at, uint
 	return len < end && len + WORD <= end && len + WORD <= used;
 }
 
-/* What does not fit is dropped, but its words are zeroed all the same. */
+/* Copies at most `size` bytes, and zeroes all words of the record. */
 static void copy_out(char *out, uint64_t size, _Atomic uint64_t *from, uint64_t words)
 {
 	for (uint64_t i = 0; i < words; i++) {
@@ -110,7 +110,7 @@ uint64_t sp_ring_take(struct sp_ring *r, uint32_t *kind, void *out, uint64_t siz
 
 		/* pairs with the release of the header in sp_ring_put_parts() */
 		header = atomic_load_explicit(at, memory_order_acquire);
-		/* Read after the header, so it is at least as new. */
+		/* Read after the header, so the head is not older than the header. */
 		head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
 		if (!head_is_sound(r, head) ||
 		    (header != 0 && !is_sound(r, header, r->taken, head))) {
@@ -141,9 +141,9 @@ static bool is_known(uint64_t header)
 }
 
 /*
- * Whether a record may begin here: one record follows the other up to the head, up to the next
- * unfinished one, or for a fair number of records. The data of a dead producer may look like one
- * header by chance, but hardly like all of that.
+ * Whether a record may begin here: from here on, record must follow record up to the head, up to
+ * the next unfinished record, or for PROOF_RECORDS records. The data of a dead producer may look
+ * like one header by chance, but hardly like PROOF_RECORDS of them.
  */
 #define PROOF_RECORDS 16U
 static bool begins_records(const struct sp_ring *r, uint64_t at, uint64_t head)
@@ -228,6 +228,10 @@ static bool check(struct sp_record *record, uint64_t len)
 		return len == sizeof(record->module_event);
 	case SP_RECORD_SPAN_VALUES:
 		return check_span_values(&record->span_values, len);
+	case SP_RECORD_SLOW_ROOT:
+		return len == sizeof(record->slow_root);
+	case SP_RECORD_ROOT_END:
+		return len == sizeof(record->root_end);
 	case SP_RECORD_FREED:
 	case SP_RECORD_SPAN_ENDED:
 		return len == sizeof(record->word);
@@ -239,11 +243,15 @@ static bool check(struct sp_record *record, uint64_t len)
 unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_record *record, void *arg),
 		       void *arg, unsigned max)
 {
-	static struct sp_record out; /* one consumer; 4 KiB would be much for a small stack */
+	/* static: one consumer, and 4 KiB would be much for a small stack */
+	static struct sp_record out;
 	unsigned n = 0;
 	uint64_t len;
 
-	/* What is damaged counts against max as well: a ring full of it is no reason to stay. */
+	/*
+	 * Damaged records count against max as well, so that a ring full of them ends the loop,
+	 * too.
+	 */
 	for (unsigned taken = 0; taken < max && (len = sp_ring_take(r, &out.kind, &out.sample,
 								    sizeof(out.sample))) != 0;
 	     taken++) {
@@ -257,7 +265,10 @@ unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_record *re
 	return n;
 }
 
-/* Checked on our copy: the stack is as long as the record says, and lies in one piece. */
+/*
+ * Checked on our copy: the stack is as long as the record says, and does not wrap around the
+ * address space.
+ */
 static bool check_snapshot(struct sp_snapshot *s, uint32_t kind, uint64_t len)
 {
 	char *head = (char *)s->sample;
@@ -274,7 +285,8 @@ static bool check_snapshot(struct sp_snapshot *s, uint32_t kind, uint64_t len)
 unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapshot *s, void *arg),
 			   void *arg, unsigned max)
 {
-	static struct sp_snapshot s; /* one consumer; 16 KiB would be much for its stack */
+	/* static: one consumer, and 16 KiB would be much for its stack */
+	static struct sp_snapshot s;
 	unsigned n = 0;
 	uint32_t kind;
 	uint64_t len;

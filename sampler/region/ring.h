@@ -4,17 +4,17 @@
  * consumer). Records have variable length. A full ring drops the new record and counts it, because
  * a handler must never wait. put = drained + dropped, exactly.
  *
- * That a block was freed has to be told, or it stays in the profile of memory in use for ever. So all other records of
- * the same ring leave as much room as the sampled blocks that are there need for that. A sample by a snapshot is in
- * another ring: where this one is full, the room for its block is kept only from the next record on.
+ * A record that a sampled block was freed must never be dropped: without it the block would stay in
+ * the profile of memory in use for ever. So no other record may use the room that the live sampled
+ * blocks will need. (A sample in the snapshot ring reserves that room one record late.)
  *
- * A record starts with one 8-byte header word: its kind and its length in bytes. Memory ahead of the
- * consumer is all zero, so a zero header means "reserved but not yet committed" or "free"; the consumer
- * stops there.
+ * A record starts with one 8-byte header word: its kind and its length in bytes. Free memory is all
+ * zero, so a zero header means "reserved but not yet committed" or "free"; the consumer stops
+ * there.
  *
  * Both ends and all words are in memory that other processes may write to meanwhile. So each side
- * has a private view (struct sp_ring) of what must not change, and whatever the shared memory
- * contains, nothing outside of it is read or written and every loop ends.
+ * has a private view (struct sp_ring) of the values that must not change. Whatever the shared
+ * memory contains, no side reads or writes outside of the ring, and every loop ends.
  */
 #ifndef SP_RING_H
 #define SP_RING_H
@@ -31,8 +31,8 @@
 /* At the beginning of the ring's memory; all zero before the first record. */
 struct sp_ring_ends {
 	_Atomic uint64_t head; /* producers reserve here */
-	char pad[56];          /* head and tail on cache lines of their own */
-	_Atomic uint64_t tail; /* consumer; everything before it is free and zero */
+	char pad[56];          /* puts head and tail on cache lines of their own */
+	_Atomic uint64_t tail; /* of the consumer; everything before it is free and zero */
 	char pad2[56];
 };
 
@@ -40,7 +40,7 @@ struct sp_ring_ends {
 #define SP_RING_WORDS_AT 4096U
 #define SP_RING_SIZE_MIN 8192U
 
-/* What memory a ring of that size (a power of two) needs. */
+/* The memory that a ring of that size (a power of two) needs. */
 #define SP_RING_BYTES(size) (SP_RING_WORDS_AT + (size))
 
 /* One side's view. All zero = a ring without memory: nothing can be put or taken. */
@@ -49,24 +49,24 @@ struct sp_ring {
 	_Atomic uint64_t *word;
 	uint64_t size; /* bytes, a power of two */
 
-	/* The consumer's. */
-	uint64_t taken; /* the tail, whatever the shared one says */
-	uint64_t
-		damaged; /* how often what was found could not be, and it, or everything, was thrown away */
+	/* Used by the consumer only. */
+	uint64_t taken; /* its own copy of the tail */
+	/* how often it found a record, or the whole ring, damaged and dropped it */
+	uint64_t damaged;
 	uint64_t unfinished; /* records of dead producers that sp_ring_pass() has passed */
 };
 
 /*
  * APP, and the exporter. Makes a view of the ring in that page-aligned memory. Its size is the
- * largest power of two that fits. A consumer goes on where the last one stopped. 0, or -EINVAL if
- * it is too small.
+ * largest power of two that fits. A consumer goes on at the shared tail. 0, or -EINVAL if the
+ * memory is too small.
  */
 int sp_ring_at(struct sp_ring *r, void *part, uint64_t bytes);
 
-/* How many blocks were sampled and not yet told as freed; NULL = nobody tells that. */
+/* How many sampled blocks are not reported as freed yet; NULL = frees are not reported. */
 SP_HIDDEN const _Atomic uint64_t *_Atomic sp_ring_blocks;
 
-/* Whole words; the record is the parts one after the other. */
+/* A piece of a record, in whole words. The record is its pieces one after the other. */
 struct sp_ring_part {
 	const void *at;
 	uint64_t bytes;
@@ -76,27 +76,35 @@ struct sp_ring_part {
 SP_SIGSAFE int sp_ring_put_parts(struct sp_ring *r, enum sp_record_kind kind,
 				 const struct sp_ring_part *part, unsigned n);
 
-/* SIG. The same of a record in one piece. */
+/* SIG. sp_ring_put_parts() for a record in one piece. */
 SP_SIGSAFE int sp_ring_put(struct sp_ring *r, enum sp_record_kind kind, const void *record,
 			   uint64_t bytes);
 
 /*
- * Consumer. Copies the oldest record to out, sets *kind and removes it. Its bytes, or 0 if there is
- * none. Of a record longer than size the rest is dropped. The copy is nobody else's, but what it says
- * may be anything, its kind included, but for a pad.
+ * SIG. Whether less than three quarters of the ring are in use or reserved for frees. A program may
+ * have thousands of sampled allocations for each CPU sample. If the ring has no reserve, samples of
+ * allocations are dropped, so that samples of CPU time still find room.
+ */
+SP_SIGSAFE bool sp_ring_has_reserve(const struct sp_ring *r);
+
+/*
+ * Consumer. Copies at most size bytes of the oldest record to out, sets *kind and removes the
+ * record. Returns its bytes, or 0 if there is none. Only the consumer can change the copy, but its
+ * content may be anything, its kind included (except a pad).
  */
 uint64_t sp_ring_take(struct sp_ring *r, uint32_t *kind, void *out, uint64_t size);
 
 /*
- * Consumer. Hands out at most max records in order, valid during the call; returns how many. Each is of
- * a kind that struct sp_record has, as long as that kind is, and its thread's name ends; what is not is
- * counted as damaged and passed.
+ * Consumer. Calls put() for at most max records in order, each valid during the call; returns their
+ * number. Each is of a kind that struct sp_record has, has the length of that kind, and the name of
+ * its thread ends with a NUL. Other records are counted as damaged and skipped.
  */
 unsigned sp_ring_drain(struct sp_ring *r, void (*put)(const struct sp_record *record, void *arg),
 		       void *arg, unsigned max);
 
 /*
- * The same of a ring of snapshots. One whose lengths contradict each other is counted as damaged and passed.
+ * sp_ring_drain() for a ring of snapshots. A snapshot whose lengths contradict each other is
+ * counted as damaged and skipped.
  */
 unsigned sp_snapshot_drain(struct sp_ring *r, void (*put)(const struct sp_snapshot *s, void *arg),
 			   void *arg, unsigned max);
@@ -113,37 +121,38 @@ bool sp_ring_pass(struct sp_ring *r);
 #define SP_RING_LENGTH(header) ((header) & ((UINT64_C(1) << 56) - 1))
 
 /*
- * The channel to the exporter, which takes samples and records of unsampled CPU time: the rings of
- * one region and its counter of puts. When the exporter is started again there is a new region,
- * with a channel of its own. A thread that still holds the old channel finishes with that one. It
- * does not change while it is in use.
+ * The channel to the exporter, for samples and records of unsampled CPU time: the rings of one
+ * region and its counter of puts. A new exporter has a new region, with another channel. A thread
+ * that still uses the old channel finishes its record there. A channel does not change while it is
+ * in use.
  */
 struct sp_channel {
 	struct sp_ring ring;
-	struct sp_ring snapshots; /* has no memory if none are to be made */
-	struct sp_ring names;     /* span names, each before what has it (names.h) */
-	uint32_t number; /* no other one of this process, or of its parents, has the same */
+	struct sp_ring snapshots; /* without memory if the handler makes no snapshots */
+	/* span names, each before the first record with its id (names.h) */
+	struct sp_ring names;
+	uint32_t number; /* unique in this process and its ancestors */
 	/*
-	 * SP_COUNT_SAMPLES_PUT of the same region, so that each region's balance is exact. NULL:
-	 * the counter in use.
+	 * SP_COUNT_SAMPLES_PUT of the same region, so that the balance of each region is exact.
+	 * NULL: the counter in use.
 	 */
 	_Atomic uint64_t *put;
-	_Atomic uint32_t *deferred_work; /* of the region, NULL if there is none */
+	_Atomic uint32_t *deferred_work; /* of the region; NULL if there is none */
 };
 
 /* The channel of a process without a region: everything put there is dropped. */
 extern struct sp_channel sp_channel_nowhere;
-/* The one that is in use; never NULL. */
+/* The channel in use; never NULL. */
 extern _Atomic(struct sp_channel *) sp_channel_open;
 
-/* Any context. A writer gets it once and uses the same one for all of a record. */
+/* Any context. A writer gets it once and uses it for all pieces of a record. */
 static inline SP_SIGSAFE struct sp_channel *sp_channel_now(void)
 {
 	/* pairs with the release by which it was opened: its rings are set up */
 	return atomic_load_explicit(&sp_channel_open, memory_order_acquire);
 }
 
-/* Any context. A sample or a record of unsampled time is in its ring. */
+/* Any context. Counts a sample, or a record of unsampled time, that was put. */
 static inline SP_SIGSAFE void sp_channel_count_put(const struct sp_channel *o)
 {
 	if (o->put != NULL)

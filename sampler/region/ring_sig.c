@@ -12,15 +12,16 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-/* Losing a race this often in a row means hundreds of threads in the handler: drop and count. */
+/* Losing this many races in a row takes hundreds of threads in the handler: drop and count. */
 #define PUT_TRIES 128
 
 const _Atomic uint64_t *_Atomic sp_ring_blocks;
 
 /*
- * What other records leave free for those of freed blocks: a header and a word for each, and a word that may be left at
- * the ring's end, which the free part has once at most. A handler of the host's that interrupts a count and forks may
- * leave less than none.
+ * The room that other records must not use, because the records of freed blocks need it. Each block
+ * needs a header and a word, and the end of the ring, which the free part contains at most once,
+ * needs one more word. The number of blocks may be negative: a handler of the host that interrupts
+ * a count may fork.
  */
 static uint64_t kept_from(enum sp_record_kind kind)
 {
@@ -36,11 +37,12 @@ static uint64_t kept_from(enum sp_record_kind kind)
 }
 
 /*
- * Reserves need bytes. If they do not fit before the ring's end, the rest up to there is reserved
- * too, as padding.
+ * Reserves `need` bytes. If they do not fit before the ring's end, the rest up to the end is
+ * reserved too, as padding.
  *
- * Whoever finds a head here also sees the blocks of the records before it: each was counted before its sample's place
- * was reserved. So the exchange of the head releases, and every load of it that leads to an exchange acquires.
+ * A producer that reads this head also sees the count of blocks of the records before it: each
+ * block was counted before the place of its sample was reserved. So the exchange of the head
+ * releases, and every load of it that leads to an exchange acquires.
  */
 static int reserve(struct sp_ring *r, enum sp_record_kind kind, uint64_t need, uint64_t *at,
 		   uint64_t *skip)
@@ -48,11 +50,14 @@ static int reserve(struct sp_ring *r, enum sp_record_kind kind, uint64_t need, u
 	uint64_t head = atomic_load_explicit(&r->ends->head, memory_order_acquire);
 
 	for (int i = 0; i < PUT_TRIES; i++) {
-		/* pairs with the release of tail in free_taken(): what it freed is zeroed */
+		/* pairs with the release of tail in free_taken(): the freed words are zero */
 		uint64_t tail = atomic_load_explicit(&r->ends->tail, memory_order_acquire);
 		uint64_t end = r->size - (head & (r->size - 1));
 
-		/* The consumer has passed what we read as head: it is stale, the ring is not full. */
+		/*
+		 * The consumer has passed the head that we read: the head is stale, the ring is not
+		 * full.
+		 */
 		if ((int64_t)(head - tail) < 0) {
 			head = atomic_load_explicit(&r->ends->head, memory_order_acquire);
 			continue;
@@ -69,7 +74,20 @@ static int reserve(struct sp_ring *r, enum sp_record_kind kind, uint64_t need, u
 	return -ENOSPC;
 }
 
-/* The parts may be the stack of any thread, with red zones that the sanitizers must not report. */
+SP_SIGSAFE bool sp_ring_has_reserve(const struct sp_ring *r)
+{
+	uint64_t tail;
+	uint64_t head;
+
+	if (r->ends == NULL)
+		return false;
+	/* The tail is read first: a head is never behind a tail that was read before it. */
+	tail = atomic_load_explicit(&r->ends->tail, memory_order_relaxed);
+	head = atomic_load_explicit(&r->ends->head, memory_order_relaxed);
+	return head - tail + kept_from(SP_RECORD_SAMPLE) < r->size / 4 * 3;
+}
+
+/* The pieces may be the stack of any thread, with red zones that the sanitizers must not report. */
 SP_RAW static void copy(_Atomic uint64_t *to, const struct sp_ring_part *part)
 {
 	const volatile uint64_t *from = part->at;
@@ -118,11 +136,14 @@ SP_SIGSAFE int sp_ring_put(struct sp_ring *r, enum sp_record_kind kind, const vo
 	return sp_ring_put_parts(r, kind, &part, 1);
 }
 
+struct sp_channel sp_channel_nowhere;
+_Atomic(struct sp_channel *) sp_channel_open = &sp_channel_nowhere;
+
 _Atomic(struct sp_names *) sp_names;
 
 /*
- * The record goes into the ring first and then the name is marked, so whoever finds the mark puts its sample behind
- * the record.
+ * Puts the record into the ring first and marks the name afterwards. So a thread that finds the
+ * mark puts its sample after the record.
  */
 SP_SIGSAFE bool sp_names_tell(struct sp_channel *o, uint32_t id)
 {

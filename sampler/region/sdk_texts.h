@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SDKs by number, for struct sp_span_start, with their names. Each is treated on its own: what
- * is proved of one says nothing about another. Host and exporter refer to them by these numbers.
- * Any context.
+ * The SDKs by number, for struct sp_span_start, with their names. A fact about one SDK says nothing
+ * about another. Host and exporter refer to SDKs by these numbers. Any context.
  */
 #ifndef SP_SDK_TEXTS_H
 #define SP_SDK_TEXTS_H
@@ -10,21 +9,22 @@
 enum sp_sdk {
 	SP_SDK_UNNAMED,
 	SP_SDK_OTELC,
-	SP_SDK_OTELCPP_V1, /* by ABI version: two libraries that know nothing of each other */
+	/* a number for each ABI version: two libraries that do not know of each other */
+	SP_SDK_OTELCPP_V1,
 	SP_SDK_OTELCPP_V2,
 	SP_SDK_N,
 };
 
 struct sp_sdk_text {
 	const char *name;
-	const char *method; /* how its calls are seen, if nothing better is known */
+	const char *method; /* how its calls are seen, if nothing more precise is known */
 };
 
 /* How an instance of opentelemetry-cpp was reached. */
 enum sp_sdk_way {
 	SP_SDK_WAY_UNKNOWN,
 	SP_SDK_WAY_NAMES, /* its vtables were found by their names */
-	SP_SDK_WAY_TYPES, /* it has no names: they were found by type information */
+	SP_SDK_WAY_TYPES, /* its vtables have no names: they were found by type information */
 	SP_SDK_WAY_N,
 };
 
@@ -32,10 +32,12 @@ enum sp_sdk_way {
 #define SP_SDK_OBJECT_MAX 112U
 /* "1.28.0"; with the NUL. */
 #define SP_SDK_RELEASE_MAX 24U
+/* Its service.name, with the NUL. */
+#define SP_SDK_SERVICE_MAX 256U
 
 /*
- * What we assume of SDKs beyond what their interface promises. Each fact is checked where it is
- * first used, and a failure is reported: which SDK, which fact, and what happens instead.
+ * Our assumptions about SDKs that their interfaces do not promise. We check each when we first use
+ * it, and report a failure: which SDK, which fact, and what happens instead.
  */
 enum sp_sdk_fact {
 	SP_SDK_FACT_CLASS,
@@ -48,7 +50,7 @@ enum sp_sdk_fact {
 	SP_SDK_FACT_STORAGE,
 	SP_SDK_FACT_NESTING,
 	SP_SDK_FACT_RESOURCE,
-	/* of the program, and so no facts of the release */
+	/* these are facts about the program, and not about the release of the SDK */
 	SP_SDK_FACT_OWN_STORAGE,
 	SP_SDK_FACT_INSTANCES,
 	SP_SDK_FACT_N,
@@ -61,10 +63,10 @@ struct sp_sdk_fact_text {
 
 extern const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N];
 
-/* By number; the name is NULL where there is none. */
+/* By number; name is NULL for an unused number. */
 extern const struct sp_sdk_text sp_sdk_texts[SP_SDK_N];
 
-/* By enum sp_sdk_way; "" where it is unknown. */
+/* By enum sp_sdk_way; "" for SP_SDK_WAY_UNKNOWN. */
 extern const char sp_sdk_way_texts[SP_SDK_WAY_N][64];
 
 #endif

@@ -11,7 +11,7 @@
 
 _Atomic(struct sp_thread_labels_part *) sp_thread_labels_part;
 _Atomic unsigned sp_thread_labels_watchers;
-static _Atomic uint32_t places; /* that the part has room for */
+static _Atomic uint32_t places; /* number of places in the part */
 
 void sp_thread_labels_use(void *part, uint64_t bytes)
 {
@@ -82,10 +82,13 @@ void sp_thread_labels_put(const struct sp_thread_labels_owner *who,
 	if (is_mine && memcmp(&last, label, sizeof(last)) == 0 &&
 	    atomic_load_explicit(&t->struck, memory_order_relaxed) != n)
 		return;
-	/* It is odd where this process is a copy of one that was writing. */
+	/* The number is odd if this process was forked while its parent was writing. */
 	n |= 1;
 	atomic_store_explicit(&t->n, n, memory_order_relaxed);
-	/* pairs with the fence in sp_thread_labels_copy(): who reads a new word finds another number behind it */
+	/*
+	 * pairs with the fence in sp_thread_labels_copy(): a reader of a new word finds another
+	 * number after it
+	 */
 	atomic_thread_fence(memory_order_release);
 	write_words(t, label);
 	if (!is_mine)
@@ -107,7 +110,10 @@ void sp_thread_labels_strike(uint32_t block)
 	if (t == NULL)
 		return;
 	n = atomic_load_explicit(&t->n, memory_order_relaxed);
-	/* The one that is being written is told to have ended, too. */
+	/*
+	 * If a label is being written now, it will get the next number. This label is struck, too,
+	 * because its span has ended.
+	 */
 	atomic_store_explicit(&t->struck, n + (n & 1), memory_order_relaxed);
 }
 
@@ -139,7 +145,7 @@ uint64_t sp_thread_labels_take_note(uint32_t block)
 
 bool sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out)
 {
-	/* The thread may be gone from the place, and another one in it, between two of these. */
+	/* Between two of these reads the thread may end, and another thread may get the place. */
 	out->tid = atomic_load_explicit(&from->tid, memory_order_acquire);
 	out->n = atomic_load_explicit(&from->n, memory_order_acquire);
 	read_words(from, &out->label);

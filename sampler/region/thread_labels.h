@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which label each thread has now, for the exporter, which looks at waiting threads (SPANPROF_OFF_CPU,
- * SPANPROF_WALL) and cannot see their span stacks. A part of the region with a place for each thread block.
- * Without these options the part has no bytes, and a change of the active span costs one load.
+ * The present label of each thread, for the exporter, which looks at waiting threads
+ * (SPANPROF_OFF_CPU, SPANPROF_WALL) and cannot see their span stacks. The labels are a part of the
+ * region with a place for each thread block. Without these options the part has no bytes, and a
+ * change of the active span costs one load.
  *
- * Only the thread itself writes its label, without waiting, without a system call and, but for its first one,
- * without a clock. Another thread that ends a span here notes just that it did so: the exporter then takes the
- * label for none, though what lies below it on the stack may be active again.
+ * Only the thread itself writes its label, without waiting, without a system call and, except for
+ * the first label, without reading a clock. If another thread ends the label's span, it only
+ * strikes the label. The exporter then treats the thread as having no label, although an outer span
+ * on its stack may be active again.
  *
- * The other way round, the exporter tells which span has a wait in a profile, for SPANPROF_ATTRIBUTES=with-samples
- * and for the link; the host looks whether it has such a span.
+ * In the other direction, the exporter writes which span has a wait in a profile, for
+ * SPANPROF_ATTRIBUTES=with-samples and for the link; the host checks whether it has such a span.
  *
  * Contexts: APP writes labels, the exporter reads them.
  */
@@ -29,41 +31,44 @@ struct sp_thread_label {
 	uint64_t trace[2];
 	uint64_t root_id;
 	uint32_t name_id;
-	uint32_t unused; /* 0: labels are compared as bytes */
+	uint32_t unused; /* 0, because labels are compared as bytes */
 };
 
-/* All of it but the name. */
+/* All words but the name. */
 #define SP_THREAD_LABEL_WORDS (offsetof(struct sp_thread_label, name_id) / sizeof(uint64_t))
 
 struct sp_thread_labels {
-	_Atomic uint32_t tid; /* whose label this is; 0 = the thread has ended */
-	_Atomic uint32_t n;   /* changes with each label; odd while one is written */
-	_Atomic uint32_t
-		struck; /* the label of that number is none: another thread has ended its span */
-	_Atomic uint32_t name_id; /* this and the words: the label */
-	/* At the thread's first label: CLOCK_MONOTONIC less the thread's CPU clock, as it was at some time before. */
+	_Atomic uint32_t tid; /* the thread's id; 0 = the thread has ended */
+	_Atomic uint32_t n;   /* changes with each label; odd while one is being written */
+	/* the number of a label whose span another thread has ended: it counts as no label */
+	_Atomic uint32_t struck;
+	_Atomic uint32_t name_id; /* name_id and word[] are the label */
+	/*
+	 * Set at the thread's first label: CLOCK_MONOTONIC minus the thread's CPU clock, at some
+	 * time before.
+	 */
 	_Atomic uint64_t off_ns;
-	_Atomic uint64_t
-		waited_span; /* written by the exporter: sp_thread_labels_note_wait(); 0 = none */
+	/* written by the exporter: sp_thread_labels_note_wait(); 0 = none */
+	_Atomic uint64_t waited_span;
 	_Atomic uint64_t word[SP_THREAD_LABEL_WORDS];
 };
 
 _Static_assert(sizeof(struct sp_thread_labels) == 64, "no two threads share a cache line");
 
 struct sp_thread_labels_part {
-	_Atomic uint32_t used; /* places in use: all numbers are below */
+	_Atomic uint32_t used; /* number of places in use: all block numbers are below */
 	uint32_t pad[15];
 	struct sp_thread_labels thread[];
 };
 
-/* The size of the part for so many threads. */
+/* The size of the part for that many threads. */
 #define SP_THREAD_LABELS_BYTES(threads)                                                            \
 	(sizeof(struct sp_thread_labels_part) +                                                    \
 	 (uint64_t)(threads) * sizeof(struct sp_thread_labels))
 
 /*
- * Who has to be told of each change of an active span: a bit for each, so that a start or an end of a span looks at
- * one word.
+ * The readers of each change of an active span: a bit for each, so that a start or an end of a span
+ * reads one word.
  */
 enum sp_thread_labels_watcher {
 	SP_THREAD_LABELS_EXPORTER = 1 << 0, /* these labels */
@@ -81,7 +86,7 @@ static inline void sp_thread_labels_watch(enum sp_thread_labels_watcher who, boo
 					  memory_order_relaxed);
 }
 
-/* The host's part; NULL = nobody wants to know. Any context. */
+/* The part of this host; NULL = nobody reads labels. Any context. */
 SP_HIDDEN _Atomic(struct sp_thread_labels_part *) sp_thread_labels_part;
 
 static inline struct sp_thread_labels_part *sp_thread_labels_now(void)
@@ -90,7 +95,7 @@ static inline struct sp_thread_labels_part *sp_thread_labels_now(void)
 	return atomic_load_explicit(&sp_thread_labels_part, memory_order_acquire);
 }
 
-/* APP, INIT. That part is used from now on, which is all zero at first; NULL = none. */
+/* APP, INIT. Uses that part, all zero at first, from now on; NULL = none. */
 void sp_thread_labels_use(void *part, uint64_t bytes);
 
 struct sp_thread_labels_owner {
@@ -99,7 +104,7 @@ struct sp_thread_labels_owner {
 	uint64_t cpu_ns; /* its CPU clock at some time before its first label */
 };
 
-/* APP, the thread itself. Its label is this from now on. No-op if it was so before. */
+/* APP, on the thread itself. Sets its label; does nothing if the label is the same. */
 void sp_thread_labels_put(const struct sp_thread_labels_owner *who,
 			  const struct sp_thread_label *label);
 
@@ -109,23 +114,29 @@ void sp_thread_labels_strike(uint32_t block);
 /* APP. The thread with that block has ended. */
 void sp_thread_labels_end(uint32_t block);
 
-/* The exporter: a wait of the thread, under the label that it has now, was put into a profile with that span's id. */
+/*
+ * The exporter has put a wait of the thread into a profile, with that span's id and the thread's
+ * present label.
+ */
 void sp_thread_labels_note_wait(struct sp_thread_labels *to, uint64_t span_id);
 
-/* APP. The id of the span that such a wait was last noted of since the last call, 0 = none. Any number. */
+/*
+ * APP. The span id of the last such wait since the previous call; 0 = none. The exporter is not
+ * trusted: the id may be any number.
+ */
 uint64_t sp_thread_labels_take_note(uint32_t block);
 
-/* What the exporter makes of a place. */
+/* The exporter's copy of a place. */
 struct sp_thread_labels_copy {
 	uint32_t tid;
-	uint32_t n; /* as in the place: where it is the same, the label was the same all the time */
+	uint32_t n; /* as in the place: while it is the same, the label has not changed */
 	uint64_t off_ns;
 	struct sp_thread_label label;
 };
 
 /*
- * The exporter. Copies what the host may be writing at this moment, or may never have written. False if the label
- * was being written: the thread runs.
+ * The exporter. Copies a place that the host may be writing at this moment, or may never have
+ * written. False if the label was being written: the thread runs.
  */
 bool sp_thread_labels_copy(const struct sp_thread_labels *from, struct sp_thread_labels_copy *out);
 

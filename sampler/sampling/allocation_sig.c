@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes a sample of an allocation. It runs inside the host's call of the allocator, and that may be anywhere: with
- * any lock of the host held, in a handler of the host's that has interrupted another allocation, on the stack of a
- * coroutine. So the rules of our own signal handler hold. That handler may interrupt a sample here, and a handler of
- * the host's may begin another one in it. Therefore the record is made on the stack, and what a walk remembers of
- * the stack is not what the handler's walks remember.
+ * Takes a sample of an allocation. This runs inside the host's call of the allocator, which may
+ * come from anywhere: with any lock of the host held, in a handler of the host that has interrupted
+ * another allocation, on the stack of a coroutine. So the rules of our own signal handler apply.
+ * Our handler may interrupt this code, and a handler of the host may interrupt it and begin another
+ * sample. So the record is made on the stack, and the walk has stack bounds of its own, separate
+ * from those of the handler's walks.
  *
- * The walk begins at the caller of the allocator, of which only the registers that every walk needs are known.
- * What other registers hold would matter for functions that find their frame by one of them, and compilers make
- * none such.
+ * The walk begins at the caller of the allocator, of which only pc, sp and the frame pointer are
+ * known. A function that finds its frame by another register could not be unwound, but compilers
+ * make no such function.
  */
 #include "sampler/sampling/allocation.h"
 
@@ -42,8 +43,9 @@ static bool is_in(const struct sp_stack_bounds *bounds, uintptr_t here)
 }
 
 /*
- * A stack that no walk has proven may be an alternate one, of which the host has made only as much as it needs. The
- * kernel is not asked: a filter that no hook has seen may kill for that.
+ * Bytes of the stack that the walk may use. A stack whose bounds no walk has proved may be an
+ * alternate stack, which the host may have made as small as its own work allows. The kernel is not
+ * asked: a seccomp filter that no hook saw may kill the process for the call.
  */
 static size_t room(const struct sp_thread *t, const void *frame)
 {
@@ -55,7 +57,10 @@ static size_t room(const struct sp_thread *t, const void *frame)
 	return sp_thread_stack_room(t, frame);
 }
 
-/* The flags that are for the caller and not for the ring: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD. */
+/*
+ * Walks the stack. Returns the flags for the caller, which do not go into the ring:
+ * SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD.
+ */
 static uint16_t walk(struct sp_thread *t, struct sp_sample *s, const struct sp_regs *regs)
 {
 	const uint16_t own = SP_SAMPLE_RETRY | SP_SAMPLE_UNTOLD;
@@ -76,14 +81,19 @@ static uint16_t walk(struct sp_thread *t, struct sp_sample *s, const struct sp_r
 	return flags & own;
 }
 
-/* False if it was lost. */
+/* Walks the stack and puts the sample. False if it was lost. */
 static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 		const struct sp_allocation_caller *caller)
 {
 	struct sp_regs regs = {.known = 0};
 	uint16_t own;
 
-	/* Inside of the call, so that it is where the call is also behind a function's last instruction. */
+	if (!sp_ring_has_reserve(&o->ring))
+		return false;
+	/*
+	 * An address inside the call instruction, because the return address may belong to the next
+	 * function.
+	 */
 	sp_regs_set_pc(&regs, sp_arch_strip(caller->pc) - 1);
 	sp_regs_set(&regs, SP_ARCH_REG_SP, caller->sp);
 	sp_regs_set(&regs, SP_ARCH_REG_FP, caller->fp);
@@ -95,7 +105,8 @@ static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 	if (!sp_names_tell(o, s->name_id))
 		return false;
 	if ((own & SP_SAMPLE_RETRY) != 0) {
-		if (sp_snapshot_put_from(&o->snapshots, s, &regs, &t->allocation_bounds) == 0) {
+		if (sp_ring_has_reserve(&o->snapshots) &&
+		    sp_snapshot_put_from(&o->snapshots, s, &regs, &t->allocation_bounds) == 0) {
 			sp_count(SP_COUNT_SNAPSHOTS);
 			return true;
 		}
@@ -108,7 +119,10 @@ static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 	return sp_ring_put(&o->ring, SP_RECORD_SAMPLE, s, sp_sample_bytes(s->depth)) == 0;
 }
 
-/* The end of a manual label is told when its level is left: sp_manual_label_leave(). */
+/*
+ * Notes that the manual label's id has a sample; sp_manual_label_leave() reports the end of the
+ * label.
+ */
 static void note_label(struct sp_thread *t, uint64_t id)
 {
 	uint32_t level = sp_span_stack_label_level(&t->spans);
@@ -119,7 +133,10 @@ static void note_label(struct sp_thread *t, uint64_t id)
 	t->allocated_levels |= UINT32_C(1) << (level - 1);
 }
 
-/* In a function of its own, because to a compiler that sees both the record were shorter than what it is said to be. */
+/*
+ * A separate function: a compiler that sees caller and callee together would complain that the
+ * record is shorter than its type.
+ */
 __attribute__((noinline)) static bool take(struct sp_thread *t, struct sp_sample *s, uint64_t bytes,
 					   uint64_t block,
 					   const struct sp_allocation_caller *caller)
@@ -134,6 +151,7 @@ __attribute__((noinline)) static bool take(struct sp_thread *t, struct sp_sample
 	sp_sample_label(t, s, &label);
 	if (!put(o, t, s, caller)) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
+		sp_count(SP_COUNT_DROP_ALLOCATIONS);
 		return false;
 	}
 	sp_channel_count_put(o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampling signal handler. It runs on the sampled thread, between any two instructions of it:
+ * The sampling signal handler. It runs on the sampled thread, between any two of its instructions:
  * the thread may be inside malloc, hold any lock, or be in the middle of one of our own functions.
  * A lock, an allocation, stdio or lazy TLS could therefore wait for ever or find half-written
  * state, and a changed errno would appear in the host's code. The handler uses none of these and
@@ -8,13 +8,13 @@
  *
  * It takes a sample in this order: read the label of the active span, walk the stack, put the
  * record into the ring, then add the sample to the thread's CPU account. If a step fails, the
- * sample goes without frames or is dropped, and a counter tells why.
+ * sample has no frames or is dropped, and the counter of that reason is raised.
  *
- * A forked child gets region and exporter with its first sample, because most children execute another
- * program or end before that, and a child may use CPU time for hours without a call that we hook. So
- * the handler asks for them, and the sample goes into the new region. What is done then is what a
- * forked child of a program with threads may do at all: system calls on memory of our own
- * (preload/lifecycle/lifecycle.c tells how it is kept from what the thread was doing).
+ * A forked child gets region and exporter with its first sample: most children execute another
+ * program or end before that, and a child may use CPU time for hours without calling a hook. So the
+ * handler asks for region and exporter, and the sample goes into the new region. The handler uses
+ * only what a forked child of a program with threads may use: system calls, and our own memory
+ * (preload/lifecycle/lifecycle.c says why the state of the interrupted code does not matter).
  */
 #include "sampler/sampling/handler.h"
 
@@ -26,6 +26,7 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/base/vdso_clock_sig.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
 #include "sampler/region/region.h"
@@ -40,13 +41,12 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-struct sp_channel sp_channel_nowhere;
-_Atomic(struct sp_channel *) sp_channel_open = &sp_channel_nowhere;
 struct sp_handler_setup sp_handler_setup;
 _Atomic uint64_t sp_thread_accounted_ns;
 
 /*
- * The thread block that our timer was armed for. NULL if the signal is not from one of our timers.
+ * The block of the thread whose timer sent the signal. NULL = the signal is not from one of our
+ * timers.
  */
 static struct sp_thread *timer_thread(const siginfo_t *si)
 {
@@ -58,9 +58,9 @@ static struct sp_thread *timer_thread(const siginfo_t *si)
 }
 
 /*
- * Fills in the frames. If the stack that the handler runs on has too little room for a walk, the
- * sample gets the interrupted pc alone. Returns the flags that are for the handler and not for the
- * ring: SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD.
+ * Fills in the frames. If the handler's stack has too little room for a walk, the sample gets the
+ * interrupted pc alone. Returns the flags for the handler, which do not go into the ring:
+ * SP_SAMPLE_RETRY, SP_SAMPLE_UNTOLD.
  */
 static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left)
 {
@@ -87,8 +87,8 @@ static uint16_t walk(struct sp_thread *t, const void *ucontext, size_t room_left
 }
 
 /*
- * Leaves the walk to the exporter. False if the snapshot found no room: then the sample keeps the
- * frames that it has.
+ * Puts a snapshot into the ring, so that the exporter walks the stack. False if there was no room
+ * for the snapshot; then the sample has the frames of the handler's walk.
  */
 static bool put_snapshot(struct sp_channel *o, struct sp_thread *t, const void *ucontext)
 {
@@ -113,7 +113,7 @@ static int put_frames(struct sp_channel *o, const struct sp_thread *t, const str
 	return sp_ring_put_parts(&o->ring, SP_RECORD_SAMPLE, part, 2);
 }
 
-/* After so many samples the next hook checks that the exporter is still alive. */
+/* After this many samples the next hook checks that the exporter is still alive. */
 #define SP_SAMPLES_PER_LOOK 100U
 
 /* False if the sample was lost. */
@@ -123,9 +123,9 @@ static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext,
 	uint16_t own = walk(t, ucontext, room_left);
 
 	/*
-	 * The record that announces a loaded object found no room in the ring. This sample is
-	 * smaller and might still fit; the exporter would then resolve its frames in whatever
-	 * object was at these addresses before.
+	 * The ring had no room for the record that announces a loaded object. This smaller sample
+	 * might still fit, but the exporter would then resolve its frames in the object that was at
+	 * these addresses before.
 	 */
 	if ((own & SP_SAMPLE_UNTOLD) != 0) {
 		sp_count(SP_COUNT_DROP_UNTOLD);
@@ -143,9 +143,9 @@ static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext,
 }
 
 /*
- * Nobody but us notices that the exporter has died. Samples of all threads count together, because
- * each thread alone may be too short-lived to reach the number. Samples that find the ring full
- * count too: a dead exporter leaves the ring full.
+ * Only this process can notice that its exporter has died. Samples of all threads count together,
+ * because a single thread may be too short-lived to reach the number. Samples that find the ring
+ * full count too: if the exporter is dead, the ring stays full.
  */
 static void look_after_exporter(const struct sp_channel *o)
 {
@@ -157,17 +157,42 @@ static void look_after_exporter(const struct sp_channel *o)
 		atomic_fetch_or_explicit(o->deferred_work, SP_WORK_ALIVE, memory_order_relaxed);
 }
 
-/* In a function of its own, because check-sigsafe knows calls through pointers by function. */
+/* A separate function, because check-sigsafe lists calls through pointers by function. */
 __attribute__((noinline)) static void begin_in_child(void)
 {
 	if (sp_handler_setup.begin != NULL)
 		sp_handler_setup.begin();
 }
 
+/* A separate function for the same reason as begin_in_child(). */
+__attribute__((noinline)) static void scan_if_asked(void)
+{
+	const _Atomic uint32_t *work = sp_channel_now()->deferred_work;
+	uint32_t asked = work != NULL ? atomic_load_explicit(work, memory_order_relaxed) : 0;
+
+	if ((asked & (SP_WORK_SCAN_NOW | SP_WORK_SECCOMP)) == SP_WORK_SCAN_NOW &&
+	    sp_handler_setup.scan != NULL)
+		sp_handler_setup.scan();
+}
+
+/*
+ * Whether the exporter sent the signal, to a running thread without a timer. Any other sender could
+ * only make threads get their timers a little earlier, because the region must ask for the scan,
+ * too.
+ */
+static bool is_roused(const siginfo_t *si)
+{
+	return si->si_code == SI_QUEUE && (uint64_t)(uintptr_t)si->si_value.sival_ptr ==
+						  SP_ROUSE_VALUE(sp_handler_setup.cookie);
+}
+
 void sp_sample_label(const struct sp_thread *t, struct sp_sample *s, struct sp_span_label *label)
 {
 	sp_active_span_label(&t->spans, label);
-	/* At once: the values of a root that another thread ends, as while we walk, are told only if it is noted by then. */
+	/*
+	 * The root is marked before the walk: if another thread ends the root during the walk, it
+	 * reports the root's values only if the root is marked already.
+	 */
 	if (label->root_id != 0)
 		sp_span_values_note(label->root_ref, label->root_id);
 	if (label->what == SP_SPAN_INTERLEAVED)
@@ -178,14 +203,18 @@ void sp_sample_label(const struct sp_thread *t, struct sp_sample *s, struct sp_s
 	s->name_id = label->name_id;
 	memcpy(s->trace_id, label->trace_id, sizeof(s->trace_id));
 	s->root_id = label->root_id;
-	if (label->span_id == 0 && label->name_id == 0 && sp_span_stack_is_beyond(&t->spans))
+	if (label->span_id == 0 && label->name_id == 0 &&
+	    (label->what == SP_SPAN_FORGOTTEN || label->what == SP_SPAN_ROOT_ALONE))
 		sp_count(SP_COUNT_SAMPLES_TOO_DEEP);
 	s->tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	if (sp_handler_setup.thread_name)
 		sp_thread_name_own(s->thread_name);
 }
 
-/* In periods, of which the signal tells how many are over. */
+/*
+ * The number of periods that the sample stands for: the signal carries the number of missed
+ * expirations.
+ */
 static uint32_t weight_of(struct sp_thread *t, const siginfo_t *si)
 {
 	uint64_t over = si->si_overrun > 0 ? (uint64_t)si->si_overrun : 0;
@@ -197,13 +226,14 @@ static uint32_t weight_of(struct sp_thread *t, const siginfo_t *si)
 static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontext, size_t room_left)
 {
 	/*
-	 * Chosen before the walk. The walk may announce loaded objects, and their records must be
-	 * in this ring or in one that was opened earlier.
+	 * The ring is chosen before the walk: the walk may announce loaded objects, and the records
+	 * of these must be in this ring or in a ring that was used before it.
 	 */
 	struct sp_channel *o = sp_channel_now();
 	struct sp_sample *s = sp_thread_scratch(t);
 	struct sp_span_label label;
 
+	s->time_ns = sp_vdso_clock_ns();
 	sp_sample_label(t, s, &label);
 	s->weight = weight_of(t, si);
 	look_after_exporter(o);
@@ -215,14 +245,17 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	sp_channel_count_put(o);
 	sp_thread_account_sample(&t->account, s->weight * sp_handler_setup.period_ns,
 				 s->span_id != 0 || s->name_id != 0);
-	/* Only now: if all samples of a span were lost, it has no profile to show. */
+	/*
+	 * Marked after the put: if all samples of a span were lost, the span has no profile to
+	 * show.
+	 */
 	if (sp_handler_setup.note_samples && s->span_id != 0)
 		sp_span_table_note_sample(label.ref, s->span_id);
 }
 
 /*
- * The C library puts the thread's control block at the upper end of the stack, in less than a page. What
- * lies below the stack may be anything, so the size is an exact limit.
+ * The C library's control block of the thread lies at the upper end of the stack and takes less
+ * than a page. Memory below the stack may belong to anything, so the size is an exact limit.
  */
 size_t sp_thread_stack_room(const struct sp_thread *t, const void *frame)
 {
@@ -238,26 +271,27 @@ static size_t room(const struct sp_thread *t, const void *ucontext, const void *
 {
 	size_t on_alternate = sp_alternate_stack_room(ucontext, frame);
 
+	if (on_alternate == SIZE_MAX)
+		on_alternate = sp_thread_alternate_room(t, frame);
 	return on_alternate != SIZE_MAX ? on_alternate : sp_thread_stack_room(t, frame);
 }
 
 /*
- * Runs on the thread that the block belongs to. A thread that no hook has seen yet takes the block
- * over here.
+ * Runs on the thread that the block belongs to. A thread that no hook has seen takes the block over
+ * in block_here().
  */
 static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucontext)
 {
-	size_t room_left = room(t, ucontext, __builtin_frame_address(0));
-	uint32_t alternate = sp_alternate_stack_of(ucontext);
+	const void *frame = __builtin_frame_address(0);
+	bool may_stay = sp_thread_alternate_seen(t, ucontext, frame);
+	size_t room_left = room(t, ucontext, frame);
 
-	if (atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) != alternate)
-		atomic_store_explicit(&t->alternate_bytes, alternate, memory_order_relaxed);
 	if (t->in_handler) {
 		sp_thread_account_lost(&t->account);
 		sp_count(SP_COUNT_DROP_REENTERED);
 		return;
 	}
-	if (room_left < SP_HANDLER_ROOM_LEAST) {
+	if (room_left < SP_HANDLER_ROOM_LEAST || !may_stay) {
 		sp_thread_account_lost(&t->account);
 		sp_count(SP_COUNT_DROP_STACK);
 		return;
@@ -267,11 +301,12 @@ static void on_timer(struct sp_thread *t, const siginfo_t *si, const void *ucont
 	if (sp_channel_now() == &sp_channel_nowhere)
 		begin_in_child();
 	sample(t, si, ucontext, room_left);
+	scan_if_asked();
 	atomic_signal_fence(memory_order_seq_cst);
 	t->in_handler = false;
 }
 
-/* The calling thread is the block's. errno is not touched. */
+/* Whether the calling thread owns the block. errno does not change. */
 static bool is_here(const struct sp_thread *t)
 {
 	return atomic_load_explicit(&t->tid, memory_order_relaxed) ==
@@ -279,15 +314,16 @@ static bool is_here(const struct sp_thread *t)
 }
 
 /*
- * The block that the sample is to use; NULL = none.
+ * The block that the sample uses; NULL = none.
  *
- * The last signal of a deleted timer may name a block that belongs to another thread by now. So the thread's
- * own block counts, if it has one. But a thread that runs on the thread-local storage of its maker
- * (sp_thread_has_storage()) sees its maker's block, and not even errno is its own.
+ * The last signal of a deleted timer may name a block that belongs to another thread by now. So a
+ * thread that has a block uses its own. But a thread that runs on the thread-local storage of its
+ * creator (sp_thread_has_storage()) sees its creator's block there, and even errno is its
+ * creator's.
  *
- * If the thread has no block, it takes the one that is named, unless a thread has taken that before: one with
- * the same id, which has ended and left spans there. A new block is for the next hook. Nor may it leave a block in
- * its maker's storage.
+ * A thread without a block takes the named one, unless a thread with the same id took it before and
+ * has ended with spans on it; the next hook then makes a new block. And a thread must not store a
+ * block in its creator's storage.
  */
 static struct sp_thread *block_here(struct sp_thread *named)
 {
@@ -306,13 +342,16 @@ SP_SIGSAFE void sp_handler(int signo, siginfo_t *si, void *ucontext)
 	struct sp_thread *t = timer_thread(si);
 
 	if (t == NULL) {
-		sp_signals_chain(signo, si, ucontext);
+		if (!is_roused(si))
+			sp_signals_chain(signo, si, ucontext);
+		else if (!sp_thread_excluded && !sp_seccomp_is_on())
+			scan_if_asked();
 		errno = saved;
 		return;
 	}
 	/*
-	 * A signal that the timer sent before the thread left us may arrive afterwards. Below a seccomp
-	 * filter spans are not followed any more, so the label of a sample would be wrong.
+	 * A signal that the timer sent before the thread was excluded may arrive afterwards. Below
+	 * a seccomp filter spans are not followed any more, so a sample's label would be wrong.
 	 */
 	if (!sp_thread_excluded && !sp_seccomp_is_on()) {
 		t = block_here(t);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces the region by a new one while other threads sample (region_swap.h). Records must neither
- * be lost uncounted nor get another meaning, and this depends on the order of the steps.
+ * Replaces the region by a new one while other threads sample (region_swap.h). Each lost record
+ * must be counted, and no record may change its meaning. Both depend on the order of the steps.
  *
- * First what nobody has taken goes into the new rings while handlers still write to the old ones, so
- * that a module event stays before the samples that need it. The names of spans are told anew, as those
- * that the old exporter took are known to nobody. Then the handlers are pointed to the new region,
- * where they announce all objects again. What they still write into an old ring is lost: its place in the
- * order is gone.
+ * First the records that no exporter has taken are copied into the new rings while handlers still
+ * write to the old ones, so that a module event stays before the samples that need it. The names of
+ * spans are announced again, because the new exporter has not seen them. Then the handlers are
+ * pointed to the new region, where they announce all objects again. Records that they still write
+ * into an old ring are lost, because their position in the order is gone.
  *
- * All that is lost is one number: what was put, less what was carried over and what the old exporter had
- * sent or told as lost. No old ring is looked at any more; what comes late is seen by its region's counter
- * of puts alone.
+ * The number of lost records is a difference: all records that were put, less the copied records,
+ * less the records that the old exporter had sent or counted as lost. The old rings are not read
+ * again; records that arrive late only raise the counter of puts in their region.
  */
 #include "sampler/sampling/region_swap.h"
 
@@ -26,41 +26,48 @@
 #include "sampler/base/monotonic.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
+#include "sampler/region/root_durations.h"
 #include "sampler/unwind/object_sig.h"
 
-/* A handler that still uses an old ring is done by then, unless its thread is stopped. */
+/* After this time no handler uses the old rings any more, unless its thread is stopped. */
 #define SETTLE_NS (2 * SP_NS_PER_S)
 /*
- * So long after that, the addresses are those of another region: address space is bounded, and a process may outlive
- * any number of siblings that start its exporters. A thread that was stopped in its handler all the time has the same
- * rings there. Only what it had begun to write would be in another record's place.
+ * After this further time another region may get the addresses: address space is bounded, and a
+ * process may outlive any number of siblings that start its exporters. If a thread was stopped in
+ * its handler all the time, it finds the same rings there, but overwrites another record with its
+ * unfinished one.
  */
 #define REST_NS (60 * SP_NS_PER_S)
 
 struct place {
 	struct sp_region *region;
 	struct sp_channel channel;
-	uint64_t settle_ns; /* of one that was replaced: nobody writes there any more */
-	bool is_discarded;  /* sp_region_discard(); late writers are still counted */
+	uint64_t settle_ns; /* for a replaced region: from then on no thread writes there */
+	bool is_discarded;  /* sp_region_discard(); puts of late writers are still counted */
 };
 
 static struct place place[SP_REGIONS_MAX];
 static unsigned places;
-static struct place *current; /* the one in use */
-/* A forked child counts on, so that its first channel is none in which its parent told a name. */
+static struct place *current; /* in use */
+/*
+ * The number of channels so far. A forked child continues the count of its parent, so that the
+ * parent has announced no name for the number of the child's first channel.
+ */
 static uint32_t channels;
 /*
- * Records of former regions that are lost and not yet told. Negative for a moment, if one was carried over before
- * its handler counted it.
+ * Lost records of former regions that are not counted yet. Negative for a moment if a record was
+ * carried over before its handler counted it.
  */
 static int64_t lost;
 
-/* One record of any kind, none of which is longer; one thread at a time. */
+/* Holds one record of any kind; a snapshot is the longest. One thread at a time. */
 static struct sp_snapshot record;
 _Static_assert(sizeof(record) >= sizeof(struct sp_sample), "no record is longer than a snapshot");
 
-/* Samples, snapshots and CPU time have it at the same place. */
+/* name_id has the same offset in samples, snapshots, records of CPU time and slow roots. */
 _Static_assert(offsetof(struct sp_sample, name_id) == offsetof(struct sp_cpu_time, name_id) &&
+		       offsetof(struct sp_sample, name_id) ==
+			       offsetof(struct sp_slow_root, name_id) &&
 		       offsetof(struct sp_snapshot, sample) == 0,
 	       "one place for the name");
 static uint32_t name_of_record(void)
@@ -68,7 +75,10 @@ static uint32_t name_of_record(void)
 	return ((const struct sp_sample *)(const void *)&record)->name_id;
 }
 
-/* Where its consumer stopped. Without memory if there is no such part. */
+/*
+ * The ring in that part of the region, at the position where its consumer stopped. If the region
+ * has no such part, the ring has no memory.
+ */
 static void ring_in(const struct sp_region *r, enum sp_region_parts part, struct sp_ring *ring)
 {
 	uint64_t bytes = 0;
@@ -84,7 +94,10 @@ static void open_channel(struct place *p, struct sp_region *r)
 	p->region = r;
 	p->is_discarded = false;
 	p->channel.number = ++channels;
-	/* Then the rings are where they were, and a late handler must find them there at every instruction. */
+	/*
+	 * A region at the same addresses has the rings at the same addresses, and a late handler
+	 * must find them there at every instruction.
+	 */
 	if (is_again)
 		return;
 	ring_in(r, SP_REGION_RING, &p->channel.ring);
@@ -95,8 +108,8 @@ static void open_channel(struct place *p, struct sp_region *r)
 }
 
 /*
- * From here on handlers use the new rings. The ring for module events first: a handler that finds
- * the new channel announces its objects there too.
+ * From here on handlers use the new rings. The ring for module events is changed first, so that a
+ * handler that finds the new channel announces its objects in the new ring, too.
  */
 static void lead_handlers(struct place *p)
 {
@@ -118,8 +131,8 @@ void sp_region_swap_first(struct sp_region *r)
 }
 
 /*
- * Takes at most as much as the ring holds, because others may be filling it. How many of the records that were
- * counted when they were put (sp_channel_count_put()) were carried over.
+ * Copies at most as many bytes as the ring holds, because threads may still be filling it. Returns
+ * how many of the copied records their writer counted (sp_channel_count_put()).
  */
 static uint64_t carry_over(struct sp_ring *from, struct place *to, struct sp_ring *ring)
 {
@@ -132,20 +145,26 @@ static uint64_t carry_over(struct sp_ring *from, struct place *to, struct sp_rin
 	       (len = sp_ring_take(from, &kind, &record, sizeof(record))) != 0) {
 		bool is_sample = kind == SP_RECORD_SAMPLE || kind == SP_RECORD_SNAPSHOT;
 		bool counts = is_sample || kind == SP_RECORD_CPU_TIME;
+		bool is_root = kind == SP_RECORD_SLOW_ROOT;
 
 		bytes += len + sizeof(uint64_t);
 		len = len < sizeof(record) ? len : sizeof(record);
-		/* That the block was freed may be told in the old ring, where it would stay: in use for ever. */
+		/*
+		 * The record that says that the block was freed may stay in the old ring. Then the
+		 * block would be in use for ever.
+		 */
 		if (is_sample)
 			record.sample[offsetof(struct sp_sample, block) / sizeof(uint64_t)] = 0;
-		if ((!counts || sp_names_tell(&to->channel, name_of_record())) &&
+		if (((!counts && !is_root) || sp_names_tell(&to->channel, name_of_record())) &&
 		    sp_ring_put(ring, (enum sp_record_kind)kind, &record, len) == 0)
 			carried += counts;
+		else if (is_root)
+			sp_count(SP_COUNT_DROP_SLOW_ROOTS);
 	}
 	return carried;
 }
 
-/* Whoever sent or told of them is gone, and of what kind they were is not known. */
+/* Counts the lost records: their exporter is gone, and their kinds are unknown. */
 static void tell_lost(void)
 {
 	if (lost <= 0)
@@ -176,7 +195,10 @@ static uint64_t told(const struct sp_region *r, enum sp_counter c)
 	return atomic_load_explicit(&r->exporter_counter[c], memory_order_relaxed);
 }
 
-/* Of put records, those that nobody has sent or told as lost. Numbers that cannot be are somebody else's. */
+/*
+ * The number of put records that were neither sent nor counted as lost. Impossible numbers come
+ * from another writer of the shared memory.
+ */
 static int64_t unaccounted(const struct sp_region *r, uint64_t put)
 {
 	uint64_t known = sp_count_read(SP_COUNT_SAMPLES_UNSENT) + told(r, SP_COUNT_SAMPLES_SENT) +
@@ -185,7 +207,21 @@ static int64_t unaccounted(const struct sp_region *r, uint64_t put)
 	return put < SP_COUNT_MOST && known < SP_COUNT_MOST ? (int64_t)(put - known) : 0;
 }
 
-/* The new exporter goes on with the counts of the old one, as if that had taken only what it has sent or told as lost. */
+/* Slow roots that the old exporter has taken, and has neither written nor counted as left out. */
+static uint64_t roots_in_hand(const struct sp_region *old)
+{
+	uint64_t taken = told(old, SP_COUNT_SLOW_ROOTS_DRAINED);
+	uint64_t known =
+		told(old, SP_COUNT_SLOW_ROOTS_SENT) + told(old, SP_COUNT_SLOW_ROOTS_FASTER) +
+		told(old, SP_COUNT_SLOW_ROOTS_OTHER) + told(old, SP_COUNT_SLOW_ROOTS_UNSENT);
+
+	return taken < SP_COUNT_MOST && known < taken ? taken - known : 0;
+}
+
+/*
+ * The new exporter continues the counts of the old one, as if the old one had taken only the
+ * records that it sent or counted as lost.
+ */
 static uint64_t inherit(const struct sp_region *old, struct sp_region *r)
 {
 	uint64_t waits = told(old, SP_COUNT_WAITS);
@@ -199,6 +235,8 @@ static uint64_t inherit(const struct sp_region *old, struct sp_region *r)
 				      told(old, SP_COUNT_SAMPLES_UNSENT) +
 				      told(old, SP_COUNT_UNSAMPLED_DRAINED),
 			      memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_SLOW_ROOTS_UNSENT],
+				  roots_in_hand(old), memory_order_relaxed);
 	waits = waits < SP_COUNT_MOST && known < waits ? waits - known : 0;
 	atomic_fetch_add_explicit(&r->exporter_counter[SP_COUNT_WAITS_UNSENT], waits,
 				  memory_order_relaxed);
@@ -206,8 +244,8 @@ static uint64_t inherit(const struct sp_region *old, struct sp_region *r)
 }
 
 /*
- * If address space is limited, sp_arena_share() is a 32nd of it. All regions together get an
- * eighth.
+ * If address space is limited, sp_arena_share() is a 32nd of the limit. All regions together get
+ * four such shares, an eighth.
  */
 #define SHARES_MAX 4U
 static bool is_room_for(uint64_t bytes)
@@ -229,7 +267,7 @@ static int make_like(const struct sp_region *old, struct sp_region **made)
 	return *made != NULL || is_room_for(all) ? sp_region_make(bytes, made) : -ENOSPC;
 }
 
-/* NULL = all are in use, or were a moment ago. */
+/* NULL = all entries are in use, or were a short time ago. */
 static struct place *next_place(const struct sp_region *kept)
 {
 	uint64_t now = sp_monotonic_ns();
@@ -251,6 +289,16 @@ static uint64_t carry_all(const struct sp_region *old, struct place *to)
 	return carried + carry_over(&ring, to, &to->channel.snapshots);
 }
 
+static void copy_durations(const struct sp_region *old, const struct sp_region *r)
+{
+	uint64_t bytes;
+	const struct sp_root_durations *from = sp_region_part(old, SP_REGION_ROOTS, &bytes);
+	struct sp_root_durations *to = sp_region_part(r, SP_REGION_ROOTS, &bytes);
+
+	if (from != NULL && bytes >= sizeof(*to))
+		sp_root_durations_copy(from, to);
+}
+
 int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss)
 {
 	int saved = errno;
@@ -264,7 +312,10 @@ int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss)
 
 	if (places == 0)
 		return -ENOSPC;
-	/* Before another region is there, what was counted late in the former one. */
+	/*
+	 * Late puts into the previous region are counted before another region replaces the current
+	 * one.
+	 */
 	sp_region_swap_look();
 	to = next_place(kept);
 	if (to == NULL)
@@ -277,12 +328,13 @@ int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss)
 		fd = -EADDRNOTAVAIL;
 	if (fd < 0)
 		return fd;
-	/* A parent had another one there, maybe at the same address. */
+	/* In a forked child the entry has its parent's region, maybe at the same address. */
 	if (is_new)
 		memset(to, 0, sizeof(*to));
 	open_channel(to, r);
 	loss->waits = inherit(from->region, r);
 	carried = carry_all(from->region, to);
+	copy_durations(from->region, r);
 	lead_handlers(to);
 	sp_counters_move(r->counter, r->spans);
 	put = sp_counters_collect(from->region->counter, from->region->spans);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Goes on in a new region, for a new exporter, while other threads and their handlers run. It is
- * needed when the exporter of the old region has ended, or does not serve this process. Nobody
- * waits: a thread that is writing to the old region finishes there, and what it put is counted as lost
- * later, so the addresses of old regions stay, and only after a minute does another region come there.
- * put = drained + dropped stays exact, and so does drained = sent + lost + records of unsampled time.
+ * Continues in a new region, for a new exporter, while other threads and their handlers run. This
+ * is needed if the exporter of the old region has ended, or does not serve this process. No thread
+ * waits: a thread that is writing to the old region finishes its record there, and the record is
+ * later counted as lost. So old regions stay mapped, and only after a minute may another region get
+ * their addresses. put = drained + dropped stays exact, and so does drained = sent + lost + records
+ * of unsampled time.
  */
 #ifndef SP_REGION_SWAP_H
 #define SP_REGION_SWAP_H
@@ -13,37 +14,42 @@
 
 #include "sampler/region/region.h"
 
-/*
- * APP, at activation: the first region that was made is in use from now on, with its rings and
- * counters.
- */
+/* APP, at activation: from now on the first region is in use, with its rings and counters. */
 void sp_region_swap_first(struct sp_region *r);
 
-/* What was put, is not in the new region, and was neither sent nor told as lost by the exporter that has ended. */
+/*
+ * Records that were put, are not in the new region, and were neither sent nor counted as lost by
+ * the exporter that has ended.
+ */
 struct sp_region_loss {
 	uint64_t samples;
 	uint64_t waits;
 };
 
 /*
- * APP, one thread at a time, when the exporter of the region in use no longer touches it. Returns
- * the descriptor of a new region, which is in use from then on, or a negative errno; then nothing
- * has changed. -EADDRNOTAVAIL: it is possible again a minute after other regions were replaced. What was in the old rings is in the new ones, as far as it has room. *loss is counted as
- * lost now. The addresses of a former region may be those of the new one, but for that of kept, by which somebody
- * knows it; NULL = none.
+ * APP, one thread at a time, when no exporter uses the current region any more. Returns the
+ * descriptor of a new region, which is in use from then on, or a negative errno; then nothing has
+ * changed. -EADDRNOTAVAIL: a swap is possible again a minute after earlier ones. Records in the old
+ * rings are copied to the new ones while there is room. The other records are counted as lost, and
+ * *loss has their numbers. The new region may reuse the addresses of a former one, except kept,
+ * because the keeper is found by its region's address; NULL = none.
  */
 int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss);
 
-/* APP, when no exporter will follow: how many records were put and neither sent nor told as lost. */
+/*
+ * APP, when no exporter will follow: the number of put records that were neither sent nor counted
+ * as lost.
+ */
 uint64_t sp_region_swap_unsent(void);
 
 /*
- * APP, one thread at a time. Counts what was still written to old regions. Cheap if there are none.
+ * APP, one thread at a time. Counts the records that threads have put into old regions since. Cheap
+ * if there are none.
  */
 void sp_region_swap_look(void);
 
 /*
- * Forked child: forgets the regions of the parent. Also right if another thread of the parent was
+ * Forked child: forgets the parent's regions. Correct even if another thread of the parent was
  * swapping.
  */
 void sp_region_swap_forked(void);

@@ -3,21 +3,21 @@
  * Compares the CPU clock of a thread with the time that its samples stand for, and writes a record
  * for the difference (thread_account.h).
  *
- * The kernel looks for expired CPU timers at its tick alone. A thread that ends before the tick after
- * an expiry is not sampled, so samples lack half a tick for each thread in the mean, however random
- * the first expiry is: with 250 ticks a second they stand for nine tenths of the time of threads of
- * 20 ms, and for a quarter of that of threads of 2 ms. A server that makes a thread for each request
- * would see that much less of its spans. So each thread tells what is missing at its end, and only the
- * thread itself knows whose it is.
+ * The kernel checks CPU timers only at its tick. A thread that ends between an expiry and the next
+ * tick is not sampled, so on average half a tick per thread is missing, however random the first
+ * expiry is: at 250 ticks a second the samples stand for nine tenths of the time of threads of 20
+ * ms, and for a quarter of the time of threads of 2 ms. A server that makes a thread for each
+ * request would lose this share of its spans' time. So each thread writes a record of the missing
+ * time at its end; only the thread itself knows its label.
  *
  * A sample stands for a whole period. A thread that ends shortly after a sample has used less than
- * that, so its samples are ahead of its clock by up to one period. Many short threads would add up
- * to more CPU time than the process has used. The surplus of ended threads is therefore summed up
- * and subtracted from later records: of each label apart, or spans of many tiny threads would pay for
- * those of others.
+ * a period since the sample before, so its samples are ahead of its clock by up to one period. Many
+ * short threads would add up to more CPU time than the process has used. So the surplus of ended
+ * threads is summed up and subtracted from later records. Each label has a separate sum; otherwise
+ * spans of many tiny threads would take time from other spans.
  *
- * Several threads may settle the same account at once, and samples come meanwhile; a compare-and-swap
- * decides, and nobody waits. Context: APP.
+ * Several threads may settle the same account at once while samples arrive; a compare-and-swap
+ * decides, and no thread waits. Context: APP.
  */
 #include "sampler/sampling/thread_account.h"
 
@@ -27,39 +27,44 @@
 
 #include "sampler/base/counters.h"
 #include "sampler/base/cpu_clock.h"
+#include "sampler/base/random.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
 #include "sampler/region/region.h"
 #include "sampler/region/ring.h"
+#include "sampler/span/root_cpu.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 
 #define TABLE (&sp_thread_table)
 /*
  * A timer that missed expirations reports them with its next signal, which may come at any time
- * while the thread lives. So a live thread's missing time is written only when it is more than this
- * and two periods. A system call may take longer; the sample behind it then stands for less
- * (sp_thread_account_told()).
+ * while the thread lives. So a record of a living thread is written only if its missing time is
+ * more than this and two periods. A system call may take longer than that; the next sample then
+ * stands for less (sp_thread_account_told()).
  */
 #define LOOK_NS (250 * SP_NS_PER_MS)
 
-/* A part of what a thread has to tell that makes no difference. */
+/* A part of a thread's missing time gets a separate record only above this fraction, 1 / LITTLE. */
 #define LITTLE 8U
 
 static bool with_thread_name;
-/* By how much the samples of ended threads were ahead of their clocks, in all, by the names of their labels. */
+/*
+ * The time by which the samples of ended threads were ahead of their clocks, summed up by the names
+ * of their labels.
+ */
 #define LEADS 64U
 static _Atomic uint64_t lead_ns[LEADS];
 static uint64_t process_since_ns;
 static _Atomic bool stopped;
-/* Other threads' accounts are settled by one thread at a time. */
+/* Only one thread at a time settles other threads' accounts. */
 static struct sp_try_lock settling_others;
-/* A pass over all blocks, which may take several looks. */
+/* A pass over all blocks, which may take several calls. */
 static struct {
-	uint32_t next;       /* the block to go on with; 0 = another pass begins */
-	uint64_t process_ns; /* the process's clock when it began */
-	int64_t behind_ns; /* by how much the accounts of threads so far are behind their clocks */
+	uint32_t next;       /* the next block; 0 = a new pass begins */
+	uint64_t process_ns; /* the process's clock when the pass began */
+	int64_t behind_ns;   /* sum over the threads so far: clock less account */
 } pass;
 
 static bool counting(void)
@@ -91,6 +96,7 @@ void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
 
 	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
 	begin_at(t, now);
+	t->root_cpu = (struct sp_thread_root_cpu){.random = sp_random_scramble(now << 32 | tid)};
 }
 
 static void forget_all(void)
@@ -101,7 +107,7 @@ static void forget_all(void)
 	pass.next = 0;
 }
 
-/* The clocks of a process and of its threads begin at 0. */
+/* In a forked child the clocks of the process and its threads begin at 0. */
 void sp_thread_account_forked(void)
 {
 	process_since_ns = 0;
@@ -115,6 +121,8 @@ void sp_thread_account_start(void)
 	struct sp_thread *own = sp_thread_own;
 
 	(void)sp_cpu_clock_ns(CLOCK_PROCESS_CPUTIME_ID, &process_since_ns);
+	atomic_store_explicit(&sp_region_now()->cpu_before_ns, process_since_ns,
+			      memory_order_relaxed);
 	forget_all();
 	if (own != NULL)
 		sp_thread_account_begin(own, atomic_load_explicit(&own->tid, memory_order_relaxed));
@@ -138,8 +146,8 @@ static void put(struct sp_cpu_time *record, uint64_t ns)
 }
 
 /*
- * What is left of ns after the surplus of ended threads is subtracted: at most one period per
- * thread, so that no thread pays for all others.
+ * Subtracts the surplus of ended threads from ns, but at most one period, so that no single thread
+ * pays for all of it.
  */
 static uint64_t less_lead(_Atomic uint64_t *of_label, uint64_t ns)
 {
@@ -156,10 +164,10 @@ static uint64_t less_lead(_Atomic uint64_t *of_label, uint64_t ns)
 }
 
 /*
- * The label of the only local root that the thread was ever in, if there is just one and no sample
- * was taken outside of it. The time that the thread spent behind it is then as a rule less than one
- * period, but only where there were samples and none was lost. Which child spans were active is unknown,
- * so this is no label for the scope "all". False if there is none.
+ * Finds the label for a thread's record: that of the only local root that the thread was ever in,
+ * if no sample was taken outside of that root. Time outside of the root is then usually less than
+ * one period, but only if there were samples and none was lost. The active child spans are unknown,
+ * so with the scope "all" there is no label. False if there is none.
  */
 static bool label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *record)
 {
@@ -184,14 +192,15 @@ static bool label_by_only_root(const struct sp_thread *t, struct sp_cpu_time *re
 	record->span_id = label.span_id;
 	record->name_id = label.name_id;
 	memcpy(record->trace_id, label.trace_id, sizeof(record->trace_id));
-	/* It may have ended, and what it has had is known by its id. */
+	/* The root may have ended; the exporter knows its attributes by its id. */
 	record->root_id = sp_active_span_label_scopes.root ? root->id : 0;
 	return true;
 }
 
 /*
- * Below 0 if the account is ahead, which is by one period at most. One that is further ahead is of a thread that has
- * ended unseen, and the clock is that of another thread, which has its id.
+ * Clock less account; negative if the samples are ahead, by at most one period. If an account is
+ * further ahead, it belongs to a thread that ended unseen, and the clock belongs to another thread
+ * with the same id.
  */
 static int64_t behind(uint64_t used, uint64_t settled)
 {
@@ -203,10 +212,11 @@ static int64_t behind(uint64_t used, uint64_t settled)
 }
 
 /*
- * Brings the account to what the clock shows now, if it is behind by at least at_least; with 0 also
- * if it is ahead. A live thread that is ahead of its clock keeps its surplus: its own next records will
- * be smaller. The record is prepared before: once the account is settled, the thread may be gone and its
- * id be another thread's. Returns by how much the account is behind the clock then.
+ * Sets the account to the clock's value if the account is behind by at least at_least; with 0 also
+ * if it is ahead. The samples of a living thread may stay ahead of its clock, because its own next
+ * records will be smaller. The caller has prepared the record: once the account is settled, the
+ * thread may be gone and its id may belong to another thread. Returns by how much the account is
+ * behind the clock afterwards.
  */
 static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 		      struct sp_cpu_time *record)
@@ -228,7 +238,10 @@ static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 					  memory_order_relaxed);
 		return 0;
 	}
-	/* A sample that comes just before this stands for all that it knows of, and the next one for less. */
+	/*
+	 * This record covers expirations that the timer has not reported yet;
+	 * sp_thread_account_told() takes them off the next sample.
+	 */
 	if (at_least != 0) {
 		atomic_store_explicit(&a->outside, true, memory_order_relaxed);
 		atomic_fetch_add_explicit(&a->told_ns, used - settled, memory_order_relaxed);
@@ -237,7 +250,10 @@ static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 	return 0;
 }
 
-/* But for the name, which a thread alone can ask for. The exporter knows those of the others. */
+/*
+ * A record with all members except the name, because only the thread itself can ask for its name.
+ * The exporter knows the names of other threads.
+ */
 static struct sp_cpu_time describe(const struct sp_thread *t)
 {
 	return (struct sp_cpu_time){
@@ -247,8 +263,9 @@ static struct sp_cpu_time describe(const struct sp_thread *t)
 }
 
 /*
- * What the thread used before its only root came, as for the handshake of a connection, is not that root's. None of it was
- * sampled, or there would be a sample outside. A little of it needs no record of its own.
+ * Time that the thread used before its only root, for example for the handshake of a connection,
+ * does not belong to the root. No sample was taken in this time, or there would be a sample outside
+ * of the root. A small share of such time gets no separate record.
  */
 static void settle_before_root(struct sp_thread *t, uint64_t now, struct sp_cpu_time *record)
 {
@@ -272,6 +289,7 @@ void sp_thread_account_end(struct sp_thread *t)
 	struct sp_cpu_time record;
 	uint64_t now;
 
+	sp_root_cpu_thread_ended(t);
 	if (!counting() || !sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &now))
 		return;
 	if (with_thread_name)
@@ -283,9 +301,9 @@ void sp_thread_account_end(struct sp_thread *t)
 }
 
 /*
- * A thread that has ended unseen holds its block until the next scan. The exporter compares the number of
- * threads with the number of blocks, and asks for no scan where another thread has come unseen instead. It
- * would have no timer for as long as it lives.
+ * A thread that ended unseen has its block until the next scan. The exporter asks for a scan if the
+ * number of threads differs from the number of blocks. So it asks for none if one thread ended and
+ * another thread began unseen, and without a scan the new thread would never get a timer.
  */
 static void ask_for_scan(void)
 {
@@ -294,8 +312,8 @@ static void ask_for_scan(void)
 }
 
 /*
- * Settles at most `most` blocks, beginning with number `at`. Returns the number to go on with, and adds to *behind_ns
- * by how much their accounts are behind then.
+ * Settles the accounts of at most `most` blocks from number `at` on. Returns the number of the next
+ * block. Adds to *behind_ns by how much these accounts are behind afterwards.
  */
 static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least, int64_t *behind_ns)
 {
@@ -319,9 +337,9 @@ static uint32_t settle_some(uint32_t at, uint32_t most, uint64_t at_least, int64
 }
 
 /*
- * What the process has used, no record stands for, and no thread's account has yet to tell. Threads that lived
- * between two scans, or ended without a hook, are in the process's clock alone, and so is what an account told while
- * the ring was full.
+ * Writes a record for CPU time of the process that no record and no thread's account covers. Such
+ * time comes from threads that lived between two scans or ended without a hook, and from records
+ * that found the ring full.
  */
 static void settle_process(uint64_t used, int64_t behind_ns, uint64_t at_least)
 {
@@ -334,8 +352,9 @@ static void settle_process(uint64_t used, int64_t behind_ns, uint64_t at_least)
 }
 
 /*
- * The process's clock is read before those of its threads, and what was put after them: so what they use and tell
- * meanwhile makes less of what is missing, and never more. It is told later.
+ * The process's clock is read before the threads' clocks, and the sum of records afterwards. So CPU
+ * time and records that are added meanwhile make the missing time smaller, never larger; a later
+ * call writes the rest.
  */
 void sp_thread_account_look(void)
 {
@@ -347,7 +366,7 @@ void sp_thread_account_look(void)
 		pass.process_ns = sp_thread_account_process_ns();
 		pass.behind_ns = 0;
 	}
-	pass.next = settle_some(pass.next, SP_THREAD_LOOK_MAX, at_least, &pass.behind_ns);
+	pass.next = settle_some(pass.next, SP_THREAD_ASK_MAX, at_least, &pass.behind_ns);
 	if (pass.next == 0)
 		settle_process(pass.process_ns, pass.behind_ns, at_least);
 	sp_unlock(&settling_others);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts and ends of spans, and scopes. A start finds the local root, interns the name,
- * enters the span into the span table and, if starting makes it active, puts it on the thread's stack. An
- * end may come on any thread, more than once, or never; the entry in the table decides, and only the caller
- * who removes it does the rest. Attach and detach change the stack of the calling thread. Each of
- * these shows the thread's label to whoever looks from outside. Spans that are too old are
+ * Starts and ends of spans, and scopes. A start finds the local root, interns the name, enters the
+ * span into the span table and, if starting makes it active, puts it on the thread's stack. An end
+ * may come on any thread, more than once, or never; only the caller that removes the span's entry
+ * from the table does the rest. Attach and detach change the stack of the calling thread. Each of
+ * these shows the thread's label to the exporter and to other profilers. Spans that are too old are
  * given up. Manual labels come last. Context: APP; bounded, lock-free.
  */
 #include "sampler/span/span.h"
@@ -21,13 +21,17 @@
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
+#include "sampler/span/slow_roots.h"
 #include "sampler/span/span_times.h"
 #include "sampler/span/span_values.h"
 #include "sampler/thread/thread.h"
 
 bool sp_shown_label_notes_waits;
 
-/* Notes the span of that thread, which may be another one, whose wait the exporter has put into a profile. */
+/*
+ * Takes over the span id that the exporter has written for a wait of that thread, which may be
+ * another one, and marks that span.
+ */
 static void note_wait(uint32_t block)
 {
 	uint64_t id = sp_thread_labels_take_note(block);
@@ -49,7 +53,9 @@ void sp_shown_label_put(struct sp_thread *t)
 		.cpu_ns = atomic_load_explicit(&t->account.since_ns, memory_order_relaxed),
 	};
 
-	/* Before another label begins, of which the exporter may put down a wait, too. */
+	/*
+	 * Before the label changes, because the exporter may write the span of another wait then.
+	 */
 	if (sp_shown_label_notes_waits)
 		note_wait(t->index);
 	sp_active_span_label(&t->spans, &label);
@@ -57,10 +63,13 @@ void sp_shown_label_put(struct sp_thread *t)
 	memcpy(shown.trace, label.trace_id, sizeof(shown.trace));
 	shown.root_id = label.root_id;
 	shown.name_id = label.name_id;
-	/* A trace alone is no label. */
+	/* Without span id and name, a trace id alone is no label. */
 	if (label.span_id == 0 && label.name_id == 0)
 		shown = (struct sp_thread_label){0};
-	/* Where there is no room the exporter shows "(other)", and counts that, until a later label or sample tells it. */
+	/*
+	 * If the ring of names is full, the exporter shows "(other)" and counts that, until a later
+	 * label or sample puts the name.
+	 */
 	(void)sp_names_tell(sp_channel_now(), label.name_id);
 	sp_thread_labels_put(&owner, &shown);
 }
@@ -79,9 +88,10 @@ static uint32_t own_number(void)
 }
 
 /*
- * The first recorded span without a recorded local parent is the root of what follows. Where nobody says
- * what the parent is, it is the span that is active on the thread, if they are of one trace: a child is of
- * the trace of its parent, and a root begins a new one.
+ * The local root of a new span: the first recorded span without a recorded local parent is the root
+ * of all spans below it. If the start names no parent, the parent is the span that is active on the
+ * thread, if both are of one trace: a child is of the trace of its parent, and a root begins a new
+ * trace.
  */
 struct sp_span_root sp_span_find_root(const struct sp_span_stack *s, uint64_t parent_id,
 				      const uint64_t trace[2])
@@ -105,24 +115,23 @@ struct sp_span_root sp_span_find_root(const struct sp_span_stack *s, uint64_t pa
 	case SP_SPAN_NONE:
 	case SP_SPAN_LABEL:
 	case SP_SPAN_INTERLEAVED:
+	case SP_SPAN_FORGOTTEN:
 		break;
 	}
 	return (struct sp_span_root){0};
 }
 
 /*
- * On the thread that the span's start put it on, which is another one, the exporter, and the thread itself,
- * have to look again at what is active there.
+ * The span was started, and put on a stack, on another thread. That thread, and the exporter, have
+ * to find out again which span is active there.
  */
 static __attribute__((noinline)) void strike(const struct sp_span_record *r)
 {
 	struct sp_thread *t = sp_thread_of(r->thread);
 
-	/* The block may be another thread's by now. */
-	if (t == NULL || !(r->beyond != 0 || sp_span_stack_has(&t->spans, r->span_id)))
-		return;
-	sp_span_stack_strike(&t->spans);
-	sp_thread_labels_strike(t->index);
+	/* The block may belong to another thread by now. */
+	if (t != NULL && sp_span_stack_ended_elsewhere(&t->spans, r))
+		sp_thread_labels_strike(t->index);
 }
 
 static inline __attribute__((always_inline)) bool leave(const struct sp_span_record *r)
@@ -130,7 +139,7 @@ static inline __attribute__((always_inline)) bool leave(const struct sp_span_rec
 	struct sp_thread *own = sp_thread_own;
 	bool here = own != NULL && r->thread == own->index;
 
-	/* Later nobody would know whose wait that was. */
+	/* After the end nobody would know whose wait that was. */
 	if (sp_shown_label_notes_waits) {
 		if (own != NULL)
 			note_wait(own->index);
@@ -140,11 +149,12 @@ static inline __attribute__((always_inline)) bool leave(const struct sp_span_rec
 	if (!sp_span_table_close(r))
 		return false;
 	if (here)
-		sp_span_stack_ended(&own->spans, r->span_id, r->beyond);
+		sp_span_stack_ended(&own->spans, r->span_id, r->forgot);
 	else if (r->thread != SP_SPAN_NO_THREAD)
 		strike(r);
 	if (own != NULL)
 		sp_span_stack_name_root(&own->spans, r->span_id, r->root_name_id);
+	sp_root_cpu_left(own);
 	sp_shown_label_update(own);
 	return true;
 }
@@ -170,8 +180,8 @@ void sp_span_tell_end(const struct sp_span_record *r)
 }
 
 /*
- * Enters the span into the table. If there is no room, it takes the place of a span that has been open
- * for SP_SPAN_AGE_CROWDED_NS or longer.
+ * Enters the span into the table. If there is no room, it takes the place of a span that has been
+ * open for SP_SPAN_AGE_CROWDED_NS or longer.
  */
 static bool record(struct sp_span_record *r)
 {
@@ -181,9 +191,9 @@ static bool record(struct sp_span_record *r)
 }
 
 /*
- * noinline, as this is rare: the table may have that id or that object. A span counts once, however
- * many calls or objects stand for it, and the first object ends it. True if it counts already;
- * *same tells whether by this object.
+ * noinline, because this is rare: the table may have that id or that object. True if the span is in
+ * the table already; *same: with this object. A span counts once, however many calls or objects
+ * there are for it, and the first object ends it.
  */
 static __attribute__((noinline)) bool is_known(const struct sp_span_record *r, bool *same)
 {
@@ -193,7 +203,7 @@ static __attribute__((noinline)) bool is_known(const struct sp_span_record *r, b
 		*same = other.handle == r->handle;
 		return true;
 	}
-	/* The SDK reuses an object only after its span has ended, so that end was missed. */
+	/* The SDK reuses an object only after its span has ended, so we have missed that end. */
 	if (sp_span_table_by_handle(r->handle, &other) && sp_span_close(&other)) {
 		tell_end_if_noted(&other);
 		sp_span_table_release(&other);
@@ -209,9 +219,9 @@ void sp_span_look_for_interleaving(const struct sp_thread *t)
 	if (sp_span_stack_peek(&t->spans, &r) == SP_SPAN_INTERLEAVED &&
 	    !atomic_exchange_explicit(&told, true, memory_order_relaxed))
 		sp_log(SP_LOG_WARN,
-		       "spans interleave on a thread, so their starts do not tell which one it "
-		       "works for: its samples get no span while two root spans are open there "
-		       "(unless SPANPROF_ACTIVE_SPAN=start is set)");
+		       "spans interleave on a thread, so their starts do not show for which one "
+		       "the thread works: its samples get no span while two root spans are open "
+		       "there (unless SPANPROF_ACTIVE_SPAN=start is set)");
 }
 
 uint64_t sp_active_span_linked_root(uint64_t span_id)
@@ -223,7 +233,7 @@ uint64_t sp_active_span_linked_root(uint64_t span_id)
 										     : 0;
 }
 
-/* What the record says of the other spans and of the calling thread's stack, where the span goes next. */
+/* Fills in the root of the span, and the calling thread if the span goes on its stack. */
 static void place(const struct sp_span_start *s, struct sp_thread *t, struct sp_span_record *r)
 {
 	struct sp_span_root root = {0};
@@ -238,11 +248,9 @@ static void place(const struct sp_span_start *s, struct sp_thread *t, struct sp_
 	r->root_name_id = root.id != 0 ? root.name_id : r->name_id;
 	r->ref = 0;
 	r->thread = SP_SPAN_NO_THREAD;
-	r->beyond = 0;
-	if (t != NULL && sp_active_span_start_activates(s->how)) {
+	r->forgot = 0;
+	if (t != NULL && sp_active_span_start_activates(s->how))
 		r->thread = (uint16_t)t->index;
-		r->beyond = sp_span_stack_place(&t->spans);
-	}
 }
 
 bool sp_span_started(const struct sp_span_start *s)
@@ -266,7 +274,7 @@ bool sp_span_started_as(const struct sp_span_start *s, uint32_t name_id)
 	r.sdk = s->sdk;
 	if (sp_span_table_may_have(r.span_id, r.handle) && is_known(&r, &same))
 		return same;
-	/* After that: a span that was ended just now may have been below this one. */
+	/* After is_known(), which may have ended a span below this one on the stack. */
 	place(s, t, &r);
 	/* Without a record the span has no label. */
 	if (!record(&r)) {
@@ -276,9 +284,17 @@ bool sp_span_started_as(const struct sp_span_start *s, uint32_t name_id)
 	sp_count_span_started(own_number(), s->sdk);
 	if (atomic_load_explicit(&sp_span_times_on, memory_order_relaxed))
 		sp_span_times_begin(&r);
-	if (r.thread != SP_SPAN_NO_THREAD)
-		sp_span_put(t, r.span_id, r.root_id, r.beyond, s->how, s->linked_root);
-	else if (t == NULL && sp_active_span_start_activates(s->how))
+	if (sp_span_is_root(&r))
+		sp_slow_roots_begin(r.ref);
+	if (r.thread != SP_SPAN_NO_THREAD) {
+		const struct sp_span_root root = {r.root_id, r.root_ref, r.root_name_id};
+
+		if (!sp_span_stack_has_room(&t->spans))
+			sp_span_stack_make_room(&t->spans);
+		sp_span_put(t, r.span_id, &root, s->how, s->linked_root);
+	} else if (t != NULL) {
+		sp_root_cpu_started(t, r.span_id, r.root_id, r.root_name_id);
+	} else if (t == NULL && sp_active_span_start_activates(s->how))
 		sp_thread_count_missing();
 	return true;
 }
@@ -315,7 +331,10 @@ bool sp_span_aged(const struct sp_span_record *r)
 
 void sp_span_rename(const struct sp_span_record *r, const char *name, size_t len)
 {
-	sp_span_table_rename(r, sp_names_intern(name, len));
+	uint32_t name_id = sp_names_intern(name, len);
+
+	sp_span_table_rename(r, name_id);
+	sp_root_cpu_renamed(r, name_id);
 }
 
 bool sp_span_renamed(const void *handle, const char *name, size_t len)
@@ -329,12 +348,11 @@ bool sp_span_renamed(const void *handle, const char *name, size_t len)
 }
 
 /*
- * So many scopes at once that did not fit are no deep nesting. They are scopes that are never detached. All
- * of the thread's scopes are then forgotten, and spans of the SDK label from start to end, on all threads.
- * Calls that nest so much deeper than the last frame are treated the same, and so are, where a storage may keep
- * what is current for fibers, calls that have so many leaves there.
+ * If this many scopes of a thread had to be forgotten, they are no deep nesting: the program never
+ * detaches them. All scopes of the thread are then forgotten, and spans of the SDK label from start
+ * to end, on all threads. Real nesting of this depth is treated in the same way.
  */
-#define OVERFLOWS_MAX 1024U
+#define PILE_MAX 1024U
 
 enum sp_active_span sp_active_span_source;
 
@@ -347,22 +365,19 @@ void sp_active_span_forget_scopes(void)
 {
 	struct sp_thread *t = sp_thread_own;
 
-	if (t == NULL || sp_span_stack_empty(&t->spans))
+	if (t == NULL || sp_span_stack_bare(&t->spans))
 		return;
 	sp_span_stack_pop_scopes(&t->spans, false);
-	t->scope_overflows = 0;
+	sp_root_cpu_changed(t);
 	sp_shown_label_update(t);
 }
 
-/*
- * One more scope did not fit. True if they were too many and all scopes of the thread were
- * forgotten.
- */
+/* True if too many scopes had to be forgotten, and so all scopes of the thread are forgotten. */
 static bool pile_up(struct sp_thread *t)
 {
-	if (++t->scope_overflows < OVERFLOWS_MAX)
+	if (t->spans.piled < PILE_MAX)
 		return false;
-	sp_count_add(SP_COUNT_SPAN_STACK_FULL, OVERFLOWS_MAX);
+	sp_count_add(SP_COUNT_SPAN_STACK_FULL, t->spans.piled);
 	sp_active_span_forget_scopes();
 	return true;
 }
@@ -371,7 +386,6 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 {
 	struct sp_thread *t = sp_thread_own != NULL ? sp_thread_own : sp_thread_self();
 	uint64_t id = 0;
-	bool fits;
 
 	if (!sp_active_span_by_scopes())
 		return true;
@@ -382,20 +396,21 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 		return true;
 	}
 	if (sp_span_token_silent(token) && !sp_span_token_doubted(token)) {
-		/* what is left of the time before takes room only */
-		if (!sp_span_stack_empty(&t->spans))
+		/* frames from earlier only take room */
+		if (!sp_span_stack_bare(&t->spans))
 			sp_span_stack_pop_scopes(&t->spans, true);
 		return true;
 	}
 	if (span_id != NULL)
 		memcpy(&id, span_id, sizeof(id));
-	fits = sp_span_stack_push(&t->spans, id != 0 ? id : SP_SPAN_BLANK, token);
+	sp_span_stack_push(&t->spans, id != 0 ? id : SP_SPAN_BLANK, token);
 	sp_span_stack_meet_root(&t->spans);
 	sp_shown_label_update(t);
-	return fits || !pile_up(t);
+	sp_root_cpu_changed(t);
+	return !pile_up(t);
 }
 
-static bool is_open(uint64_t span_id)
+bool sp_active_span_is_open(uint64_t span_id)
 {
 	struct sp_span_record r;
 
@@ -410,16 +425,15 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says)
 
 	if (!sp_active_span_by_scopes())
 		return true;
-	/* without a stack, or beyond its end, we know nothing that could be wrong */
-	if (t == NULL || sp_span_stack_is_beyond(&t->spans))
+	/* Without a stack, or if a frame was forgotten, the storage is not doubted. */
+	if (t == NULL || !sp_span_stack_attached(&t->spans, storage, &attached))
 		return true;
-	attached = sp_span_stack_attached(&t->spans, storage);
-	/* A wrapper's start attaches too, and its frame is not the storage's. */
+	/* The start of a wrapper attaches, too, and its frame does not belong to the storage. */
 	if (says == attached ||
 	    (says != 0 && sp_span_stack_peek(&t->spans, &active) == SP_SPAN_KNOWN &&
 	     says == active.span_id))
 		return true;
-	return !is_open(attached) && !is_open(says);
+	return !sp_active_span_is_open(attached) && !sp_active_span_is_open(says);
 }
 
 bool sp_active_span_is_in_trace(const struct sp_thread *t, const uint8_t *trace_id)
@@ -440,9 +454,10 @@ void sp_active_span_silence(uint32_t storage)
 				 memory_order_relaxed);
 	atomic_fetch_and_explicit(&sp_span_stack_doubted, ~(UINT32_C(1) << storage),
 				  memory_order_relaxed);
-	/* What other threads have shown to the exporter is no longer so. */
+	/* Strikes the labels that other threads have shown to the exporter. */
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_labels_strike(i);
+	sp_root_cpu_changed(sp_thread_own);
 	sp_shown_label_update(sp_thread_own);
 }
 
@@ -460,6 +475,7 @@ void sp_active_span_trust(uint32_t storage)
 
 	atomic_fetch_and_explicit(&sp_span_stack_silent, ~bit, memory_order_relaxed);
 	atomic_fetch_and_explicit(&sp_span_stack_doubted, ~bit, memory_order_relaxed);
+	sp_root_cpu_changed(sp_thread_own);
 	sp_shown_label_update(sp_thread_own);
 }
 
@@ -469,26 +485,29 @@ void sp_active_span_trust(uint32_t storage)
  */
 struct first_seen {
 	uint32_t ref;
-	uint32_t ms; /* wraps after 49 days, and the longest age is shorter */
+	uint32_t ms; /* wraps after 49 days; the longest age is shorter */
 };
 static struct first_seen *first_seen;
 
 #define FIRST_SEEN_BYTES (SP_SPANS_MAX * sizeof(struct first_seen))
 
-void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns)
+static uint32_t sweep_at;
+
+bool sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns)
 {
 	uint32_t now = (uint32_t)(now_ns / SP_NS_PER_MS);
 	uint32_t max_age = (uint32_t)(max_age_ns / SP_NS_PER_MS);
+	uint32_t most = SP_SPAN_LOOK_MAX;
 	struct sp_span_record r;
-	uint32_t at = 0;
 
-	if (sp_span_table_count() == 0)
-		return;
-	if (first_seen == NULL)
-		first_seen = sp_arena_map(FIRST_SEEN_BYTES);
-	while (first_seen != NULL && sp_span_table_next(&at, &r)) {
-		struct first_seen *m = &first_seen[(r.ref & SP_SPAN_NUMBER_MASK) - 1];
+	while (sp_span_table_next_of(&sweep_at, &most, &r)) {
+		struct first_seen *m;
 
+		if (first_seen == NULL)
+			first_seen = sp_arena_map(FIRST_SEEN_BYTES);
+		if (first_seen == NULL)
+			break;
+		m = &first_seen[(r.ref & SP_SPAN_NUMBER_MASK) - 1];
 		if (m->ref != r.ref) {
 			m->ref = r.ref;
 			m->ms = now;
@@ -496,6 +515,7 @@ void sp_span_age_sweep(uint64_t now_ns, uint64_t max_age_ns)
 			(void)sp_span_aged(&r);
 		}
 	}
+	return sweep_at == 0;
 }
 
 bool sp_span_age_make_room(const struct sp_span_record *r, uint64_t key)
@@ -522,31 +542,53 @@ void sp_span_age_tick(bool exact)
 			      memory_order_relaxed);
 }
 
-void sp_span_forked(void)
+/*
+ * Counts the open spans of this thread whose frames were forgotten. The parent's count may be too
+ * high: another thread may just have ended one of them, or they did not all fit into the child's
+ * table.
+ */
+static void count_forgotten(struct sp_thread *t)
 {
-	uint64_t ids[SP_SPAN_DEPTH_MAX];
+	uint8_t mark = sp_span_stack_mark(&t->spans);
+	struct sp_span_record r;
+	uint32_t n = 0;
+	uint32_t at = 0;
+
+	while (sp_span_table_next(&at, &r))
+		n += r.thread == t->index && r.forgot == mark;
+	sp_span_stack_forked(&t->spans, n);
+}
+
+void sp_span_forked(uint32_t had_block)
+{
+	uint64_t ids[SP_SPAN_IDS_MAX];
 	unsigned n;
 
 	atomic_store_explicit(&sp_span_age_now_ns, 0, memory_order_relaxed);
+	sweep_at = 0;
 	if (first_seen != NULL)
 		sp_arena_wipe(first_seen, FIRST_SEEN_BYTES);
 	if (sp_thread_own == NULL) {
-		sp_span_table_forked(SP_SPAN_NO_THREAD - 1U, NULL, 0);
+		sp_span_table_forked(had_block, SP_SPAN_NO_THREAD, NULL, 0);
 	} else {
 		n = sp_span_stack_ids(&sp_thread_own->spans, ids);
-		sp_span_table_forked(sp_thread_own->index, ids, n);
+		sp_span_table_forked(had_block, (uint16_t)sp_thread_own->index, ids, n);
+		count_forgotten(sp_thread_own);
 	}
 	sp_span_times_forked();
 	sp_span_values_forked();
+	sp_slow_roots_forked();
+	sp_root_cpu_forked(sp_thread_own);
 }
 
 /*
  * Manual labels of the calling thread. Each push of the program enters a level, with a label or
- * without, so that every pop leaves the level of its own push. Context: APP.
+ * without, so that every pop ends the level of its own push. Context: APP.
  */
 static SP_TLS uint32_t level;
 /*
- * Which levels have a label. The pop of a level without one must not remove the frame of a scope.
+ * A bit for each level that has a label. The pop of a level without one must not remove the frame
+ * of a scope.
  */
 static SP_TLS uint32_t labelled;
 _Static_assert(SP_MANUAL_LABEL_DEPTH_MAX <= 32, "a bit for each");
@@ -565,7 +607,6 @@ void sp_manual_label_enter(void)
 int sp_manual_label_show(uint64_t id, uint32_t name_id)
 {
 	struct sp_thread *t = sp_thread_self();
-	bool fits;
 
 	if (t == NULL) {
 		sp_thread_count_missing();
@@ -576,13 +617,11 @@ int sp_manual_label_show(uint64_t id, uint32_t name_id)
 		return -ENOSPC;
 	}
 	labelled |= bit_of_level();
-	/* If it does not fit, the enclosing span does not get the samples of the label either. */
-	fits = sp_span_stack_push(&t->spans, id, sp_span_token_of_label(level, name_id));
+	sp_span_stack_push(&t->spans, id, sp_span_token_of_label(level, name_id));
 	sp_span_stack_meet_root(&t->spans);
 	sp_shown_label_update(t);
-	if (!fits)
-		sp_count(SP_COUNT_SPAN_STACK_FULL);
-	return fits ? 0 : -ENOSPC;
+	sp_root_cpu_changed(t);
+	return 0;
 }
 
 bool sp_manual_label_leave(void)
@@ -598,6 +637,7 @@ bool sp_manual_label_leave(void)
 			t->allocated_levels &= ~bit_of_level();
 			sp_span_tell_ended(t->allocated_label[level - 1]);
 		}
+		sp_root_cpu_changed(t);
 		sp_shown_label_update(t);
 	}
 	level--;

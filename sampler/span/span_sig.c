@@ -10,12 +10,10 @@
 #include "sampler/base/counters.h"
 #include "sampler/context/foreign_context.h"
 #include "sampler/region/ring.h"
-#include "sampler/span/span_values.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 struct sp_active_span_label_scopes sp_active_span_label_scopes;
-_Atomic uint64_t *_Atomic sp_span_values_noted;
 
 SP_SIGSAFE void sp_active_span_label_of(enum sp_span_active what, const struct sp_span_record *r,
 					struct sp_span_label *out)
@@ -25,7 +23,7 @@ SP_SIGSAFE void sp_active_span_label_of(enum sp_span_active what, const struct s
 
 	memset(out, 0, sizeof(*out));
 	out->what = what;
-	if (what == SP_SPAN_NONE || what == SP_SPAN_INTERLEAVED ||
+	if (what == SP_SPAN_NONE || what == SP_SPAN_INTERLEAVED || what == SP_SPAN_FORGOTTEN ||
 	    (what == SP_SPAN_ROOT_ALONE && scopes->id == SP_SCOPE_ALL))
 		return;
 	if (scopes->id != SP_SCOPE_NONE)
@@ -54,8 +52,7 @@ SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct s
 	const struct sp_active_span_label_scopes *scopes = &sp_active_span_label_scopes;
 	struct sp_foreign_ids ids;
 
-	if (!sp_span_stack_empty(&t->spans) || sp_span_stack_is_beyond(&t->spans) ||
-	    !sp_foreign_context_read(&t->context.record, &ids))
+	if (!sp_span_stack_bare(&t->spans) || !sp_foreign_context_read(&t->context.record, &ids))
 		return;
 	if (scopes->id == SP_SCOPE_ROOT && ids.root_id != 0)
 		out->span_id = ids.root_id;

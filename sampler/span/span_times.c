@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The times of local roots, summed up by root at the edges of parts (span_times.h). Context: APP. */
+/*
+ * The times of local roots, summed up for each root at the edges of its parts (span_times.h).
+ * Context: APP.
+ */
 #include "sampler/span/span_times.h"
 
 #include <errno.h>
@@ -16,22 +19,24 @@
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/thread_labels.h"
 
-/* What is not known of the runnable time may be so much of it: a tenth. */
+/* The runnable time counts as known if at most this part of it is uncertain: a tenth. */
 #define UNKNOWN_OF_RUNNABLE 10U
 
 struct account {
 	_Atomic uint64_t cpu_ns;
-	_Atomic uint64_t off_ns;      /* not on a processor */
-	_Atomic uint64_t runnable_ns; /* of it, in parts in which the thread was never blocked */
+	_Atomic uint64_t off_ns; /* time off the processor */
+	/* the share of off_ns in parts in which the thread was never blocked */
+	_Atomic uint64_t runnable_ns;
 	_Atomic uint64_t faults;
 	_Atomic uint64_t voluntary;
 	_Atomic uint64_t involuntary;
 	_Atomic uint64_t allocated;
 	_Atomic uint64_t parts;
 	_Atomic uint64_t open;   /* parts that have not ended */
-	_Atomic uint32_t latest; /* the number of the thread's block that has begun one last */
-	_Atomic bool is_whole;   /* it begins with the root */
-	_Atomic bool is_shared;  /* a thread was in this root or in another one */
+	_Atomic uint32_t latest; /* the block number of the thread that began a part last */
+	_Atomic bool is_whole;   /* the account has been kept since the root's start */
+	/* a thread had this root and another one open, and did not tell for which it worked */
+	_Atomic bool is_shared;
 };
 
 /* By the number of the root's entry in the table; NULL = off. */
@@ -102,8 +107,9 @@ void sp_span_times_begin(const struct sp_span_record *r)
 }
 
 /*
- * The same order at both edges of a part, so that reading takes as long at both. getrusage() counts this
- * thread's switches and faults exactly, but its CPU time only up to the kernel's last tick.
+ * Reads the clocks of the thread in the same order at both edges of a part, so that the reads take
+ * equally long. getrusage() counts this thread's switches and faults exactly, but its CPU time only
+ * up to the kernel's last tick.
  */
 static bool read_edge(struct sp_thread_part_edge *e)
 {
@@ -136,7 +142,7 @@ static void add_part(struct account *a, const struct sp_thread *t,
 {
 	const struct sp_thread_part_edge *then = &t->part.begun;
 	uint64_t off = since(since(now->wall_ns, then->wall_ns), since(now->cpu_ns, then->cpu_ns));
-	/* Numbers may wrap. */
+	/* Unsigned: the counts may wrap. */
 	uint32_t voluntary = now->voluntary - then->voluntary;
 
 	add(&a->off_ns, off);
@@ -144,13 +150,13 @@ static void add_part(struct account *a, const struct sp_thread *t,
 	add(&a->voluntary, voluntary);
 	add(&a->involuntary, (uint32_t)(now->involuntary - then->involuntary));
 	add(&a->allocated, now->allocated - then->allocated);
-	/* Who never gave up the processor was never blocked. */
+	/* A thread that never gave up the processor was never blocked. */
 	if (voluntary == 0)
 		add(&a->runnable_ns, off);
 }
 
 /*
- * Checked before the add: the root may have been released by another thread, and its entry may belong to
+ * Checked before each add: another thread may have released the root, and its entry may belong to
  * another span.
  */
 static struct account *open_account(uint64_t root_id, uint32_t root_ref)
@@ -167,11 +173,14 @@ static void end_part(struct sp_thread *t, const struct sp_thread_part_edge *now)
 	put(&t->part.root_id, 0);
 	if (a == NULL)
 		return;
-	/* A forked child's clock begins anew, and so does what it is compared with. */
+	/* The clock of a forked child begins anew, so it may be behind the start of the part. */
 	add(&a->cpu_ns, since(now->cpu_ns, t->part.begun.cpu_ns));
 	if (wants_all)
 		add_part(a, t, now);
-	/* pairs with the acquire in sp_span_times_of(): whoever finds no open part has all of it */
+	/*
+	 * pairs with the acquire in sp_span_times_of(): a thread that finds no open part sees all
+	 * sums
+	 */
 	atomic_fetch_sub_explicit(&a->open, 1, memory_order_release);
 }
 
@@ -185,7 +194,7 @@ static void begin_part(struct sp_thread *t, const struct sp_span_record *e,
 	atomic_store_explicit(&t->part.root_ref, e->root_ref, memory_order_relaxed);
 	/* pairs with the acquire in is_in() */
 	atomic_store_explicit(&t->part.root_id, e->root_id, memory_order_release);
-	/* The root has ended, and a span below it is still active. */
+	/* NULL: the root has ended, and a span below it is still active. */
 	if (a == NULL)
 		return;
 	add(&a->parts, 1);
@@ -200,9 +209,10 @@ static bool is_in(const struct sp_thread *t, uint64_t root_id, uint32_t root_ref
 }
 
 /*
- * The CPU time so far of the parts that other threads are in, each by its own clock; mostly it is one, whose block
- * is known. False if one was not found: its thread has ended, or has a block beyond those that are looked at, or the
- * part has ended meanwhile. That one is missed, and never counted twice: what has ended was read before.
+ * Adds the CPU time so far of the parts that other threads are in, each by its own clock. Most
+ * often that is one part, whose thread is `latest`. False if a part was not found: its thread has
+ * ended, or has a block beyond SP_THREAD_LOOK_MAX, or the part has ended meanwhile. Such a part is
+ * missing in the sum, but none is counted twice, because ended parts were read before.
  */
 static bool add_open_parts(const struct account *a, const struct sp_span_record *r, uint64_t *sum)
 {
@@ -228,10 +238,13 @@ static bool add_open_parts(const struct account *a, const struct sp_span_record 
 	return open == 0;
 }
 
-/* Nobody knows for which of its roots the thread works from now on. */
+/*
+ * Marks all roots on the thread's stack: from now on nobody knows for which of them the thread
+ * works.
+ */
 static void share(const struct sp_thread *t)
 {
-	uint64_t ids[SP_SPAN_DEPTH_MAX];
+	uint64_t ids[SP_SPAN_IDS_MAX];
 	unsigned n = sp_span_stack_ids(&t->spans, ids);
 	struct sp_span_record r;
 
@@ -260,9 +273,10 @@ void sp_span_times_changed(struct sp_thread *t)
 		share(t);
 		is_in_root = false;
 		break;
-	/* A manual label is of no root. */
+	/* A manual label belongs to no root. */
 	case SP_SPAN_LABEL:
 	case SP_SPAN_NONE:
+	case SP_SPAN_FORGOTTEN:
 	default:
 		is_in_root = false;
 		break;

@@ -2,9 +2,11 @@
 /*
  * Values of attributes, by the entry of their span and by key (span_values.h). Context: APP.
  *
- * A value belongs to a span id. So nothing has to be cleared when a span starts, and what a slow caller writes after
- * its span has ended is not the next span's. While a value is copied its place is taken, without a lock: whoever
- * finds it taken sets the same attribute of the same span at the same moment, and either value may be the last one.
+ * A value is stored with its span id. So nothing has to be cleared when a span starts, and if a
+ * slow caller writes a value after its span has ended, the next span of the entry does not get it.
+ * A thread that copies a value marks its slot as taken, without a lock. If another thread finds the
+ * slot taken, it is setting the same attribute of the same span at the same moment, and gives up:
+ * either value may be the last one.
  */
 #include "sampler/span/span_values.h"
 
@@ -19,22 +21,36 @@
 #define TAKEN UINT64_MAX
 
 struct value {
-	_Atomic uint64_t span_id; /* whose it is; TAKEN; 0 = there is none */
+	_Atomic uint64_t span_id; /* the span of the value; TAKEN; 0 = no value */
 	uint16_t type;
 	uint16_t bytes;
 	uint8_t value[SP_SPAN_VALUE_BYTES];
 };
 
 struct sp_span_keys sp_span_keys_wanted;
-static struct value *values; /* SP_SPANS_MAX for each key */
+static struct value *values; /* SP_SPANS_MAX of them for each key */
 
-int sp_span_values_init(const char *keys)
+static int note_roots(void)
+{
+	_Atomic uint64_t *noted;
+
+	if (atomic_load_explicit(&sp_span_values_noted, memory_order_relaxed) != NULL)
+		return 0;
+	noted = sp_arena_map(SP_SPANS_MAX * sizeof(*noted));
+	if (noted == NULL)
+		return -ENOMEM;
+	atomic_store_explicit(&sp_span_values_noted, noted, memory_order_release);
+	return 0;
+}
+
+int sp_span_values_init(const char *keys, bool notes)
 {
 	struct sp_span_keys wanted = {0};
-	_Atomic uint64_t *noted;
 	const char *key;
 	size_t len;
 
+	if ((keys != NULL || notes) && note_roots() != 0)
+		return -ENOMEM;
 	if (keys == NULL || sp_span_values_on())
 		return 0;
 	while (wanted.n < SP_SPAN_VALUES_MAX && sp_text_next_item(&keys, &key, &len)) {
@@ -43,10 +59,8 @@ int sp_span_values_init(const char *keys)
 		wanted.lengths |= UINT64_C(1) << (len < 63 ? len : 63);
 	}
 	values = sp_arena_map((size_t)wanted.n * SP_SPANS_MAX * sizeof(*values));
-	noted = sp_arena_map(SP_SPANS_MAX * sizeof(*noted));
-	if (values == NULL || noted == NULL)
+	if (values == NULL)
 		return -ENOMEM;
-	atomic_store_explicit(&sp_span_values_noted, noted, memory_order_release);
 	sp_span_keys_wanted = wanted;
 	return 0;
 }
@@ -67,7 +81,7 @@ static struct value *value_of(uint32_t ref, unsigned key)
 
 static bool take(struct value *v, uint64_t was)
 {
-	/* pairs with the release in leave(): what was written before is there */
+	/* pairs with the release in leave(), whose writes are visible then */
 	return was != TAKEN &&
 	       atomic_compare_exchange_strong_explicit(&v->span_id, &was, TAKEN,
 						       memory_order_acquire, memory_order_relaxed);
@@ -99,7 +113,7 @@ void sp_span_values_set(const struct sp_span_record *r, unsigned key, enum sp_sp
 
 void sp_span_values_refuse(unsigned key)
 {
-	static _Atomic unsigned told; /* a bit for each key */
+	static _Atomic unsigned told; /* a bit for each key whose refusal was logged */
 	const struct sp_span_keys *k = &sp_span_keys_wanted;
 
 	if ((atomic_fetch_or_explicit(&told, 1U << key, memory_order_relaxed) & 1U << key) == 0)
@@ -107,7 +121,7 @@ void sp_span_values_refuse(unsigned key)
 		       (int)k->key[key].len, k->key[key].text);
 }
 
-/* Adds the value to the record, of which so many bytes are used. Returns how many are then. */
+/* Adds the value to the record after `used` bytes. Returns the bytes in use after it. */
 static uint32_t add(struct sp_span_values *out, uint32_t used, unsigned key,
 		    const struct sp_span_record *r)
 {
@@ -127,13 +141,10 @@ static uint32_t add(struct sp_span_values *out, uint32_t used, unsigned key,
 
 void sp_span_values_end(const struct sp_span_record *r)
 {
-	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_values_noted, memory_order_acquire);
-	uint32_t n = (r->ref & SP_SPAN_NUMBER_MASK) - 1;
 	struct sp_span_values out;
 	uint32_t used = 0;
 
-	if (noted == NULL || r->span_id != r->root_id || n >= SP_SPANS_MAX ||
-	    atomic_load_explicit(&noted[n], memory_order_relaxed) != r->span_id)
+	if (r->span_id != r->root_id || !sp_span_values_is_noted(r->ref, r->span_id))
 		return;
 	memset(&out, 0, SP_SPAN_VALUES_HEAD_BYTES);
 	out.root_id = r->span_id;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of attributes that become labels (SPANPROF_SPAN_LABELS). Programs set some of them just before a span
- * ends, after its samples were taken. So a value waits here until its span, a local root, ends; then it goes to
- * the exporter by the root's id, which each sample of the root carries, and only if there is such a sample or wait.
+ * Values of attributes that become labels (SPANPROF_SPAN_LABELS). Programs set some of them just
+ * before a span ends, after its samples were taken. So a value is stored here until its span, a
+ * local root, ends. If the root has a sample or a wait, the value then goes to the exporter with
+ * the root's id, which each sample of the root carries.
  *
- * Off unless the option is set: then adapters do not ask, and samples carry no root.
+ * Off unless the option is set: without it adapters pass no attributes, and samples carry no root.
  *
  * Contexts: APP, inside the reentrancy guard; SIG (note).
  */
@@ -21,16 +22,23 @@
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/record.h"
 
-/* APP, at activation: the keys of that list, which stays valid. Idempotent. 0 or -ENOMEM. */
-int sp_span_values_init(const char *keys);
+/*
+ * APP, at activation: the keys in that list, which is never freed; NULL = none. notes: which roots
+ * have samples is noted also without keys. Idempotent. 0 or -ENOMEM.
+ */
+int sp_span_values_init(const char *keys, bool notes);
 
-/* Forked child: spans have other entries now, and a place that a thread of the parent had taken would stay so. */
+/*
+ * In a forked child: clears the values. Spans have other entries now, and a slot that a thread of
+ * the parent had taken would stay taken.
+ */
 void sp_span_values_forked(void);
 
-/* The attributes that are asked for; none until they are known. Only read afterwards. */
+/* The keys of the wanted attributes. Written at activation, only read afterwards. */
 struct sp_span_keys {
 	unsigned n;
-	uint64_t lengths; /* a bit for each length, of those from 63 on the same */
+	/* a bit for each length of a key; all lengths from 63 on have the same bit */
+	uint64_t lengths;
 	struct {
 		const char *text;
 		size_t len;
@@ -45,7 +53,10 @@ static inline bool sp_span_values_on(void)
 
 #define SP_SPAN_KEY_NONE SP_SPAN_VALUES_MAX
 
-/* The number of that key, or SP_SPAN_KEY_NONE. Programs set attributes all the time: most are ruled out by length. */
+/*
+ * The number of that key, or SP_SPAN_KEY_NONE. Programs set attributes all the time; most of them
+ * are excluded by their length.
+ */
 static inline unsigned sp_span_values_key(const char *key, size_t len)
 {
 	const struct sp_span_keys *k = &sp_span_keys_wanted;
@@ -59,22 +70,29 @@ static inline unsigned sp_span_values_key(const char *key, size_t len)
 }
 
 /*
- * The attribute of that number of an open span has that value: a text of so many bytes, or a word. Nothing happens
- * if the span is no local root. SP_SPAN_VALUE_NONE, or an empty text: it has no value any more.
+ * Sets the value of the attribute with that number: a text of that length, or a word. Does nothing
+ * if the span is no local root. SP_SPAN_VALUE_NONE, or an empty text: the attribute has no value
+ * any more.
  */
 void sp_span_values_set(const struct sp_span_record *r, unsigned key, enum sp_span_value_type type,
 			const void *value, size_t bytes);
 
-/* An attribute of that number is an array, or of a type that is not known, which makes no label: told once. */
+/*
+ * The attribute with that number is an array, or of an unknown type, and cannot be a label: logged
+ * once.
+ */
 void sp_span_values_refuse(unsigned key);
 
-/* The span is closed (sp_span_close()): its values go to the exporter. */
+/* The span was closed (sp_span_close()): its values go to the exporter. */
 void sp_span_values_end(const struct sp_span_record *r);
 
-/* By the number of a span's entry: the id of the last local root of that entry that has a sample or a wait. */
+/*
+ * For each entry of a span, by its number: the id of the last local root in the entry that has a
+ * sample or a wait.
+ */
 SP_HIDDEN _Atomic uint64_t *_Atomic sp_span_values_noted;
 
-/* SIG. A sample, unless it is lost, or a wait, carries that root. */
+/* SIG. A sample that was not lost, or a wait, carries that root. */
 static inline SP_SIGSAFE void sp_span_values_note(uint32_t root_ref, uint64_t root_id)
 {
 	/* pairs with the release in sp_span_values_init() */
@@ -83,6 +101,16 @@ static inline SP_SIGSAFE void sp_span_values_note(uint32_t root_ref, uint64_t ro
 
 	if (noted != NULL && n < SP_SPANS_MAX)
 		atomic_store_explicit(&noted[n], root_id, memory_order_relaxed);
+}
+
+/* Whether that root has a sample or a wait. */
+static inline bool sp_span_values_is_noted(uint32_t root_ref, uint64_t root_id)
+{
+	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_values_noted, memory_order_acquire);
+	uint32_t n = (root_ref & SP_SPAN_NUMBER_MASK) - 1;
+
+	return noted != NULL && n < SP_SPANS_MAX &&
+	       atomic_load_explicit(&noted[n], memory_order_relaxed) == root_id;
 }
 
 #endif

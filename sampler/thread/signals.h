@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampling signal. glibc keeps signal 33 (SIGSETXID) for itself: no set that a program makes
- * with its functions holds that number, and sigaction(), signal(), sigwait() and signalfd() refuse to
- * name it. So whatever the host does to dispositions, masks and waits, our signal is delivered, and
- * the host never meets it. glibc uses it for one thing: setuid() and its like send it to each
+ * The sampling signal. glibc reserves signal 33 (SIGSETXID): no signal set that a program makes
+ * with glibc's functions can have that number, and sigaction(), signal(), sigwait() and signalfd()
+ * refuse it. So the host's dispositions, masks and waits do not stop our signal, and the host never
+ * receives it. glibc uses signal 33 for one purpose: setuid() and similar functions send it to each
  * thread and wait until the handler there has made the same system call. A signal that is not from
  * our timers therefore has to reach glibc's handler, or setuid() waits for ever.
  *
  * SPANPROF_SIGNAL names another signal instead, for a program that resets signal 33 by the raw
- * system call. That one is the host's as much as ours: where the host blocks it, the thread is not
- * sampled, and where the host takes it, profiling ends.
+ * system call. We share that signal with the host: while the host blocks it, the thread is not
+ * sampled, and if the host takes it, profiling ends.
  */
 #ifndef SP_SIGNALS_H
 #define SP_SIGNALS_H
@@ -28,9 +28,10 @@
 #define SP_SIGNAL_SETXID 33
 
 /*
- * APP, at activation. Installs handler for signo, or for signal 33 if that is 0, and keeps what was
- * there for signals that are not from our timers. Where the kernel refuses 33, SIGURG is used. 0 or
- * a negative errno; errno preserved.
+ * APP, at activation. Installs handler for signo, or for signal 33 if that is 0, and stores the
+ * former handler for signals that are not from our timers. If the kernel refuses 33, SIGURG is
+ * used. A forked child has the handler from its parent; there the handler is put back if the C
+ * library has replaced it (sp_signals_keep()). Returns 0 or a negative errno; errno preserved.
  */
 int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *));
 
@@ -38,40 +39,62 @@ int sp_signals_install(int signo, void (*handler)(int, siginfo_t *, void *));
 SP_SIGSAFE int sp_signals_number(void);
 
 /*
- * APP, after each creation of a thread and now and then: one system call as a rule. glibc installs
- * its handler when a process gets its second thread; ours is put back then, and signals of others go to
- * that one from now on. False if somebody else wants the signal: a third handler was met a second time
- * where 33 is in use, or any where another one is. errno preserved.
+ * APP, after each creation of a thread and by deferred work; usually one system call. glibc
+ * installs its handler when a process gets its second thread. Then this function installs ours
+ * again, and from now on glibc's handler gets the signals that are not ours. False if the host
+ * wants the signal: a third handler was found for the second time (signal 33), or any handler
+ * (another signal). errno preserved.
  */
 bool sp_signals_keep(void);
 /*
- * APP, after that was false: SIGURG is in use from now on, if it was 33, and the caller has to make the
- * timers anew. False if nothing is left to go to. errno preserved.
+ * APP, after a false result: if signal 33 was in use, SIGURG is in use from now on, and the caller
+ * has to make new timers. False if there is no other signal. errno preserved.
  */
 bool sp_signals_move(void);
 
-/* Any context. Handlers of the host use alternate stacks, so ours runs on a thread's, too. */
+/*
+ * Any context. Whether our handler runs on threads' alternate stacks, because handlers of the host
+ * do.
+ */
 SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
 /*
- * APP, async-signal-safe: the host's handler for that signal asks for alternate stacks. From now on ours runs there,
- * too, and threads whose alternate stack is too small for it have no timer. errno preserved.
+ * Any context. Asks the kernel which handlers of the host have SA_ONSTACK: a program may set them
+ * by the raw system call, or define its own sigaction(). Handlers of faults count only with
+ * also_of_faults. Only the hook of sigaltstack() passes that, because it sees each thread's stack:
+ * a program that sets stacks unseen may share one between threads, and our frames would overwrite
+ * each other there. Makes at most one system call for each signal, and none once it knows a handler
+ * with SA_ONSTACK whose signal may come at any moment. errno preserved.
+ */
+SP_SIGSAFE void sp_signals_look(bool also_of_faults);
+/*
+ * Any context. Whether that thread has called sp_signals_install(), and sp_signals_start_over() was
+ * not called since. Then the handlers are known, and sp_signals_look() would only repeat its system
+ * calls.
+ */
+bool sp_signals_has_just_looked(uint32_t tid);
+/* APP. The start of sampling is over, so the host may change handlers again. */
+void sp_signals_start_over(void);
+/*
+ * APP, async-signal-safe: the host has installed a handler with SA_ONSTACK for that signal. From
+ * now on our handler runs on alternate stacks, too, and threads whose alternate stack is too small
+ * for our handler have no timer. errno preserved.
  */
 void sp_signals_use_alternate_stack(int signo);
-/* Any context. A handler for that signal that asks for them would change nothing any more. */
+/* Any context. Whether another handler with SA_ONSTACK for that signal would change nothing. */
 bool sp_signals_know_alternate_stack(int signo);
 /*
- * APP, async-signal-safe: a thread's alternate stack is too small for ours. False if ours has to run there all the
- * same. True if it does not from now on, in any thread, because the host's handlers of faults alone ask for such
- * stacks. errno preserved.
+ * Any context, for a thread whose alternate stack is too small for our handler, or shared. True if
+ * from now on our handler does not run on alternate stacks in any thread, because only the host's
+ * handlers of faults ask for them. False if it has to run there. errno preserved.
  */
-bool sp_signals_leave_alternate_stack(void);
+SP_SIGSAFE bool sp_signals_leave_alternate_stack(void);
 
-/* SIG. Hands a signal that is not ours to what was installed before. */
+/* SIG. Passes a signal that is not ours to the former handler. */
 SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext);
 
 /*
- * What is installed for a signal, as the kernel has it on x86-64 and arm64. The C library's own calls
- * will not name signal 33, and sanitizers replace them.
+ * The disposition of a signal in the kernel's layout on x86-64 and arm64. The C library's own calls
+ * refuse signal 33, and sanitizers replace them.
  */
 struct sp_signals_action {
 	union {
@@ -83,21 +106,22 @@ struct sp_signals_action {
 	uint64_t mask;
 };
 
-/* For signals.c: the signal in use, and what gets the signals that are not ours. */
+/* For signals_sig.c: the signal in use, and the handler for signals that are not ours. */
 void sp_signals_use(int signo, const struct sp_signals_action *before);
-/* Any context: that one. */
+/* Any context. The handler for signals that are not ours. */
 SP_SIGSAFE struct sp_signals_action sp_signals_before(int signo);
 
 /*
- * Threads with an alternate signal stack (sigaltstack(2)). Where a handler of the host uses such
+ * Threads with an alternate signal stack (sigaltstack(2)). If a handler of the host uses such
  * stacks, ours has to run there too: the stacks of goroutines and fibers are too small for any
  * handler. But an alternate stack may be just large enough for the host's own handler. If it cannot
  * hold the kernel's signal frame, the kernel kills the process (SIGSEGV); if it cannot hold our
  * frames below that, they overrun it. So a thread whose alternate stack cannot hold a sample gets
- * no timer, and a sample has no frames where there is no room for a walk; but if only handlers of faults
- * ask for such stacks, ours leaves all of them at the first one that has no room for a walk.
+ * no timer, and a sample has no frames if there is no room for a walk. But if only handlers of
+ * faults ask for alternate stacks, our handler stops using all of them at the first one without
+ * room for a walk.
  *
- * How large the kernel's frame is depends on the processor's registers. AT_MINSIGSTKSZ is an upper
+ * The size of the kernel's frame depends on the processor's registers. AT_MINSIGSTKSZ is an upper
  * bound that includes registers which hardly any program may use (AMX: 8 KiB). So the handler
  * measures the frames that it sees.
  */
@@ -107,22 +131,43 @@ SP_SIGSAFE struct sp_signals_action sp_signals_before(int signo);
 #define SP_HANDLER_ROOM_LEAST 2048U
 
 /*
- * SIG, in the handler itself. Bytes of the alternate stack below the caller's frame; SIZE_MAX where the
- * handler runs on an ordinary stack.
+ * SIG, in the handler itself. Bytes of the alternate stack below the caller's frame; SIZE_MAX if
+ * the handler runs on an ordinary stack.
  */
 SP_SIGSAFE size_t sp_alternate_stack_room(const void *ucontext, const void *frame);
 
-/* SIG. The size of the interrupted thread's alternate stack, 0 if it has none. */
-SP_SIGSAFE uint32_t sp_alternate_stack_of(const void *ucontext);
+struct sp_alternate_stack {
+	uintptr_t at;
+	uint32_t bytes; /* 0 = there is none, and at is 0 */
+};
 
-/* APP. The same of the calling thread. errno preserved. */
-uint32_t sp_alternate_stack_own(void);
+/* SIG. The alternate stack of the interrupted thread. */
+SP_SIGSAFE struct sp_alternate_stack sp_alternate_stack_of(const void *ucontext);
 
-/* Any context. The handler may run on an alternate stack of that size; always true for 0, none. */
+/* APP. The calling thread's alternate stack. errno preserved. */
+struct sp_alternate_stack sp_alternate_stack_own(void);
+
+/* sp_alternate_stack_shared() compares a block with 64 others at most. */
+#define SP_ALTERNATE_WINDOW 64U
+
+struct sp_thread;
+
+/* Any context. Stores the thread's alternate stack, so that other threads find who shares it. */
+SP_SIGSAFE void sp_alternate_stack_note(struct sp_thread *t, const struct sp_alternate_stack *s);
+/*
+ * Any context. Whether another living thread has the same alternate stack, or too many blocks have
+ * it to be sure.
+ */
+SP_SIGSAFE bool sp_alternate_stack_shared(const struct sp_thread *t);
+
+/*
+ * Any context. Whether the handler may run on an alternate stack of that size; true for 0, which
+ * means none.
+ */
 SP_SIGSAFE bool sp_alternate_stack_holds_sample(uint32_t bytes);
 /*
- * Any context. The same with a walk, and without a walk even if the kernel's frame is once as large as it can be, as
- * in a thread that begins to use AMX.
+ * Any context. Whether an alternate stack of that size has room for a walk, and without a walk for
+ * the kernel's largest frame, which a thread may get once it uses AMX.
  */
 SP_SIGSAFE bool sp_alternate_stack_holds_walk(uint32_t bytes);
 

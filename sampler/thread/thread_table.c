@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hands out, enrols and frees thread blocks. A thread that is created by pthread_create() gets its
- * block from its creator. A thread that nobody saw being created is enrolled by its first hooked
- * call, by its first sample or by the scan of /proc. Its block is freed when it ends, or by the
- * scan if it ended without a hook.
+ * block from its creator. Any other thread is enrolled by its first hooked call, by its first
+ * sample or by the scan of /proc. Its block is freed when it ends, or by the scan if it ended
+ * without a hook.
  *
- * So two threads may want to enrol or free the same thread at once, and the kernel may reuse a
- * thread id. The entry for the id in the map decides, by one compare-and-swap: who loses gives its
+ * So two threads may try to enrol or free the same thread at once, and the kernel may reuse a
+ * thread id. The entry for the id in the map decides, by one compare-and-swap: the loser gives its
  * own block back. Lock-free, because a hooked call must never wait for another thread. Contexts:
- * APP (the thread itself, or another one that enrols or frees it). thread.h tells who may do what.
+ * APP (the thread itself, or another one that enrols or frees it). thread.h says who may do what.
  *
- * The scan of /proc/self/task uses raw system calls instead of opendir(), which would allocate in the middle of a
- * call of the host. A thread without a timer costs some 5 us, one with a timer hardly less, because the kernel makes
- * an entry of /proc for it, and a thread of the host waits meanwhile. So a call goes on where the last one ended, makes
- * so many timers at most, and looks at so many threads and blocks.
+ * The scan of /proc/self/task uses raw system calls instead of opendir(), which would allocate in
+ * the middle of a call of the host. The scan takes about 5 us for a thread without a timer and
+ * hardly less for a thread with one, because the kernel makes an entry of /proc for each; a thread
+ * of the host waits meanwhile. So a call continues where the last call ended, and reads a limited
+ * number of threads or blocks.
  */
 #include "sampler/thread/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +29,7 @@
 #include "sampler/base/process.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
+#include "sampler/region/region.h"
 #include "sampler/region/thread_labels.h"
 #include "sampler/thread/signals.h"
 
@@ -37,7 +40,7 @@ static uint32_t own_tid(void)
 	return (uint32_t)sp_syscall(SYS_gettid);
 }
 
-/* The loser of a race for the same slab uses the winner's. */
+/* Makes sure that the slab of that index is mapped. The loser of a race uses the winner's slab. */
 static bool has_slab(uint32_t index)
 {
 	char *_Atomic *at = &TABLE->slab[index / SP_THREAD_SLAB];
@@ -124,13 +127,12 @@ static void push_free(struct sp_thread *t)
 
 static void clean(struct sp_thread *t)
 {
-	/* The scan may have armed the block after its last thread had given it back. */
+	/* The scan may have started a timer for the block after its last thread gave it back. */
 	sp_thread_disarm(t);
 	sp_span_stack_clear(&t->spans);
 	t->bounds = (struct sp_stack_bounds){0, 0};
 	t->allocation_bounds = (struct sp_stack_bounds){0, 0};
 	t->allocated_levels = 0;
-	t->scope_overflows = 0;
 	t->in_handler = false;
 	atomic_store_explicit(&t->is_taken, false, memory_order_relaxed);
 	t->spare.n = 0;
@@ -138,6 +140,7 @@ static void clean(struct sp_thread *t)
 	sp_thread_context_clean(&t->context);
 	atomic_store_explicit(&t->unarmed, SP_UNARMED_NOT, memory_order_relaxed);
 	atomic_store_explicit(&t->alternate_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->alternate_at, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->stack_bytes, 0, memory_order_relaxed);
 	t->start = NULL;
 	t->start_arg = NULL;
@@ -148,8 +151,8 @@ struct sp_thread *sp_thread_claim(void)
 	struct sp_thread *t;
 
 	/*
-	 * Threads of a child that shares memory with the process (vfork), or that was made without the
-	 * C library (clone), are not ours: their samples would be told as this process's.
+	 * Threads of a child that shares the process's memory (vfork) are not ours: their samples
+	 * would count as this process's.
 	 */
 	if (!TABLE->ready || !sp_process_is_ours())
 		return NULL;
@@ -178,32 +181,50 @@ void sp_thread_unclaim(struct sp_thread *t)
 	push_free(t);
 }
 
-/* Binds a claimed block to a thread id; the loser of the race gets the winner's block. NULL = cannot. */
+/*
+ * Writes the numbers of threads into the region, at once after each change: if the exporter sees
+ * more threads in the kernel than here, it asks for a scan, which costs a server with thousands of
+ * threads a tenth of a second in all.
+ */
+static void publish_numbers(void)
+{
+	struct sp_region *r = sp_region_now();
+
+	atomic_store_explicit(&r->threads_known, sp_thread_known(), memory_order_relaxed);
+	atomic_store_explicit(&r->threads_armed, sp_thread_armed(), memory_order_relaxed);
+}
+
+/*
+ * Binds a claimed block to a thread id; the loser of the race gets the winner's block. NULL =
+ * impossible.
+ */
 static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 {
 	_Atomic uint16_t *slot = sp_thread_by_tid(tid);
 	uint16_t none = 0;
 
-	/* Without memory for the map nobody would find the block. */
+	/* Without memory for the map no look-up would find the block. */
 	if (slot == NULL) {
 		sp_thread_unclaim(t);
 		sp_count(SP_COUNT_THREADS_NO_BLOCK);
 		return NULL;
 	}
-	/* while the block is nobody else's */
+	/* while only this thread has the block */
 	sp_thread_account_begin(t, tid);
-	/* pairs with reap(): the index before the id */
+	/* pairs with sp_thread_reap(): the index is stored before the id */
 	atomic_store_explicit(&t->tid, tid, memory_order_release);
 	if (atomic_compare_exchange_strong_explicit(slot, &none, (uint16_t)(t->index + 1),
 						    memory_order_acq_rel, memory_order_acquire)) {
+		atomic_fetch_add_explicit(&TABLE->known, 1, memory_order_relaxed);
 		sp_thread_arm(t, tid);
+		publish_numbers();
 		return t;
 	}
 	sp_thread_unclaim(t);
 	return sp_thread_at(none - 1U);
 }
 
-/* Where the block of thread tid is noted; NULL if it cannot have one. */
+/* The map's entry for thread tid; NULL if the thread cannot have a block. */
 static _Atomic uint16_t *slot_of(uint32_t tid)
 {
 	return TABLE->ready ? sp_thread_by_tid(tid) : NULL;
@@ -217,18 +238,28 @@ static struct sp_thread *block_in(const _Atomic uint16_t *slot)
 }
 
 /*
- * Threads with small stacks from before sampling began. They are few: hardly a program asks for less than 32 KiB. A
- * thread that ends by pthread_exit() stays in the list until its place is needed; if another one gets its id
- * meanwhile, and is found by the scan alone, that has no timer. Once there have been too many, no thread has one that
- * the scan alone finds.
+ * Threads with small stacks from before sampling began. They are few: hardly any program asks for
+ * less than 32 KiB. A thread that ends by pthread_exit() stays in the list until its entry is
+ * needed. If another thread gets the same id meanwhile, and only the scan finds it, that thread has
+ * no timer. Once there were too many such threads, no thread that only the scan finds has a timer.
  */
 #define SMALL_MAX 256U
 static struct sp_small_thread small[SMALL_MAX];
 static _Atomic bool too_many;
-/* Of the calling thread: after a fork its id is another one. */
+static _Atomic bool made_small;
+
+bool sp_small_thread_made(void)
+{
+	return atomic_load_explicit(&made_small, memory_order_relaxed);
+}
+
+/* The stack size of the calling thread, whose id changes at a fork. */
 static SP_TLS uint32_t own_stack_bytes;
 
-/* In place of an id: the thread has not begun. No thread has it, and the kernel does not say of it that it is gone. */
+/*
+ * Stands for the id of a thread that has not begun. No thread has this id, and the kernel never
+ * answers that a thread with this id is gone.
+ */
 #define SMALL_UNBORN UINT32_MAX
 
 static bool take_small(struct sp_small_thread *s, bool also_of_gone)
@@ -250,6 +281,7 @@ struct sp_small_thread *sp_small_thread_make(uint32_t stack_bytes)
 		struct sp_small_thread *s = &small[i % SMALL_MAX];
 
 		if (take_small(s, i >= SMALL_MAX)) {
+			atomic_store_explicit(&made_small, true, memory_order_relaxed);
 			atomic_store_explicit(&s->stack_bytes, stack_bytes, memory_order_relaxed);
 			return s;
 		}
@@ -264,14 +296,17 @@ static void note_stack(struct sp_thread *t, uint32_t bytes)
 		atomic_store_explicit(&t->stack_bytes, bytes, memory_order_seq_cst);
 }
 
-/* It may have a timer already. The next scan that would give it one notes why it has none. */
+/*
+ * The thread may have a timer already. The next scan that would start one stores the reason why it
+ * must not.
+ */
 static void found_small(struct sp_thread *t, uint32_t bytes)
 {
 	note_stack(t, bytes);
 	sp_thread_disarm(t);
 }
 
-/* The stack of a thread that another one finds; 0 = not known to be small. */
+/* The stack size of a thread that another one finds; 0 = not known to be small. */
 static uint32_t small_stack(uint32_t tid)
 {
 	for (unsigned i = 0; i < SMALL_MAX; i++) {
@@ -305,21 +340,30 @@ void sp_small_thread_ended(struct sp_small_thread *s)
 
 struct sp_thread *sp_thread_self(void)
 {
+	struct sp_alternate_stack alternate;
 	struct sp_thread *t;
+	uint32_t tid;
 
 	if (sp_thread_own != NULL || sp_thread_excluded)
 		return sp_thread_own;
-	/* Not one that is noted for this id: a thread that ended unseen may have left it. */
-	t = sp_thread_has_storage(own_tid()) ? sp_thread_claim() : NULL;
+	/*
+	 * The block that the map has for this id is not used: it may belong to a thread with the
+	 * same id that ended unseen.
+	 */
+	tid = own_tid();
+	t = sp_thread_has_storage(tid) ? sp_thread_claim() : NULL;
 	if (t == NULL)
 		return NULL;
-	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
+	if (!sp_signals_has_just_looked(tid))
+		sp_signals_look(false);
+	alternate = sp_alternate_stack_own();
+	sp_alternate_stack_note(t, &alternate);
 	note_stack(t, own_stack_bytes);
 	sp_thread_born(t);
 	return sp_thread_own;
 }
 
-/* The counters are in the region, which a child of a raw clone shares with the process. */
+/* The counters are in the region, which a child of a raw clone() shares with the process. */
 void sp_thread_count_missing(void)
 {
 	if (sp_process_is_ours())
@@ -327,8 +371,8 @@ void sp_thread_count_missing(void)
 }
 
 /*
- * Frees the block of thread tid. Who takes the entry out of the map may free the block: the thread
- * itself and the scan may both try, and the block may already belong to another thread.
+ * Frees the block of thread tid. The thread that removes the entry from the map may free the block:
+ * the thread itself and the scan may both try, and the block may already belong to another thread.
  */
 static void release(struct sp_thread *t, uint32_t tid)
 {
@@ -338,10 +382,12 @@ static void release(struct sp_thread *t, uint32_t tid)
 	if (slot == NULL || !atomic_compare_exchange_strong_explicit(
 				    slot, &mine, 0, memory_order_seq_cst, memory_order_relaxed))
 		return;
+	atomic_fetch_sub_explicit(&TABLE->known, 1, memory_order_relaxed);
 	sp_thread_disarm(t);
 	sp_thread_labels_end(t->index);
 	sp_span_table_thread_ended(&t->spare);
 	sp_thread_unclaim(t);
+	publish_numbers();
 }
 
 void sp_thread_born(struct sp_thread *t)
@@ -350,10 +396,10 @@ void sp_thread_born(struct sp_thread *t)
 	struct sp_thread *old = block_in(slot_of(tid));
 
 	/*
-	 * Either a scan has enrolled this thread already, or the kernel gave us the id of a thread
-	 * that ended without a hook. In both cases the old block is freed, and ours, with a new
-	 * timer and an empty stack, is right. Meanwhile our handler must not take the old block
-	 * over.
+	 * If the map has a block, either a scan has enrolled this thread already, or the kernel
+	 * gave us the id of a thread that ended without a hook. In both cases the old block is
+	 * freed, and ours, with a new timer and an empty stack, takes its place. Meanwhile our
+	 * handler must not take the old block over.
 	 */
 	sp_thread_excluded = true;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -377,8 +423,8 @@ void sp_thread_ended(void)
 		return;
 	sp_thread_context_ended(&t->context);
 	/*
-	 * Below a filter the timer cannot be deleted, so its block is never given to another
-	 * thread.
+	 * Below a seccomp filter the timer cannot be deleted, so its block is never given to
+	 * another thread.
 	 */
 	if (sp_seccomp_is_on()) {
 		sp_span_table_thread_ended(&t->spare);
@@ -397,7 +443,7 @@ static void enrol_new(uint32_t tid)
 		return;
 	note_stack(t, small_stack(tid));
 	t = bind(t, tid);
-	/* It may have begun meanwhile: sp_small_thread_born(). */
+	/* The thread may have begun meanwhile: sp_small_thread_born(). */
 	bytes = small_stack(tid);
 	if (t != NULL && bytes != 0)
 		found_small(t, bytes);
@@ -464,18 +510,18 @@ static bool is_zombie(int dir, const char *tid)
 	return state == 'Z' || state == 'X';
 }
 
-/* Where the scan of that process goes on. */
+/* Where the scan continues. */
 static struct {
 	uint32_t pid;
-	int64_t at;     /* as lseek(2) takes it; 0 = at the beginning */
-	uint32_t block; /* behind the end of /proc, the next one to be asked for; 0 = none */
+	int64_t at;     /* offset for lseek(2); 0 = at the beginning */
+	uint32_t block; /* after the end of /proc: the next block to check; 0 = none */
 } rest;
 
 bool sp_thread_reap(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 	uint32_t i = rest.block;
-	uint32_t end = n - i < SP_THREAD_LOOK_MAX || i > n ? n : i + SP_THREAD_LOOK_MAX;
+	uint32_t end = n - i < SP_THREAD_ASK_MAX || i > n ? n : i + SP_THREAD_ASK_MAX;
 
 	rest.block = end < n ? end : 0;
 	for (; i < end; i++) {
@@ -492,8 +538,7 @@ struct scan {
 	int dir;
 	uint32_t self;
 	uint32_t leader;
-	uint32_t looked; /* threads that had no timer */
-	uint32_t seen;   /* all */
+	uint32_t seen; /* entries */
 };
 
 static void visit(struct scan *s, const char *name)
@@ -502,18 +547,18 @@ static void visit(struct scan *s, const char *name)
 
 	if (tid == 0 || tid == s->self || (tid == s->leader && is_zombie(s->dir, name)))
 		return;
-	s->looked += sp_thread_enrol(tid);
+	(void)sp_thread_enrol(tid);
 }
 
 /*
- * False if threads are left. When threads end meanwhile, others move up in the list and may be
- * passed over; the exporter sees that they have no timer, and asks for another scan.
+ * False if more threads are to be visited. If threads end meanwhile, others move up in the list and
+ * may be missed; the exporter sees that these have no timer, and asks for another scan.
  */
 static bool visit_all(struct scan *s)
 {
 	union {
 		struct dirent64_head align;
-		char bytes[2048];
+		char bytes[SP_THREAD_SCAN_BYTES];
 	} buf;
 	long got;
 
@@ -523,7 +568,7 @@ static bool visit_all(struct scan *s)
 		for (long at = 0; at < got;) {
 			const struct dirent64_head *d = (const void *)(buf.bytes + at);
 
-			if (s->looked == SP_THREAD_SCAN_MAX || s->seen++ == SP_THREAD_LOOK_MAX)
+			if (s->seen++ == SP_THREAD_SCAN_MAX)
 				return false;
 			visit(s, d->name);
 			rest.at = d->off;
@@ -534,8 +579,8 @@ static bool visit_all(struct scan *s)
 }
 
 /*
- * If the process is in a pid namespace for which nobody has mounted a /proc, the numbers in /proc
- * are those of other processes.
+ * Whether /proc has the numbers of our pid namespace. A process in a new namespace without a /proc
+ * of its own sees the numbers of other processes.
  */
 static bool numbers_are_ours(void)
 {
@@ -574,64 +619,76 @@ bool sp_thread_scan(void)
 	return rest.at == 0 && sp_thread_reap();
 }
 
-/* Blocks from number n on are as if they had never been handed out. */
+/* Clears the blocks from number n on, as if they had never been handed out. */
 static void forget_from(uint32_t n)
 {
 	uint32_t used = atomic_load_explicit(&TABLE->used, memory_order_relaxed);
 
-	while (n < used) {
-		uint32_t end = n / SP_THREAD_SLAB * SP_THREAD_SLAB + SP_THREAD_SLAB;
-
+	for (uint32_t end, i = n; i < used; i = end) {
+		end = i / SP_THREAD_SLAB * SP_THREAD_SLAB + SP_THREAD_SLAB;
 		if (end > used)
 			end = used;
-		sp_arena_wipe(sp_thread_at(n), (size_t)(end - n) * SP_THREAD_STRIDE);
-		n = end;
+		/*
+		 * Another thread of the parent may have taken one of them without having written
+		 * its index.
+		 */
+		sp_arena_wipe(sp_thread_at(i), (size_t)(end - i) * SP_THREAD_STRIDE);
 	}
+	atomic_store_explicit(&TABLE->used, n, memory_order_relaxed);
+	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
 }
 
-void sp_thread_forked(void)
+/*
+ * Moves the only thread to the first block. If it stayed in another block, the child would have to
+ * write all blocks below for the stack of free blocks. In a server with thousands of threads that
+ * would cost the child thousands of pages, and most children execute another program at once.
+ */
+static struct sp_thread *move_to_first(struct sp_thread *own)
+{
+	struct sp_thread *first = sp_thread_at(0);
+
+	if (first == NULL || own == first)
+		return own;
+	memcpy((void *)first, own, sizeof(*first));
+	first->index = 0;
+	sp_thread_has(first);
+	return first;
+}
+
+uint32_t sp_thread_forked(void)
 {
 	struct sp_thread *own = sp_thread_own;
-	uint32_t n = own != NULL ? own->index : 0;
+	uint32_t had = own != NULL ? own->index : UINT32_MAX;
 	_Atomic uint16_t *slot;
+	uint32_t tid;
 
 	if (!TABLE->ready)
-		return;
+		return had;
 	sp_thread_context_forked(own != NULL ? &own->context : NULL);
 	/*
-	 * Timers are not inherited, and the thread ids of the parent will soon belong to others:
-	 * all entries are forgotten.
+	 * Timers are not inherited, and the parent's thread ids will soon belong to other threads,
+	 * so all entries are cleared.
 	 */
 	for (unsigned i = 0; i < SP_TID_LEAVES; i++)
 		sp_arena_wipe((void *)(uintptr_t)atomic_load_explicit(&TABLE->leaf[i],
 								      memory_order_relaxed),
 			      LEAF_BYTES);
-	atomic_store_explicit(&TABLE->free, 0, memory_order_relaxed);
 	atomic_store_explicit(&TABLE->armed, 0, memory_order_relaxed);
+	atomic_store_explicit(&TABLE->known, 0, memory_order_relaxed);
 	sp_thread_limit_init();
-	/*
-	 * Writing to each block would copy a page for each thread of the parent, so those behind our own are
-	 * wiped at once. Another thread of the parent may have taken one of those before it and not yet
-	 * written its index.
-	 */
-	forget_from(own != NULL ? n + 1 : 0);
-	atomic_store_explicit(&TABLE->used, own != NULL ? n + 1 : 0, memory_order_relaxed);
-	for (uint32_t i = 0; i < n; i++) {
-		struct sp_thread *t = sp_thread_at(i);
-
-		t->index = i;
-		atomic_store_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_relaxed);
-		sp_thread_unclaim(t);
-	}
+	if (own != NULL)
+		own = move_to_first(own);
+	forget_from(own != NULL ? 1 : 0);
 	if (own == NULL)
-		return;
+		return had;
 	atomic_store_explicit(&own->timer, SP_THREAD_TIMER_NONE, memory_order_relaxed);
-	uint32_t tid = own_tid();
-
+	tid = own_tid();
 	own->in_handler = false;
 	own->part.root_id = 0;
 	atomic_store_explicit(&own->tid, tid, memory_order_relaxed);
 	slot = sp_thread_by_tid(tid);
 	if (slot != NULL)
 		atomic_store_explicit(slot, (uint16_t)(own->index + 1), memory_order_relaxed);
+	atomic_store_explicit(&TABLE->known, 1, memory_order_relaxed);
+	return had;
 }

@@ -2,14 +2,14 @@
 /*
  * Creates and deletes the CPU timers of threads, and decides which threads may have one.
  *
- * A sampled thread needs a timer of its own, but a timer can hurt the host. A signal on a stack that
- * is too small overruns it. Timers use up RLIMIT_SIGPENDING, which the host needs too. Below a
+ * A sampled thread needs a timer of its own, but a timer can hurt the host. A signal on a stack
+ * that is too small overruns it. Timers use up RLIMIT_SIGPENDING, which the host needs too. Below a
  * seccomp filter a system call of ours may kill the process. In each of these cases the thread has
- * no timer, and the reason is counted; it is tried again when the reason may have gone.
+ * no timer, and the reason is counted; a timer is tried again when the reason may be gone.
  *
  * Several threads may arm and disarm the same thread at once. The timer id in the thread's block is
- * set and taken by one atomic exchange; who loses deletes the timer that it has made. Contexts: APP
- * (the thread itself, or the one that creates or finds it); lock-free. thread.h tells who may do
+ * set and taken by one atomic exchange; the loser deletes the timer that it has made. Contexts: APP
+ * (the thread itself, or the one that creates or finds it); lock-free. thread.h says who may do
  * what.
  */
 #include "sampler/thread/thread.h"
@@ -30,9 +30,10 @@
 #include "sampler/base/random.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
+#include "sampler/base/try_lock.h"
 #include "sampler/thread/signals.h"
 
-/* Of /proc/self/status. */
+/* A line of /proc/self/status. */
 #define QUEUED "SigQ:"
 
 static _Atomic int timer_signo;
@@ -55,7 +56,7 @@ uint64_t sp_thread_timer_period_ns(void)
 	return timer_period_ns;
 }
 
-/* Those of threads that are born at the same moment have to differ. */
+/* The first expiry. Threads that are born at the same moment get different ones. */
 static struct timespec phase(uint32_t tid)
 {
 	struct timespec now = {0, 0};
@@ -70,9 +71,9 @@ static struct timespec phase(uint32_t tid)
 }
 
 /*
- * The kernel lets CPU timers expire at its tick only. Where a CPU quota (cpu.max of the cgroup) stops the
- * process, its period is a multiple of the tick, so what a thread does just after the quota came back
- * may be sampled too often (LIMITATIONS in spanprof(7)).
+ * The kernel lets CPU timers expire at its tick only. If a CPU quota (cpu.max of the cgroup) stops
+ * the process, its period is a multiple of the tick, so work just after the quota is refilled may
+ * be sampled too often (LIMITATIONS in spanprof(7)).
  */
 int sp_thread_timer_arm(uint32_t tid, uint32_t index)
 {
@@ -101,15 +102,6 @@ int sp_thread_timer_arm(uint32_t tid, uint32_t index)
 	}
 	errno = saved;
 	return id;
-}
-
-void sp_thread_timer_delete(int id)
-{
-	int saved = errno;
-
-	if (id >= 0)
-		(void)sp_syscall(SYS_timer_delete, id);
-	errno = saved;
 }
 
 #define TABLE (&sp_thread_table)
@@ -151,8 +143,8 @@ bool sp_timer_limit_of(const char *line, uint32_t ours, uint64_t *timers)
 	if (at == NULL || *at != '/' || read_number(at + 1, &limit) == NULL)
 		return false;
 	/*
-	 * The kernel prints a signed count as an unsigned number, and the count may be below zero
-	 * for a moment.
+	 * The kernel prints a signed count as an unsigned number; it may be below zero for a
+	 * moment.
 	 */
 	if (others > INT32_MAX)
 		others = 0;
@@ -176,48 +168,9 @@ uint32_t sp_thread_armed(void)
 	return atomic_load_explicit(&TABLE->armed, memory_order_relaxed);
 }
 
-static void drop_timer(int id)
-{
-	sp_thread_timer_delete(id);
-	atomic_fetch_sub_explicit(&TABLE->armed, 1, memory_order_relaxed);
-}
-
-void sp_thread_disarm(struct sp_thread *t)
-{
-	int timer;
-
-	if (sp_seccomp_is_on())
-		return;
-	/*
-	 * Pairs with sp_thread_arm(). If two threads disarm it at once, the exchange gives the
-	 * timer to one of them.
-	 */
-	timer = atomic_exchange_explicit(&t->timer, SP_THREAD_TIMER_NONE, memory_order_seq_cst);
-	if (timer == SP_THREAD_TIMER_NONE)
-		return;
-	drop_timer(timer - 1);
-}
-
 /*
- * Whether the kernel would deliver our signal on a stack that has no room for it. If alternate stacks may be left
- * instead, they are.
- */
-static bool cramped(const struct sp_thread *t)
-{
-	uint32_t bytes = atomic_load_explicit(&t->stack_bytes, memory_order_relaxed);
-	uint32_t alternate = atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed);
-
-	if (bytes != 0 && bytes < SP_THREAD_STACK_LEAST)
-		return true;
-	if (!sp_signals_on_alternate_stack() || sp_alternate_stack_holds_walk(alternate) ||
-	    sp_signals_leave_alternate_stack())
-		return false;
-	return !sp_alternate_stack_holds_sample(alternate);
-}
-
-/*
- * Checked again after the timer was made: pairs with sp_thread_disarm_all() and with the release of
- * the block. Either they see the new timer, or this sees their store.
+ * To be called again after the timer was made; pairs with sp_thread_disarm_all() and with the
+ * release of the block. Either those see the new timer, or this function sees their store.
  */
 static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 {
@@ -225,28 +178,10 @@ static bool may_stay_armed(struct sp_thread *t, uint32_t tid, int signo)
 
 	return !atomic_load_explicit(&TABLE->closed, memory_order_seq_cst) && slot != NULL &&
 	       atomic_load_explicit(slot, memory_order_seq_cst) == t->index + 1 &&
-	       signal_of_timers() == signo && !cramped(t);
+	       signal_of_timers() == signo && sp_thread_unfit(t) == SP_UNARMED_NOT;
 }
 
-/* Each thread counts once for each reason in turn, however often it is tried again. */
-static void note(struct sp_thread *t, enum sp_unarmed why)
-{
-	static const enum sp_counter counter[SP_UNARMED_N] = {
-		[SP_UNARMED_LIMIT] = SP_COUNT_UNARMED_LIMIT,
-		[SP_UNARMED_REFUSED] = SP_COUNT_UNARMED_REFUSED,
-		[SP_UNARMED_STACK] = SP_COUNT_UNARMED_STACK,
-	};
-	uint8_t before = atomic_exchange_explicit(&t->unarmed, (uint8_t)why, memory_order_relaxed);
-
-	if (why == SP_UNARMED_NOT)
-		return;
-	/* What it does until it has one, no sample meets. */
-	atomic_store_explicit(&t->account.outside, true, memory_order_relaxed);
-	if (before != why && counter[why] != 0)
-		sp_count(counter[why]);
-}
-
-/* A timer's number, or a negative errno. */
+/* The id of a new timer, or a negative errno. */
 static int make_timer(const struct sp_thread *t, uint32_t tid)
 {
 	int id;
@@ -267,22 +202,24 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 {
 	int none = SP_THREAD_TIMER_NONE;
 	int signo = signal_of_timers();
+	enum sp_unarmed why;
 	int mine;
 	int id;
 
 	if (atomic_load_explicit(&TABLE->closed, memory_order_relaxed) || sp_seccomp_is_on())
 		return;
-	if (cramped(t)) {
-		note(t, SP_UNARMED_STACK);
+	why = sp_thread_unfit(t);
+	if (why != SP_UNARMED_NOT) {
+		sp_thread_unarmed_note(t, why);
 		return;
 	}
 	id = make_timer(t, tid);
 	if (id < 0) {
-		/* A thread may end between our look at it and the kernel's. It lacks no timer then. */
+		/* A thread may end between our check and the kernel's; then it needs no timer. */
 		if (id == -EDQUOT)
-			note(t, SP_UNARMED_LIMIT);
+			sp_thread_unarmed_note(t, SP_UNARMED_LIMIT);
 		else if (!sp_process_thread_is_gone(tid))
-			note(t, SP_UNARMED_REFUSED);
+			sp_thread_unarmed_note(t, SP_UNARMED_REFUSED);
 		return;
 	}
 	mine = id + 1;
@@ -291,9 +228,9 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 	    (!may_stay_armed(t, tid, signo) &&
 	     atomic_compare_exchange_strong_explicit(&t->timer, &mine, SP_THREAD_TIMER_NONE,
 						     memory_order_seq_cst, memory_order_relaxed)))
-		drop_timer(id);
+		sp_thread_timer_drop(id);
 	else
-		note(t, SP_UNARMED_NOT);
+		sp_thread_unarmed_note(t, SP_UNARMED_NOT);
 }
 
 bool sp_thread_may_arm(void)
@@ -309,9 +246,8 @@ static void arm_if_unarmed(struct sp_thread *t, uint32_t tid)
 }
 
 /*
- * Arms the calling thread again after a fork or a late start. Not in a child of vfork: the ids in
- * our blocks are those of the parent's timers, and in the child they would name no timer or another
- * one.
+ * Starts a timer for the calling thread after a fork or a late start. Not in a child of vfork():
+ * the ids in our blocks name the parent's timers, and in the child no timer or another one.
  */
 void sp_thread_rearm(void)
 {
@@ -322,9 +258,9 @@ void sp_thread_rearm(void)
 }
 
 /*
- * A thread that another one has found, and in which our handler has not run yet, does not know its block, but may
- * have a timer. It gets to know its block here. One that runs on the thread-local storage of another thread
- * has no block, and leaves that one's alone.
+ * Another thread may have given this thread a block and a timer. Until our handler has run here,
+ * this thread does not know its block; so it looks the block up now. A thread on the thread-local
+ * storage of another thread has no block, and must not change the block of that thread.
  */
 bool sp_thread_alternate_begin(void)
 {
@@ -333,6 +269,7 @@ bool sp_thread_alternate_begin(void)
 	if (t == NULL ||
 	    atomic_load_explicit(&t->tid, memory_order_relaxed) != (uint32_t)sp_syscall(SYS_gettid))
 		return false;
+	sp_signals_look(true);
 	if (sp_signals_on_alternate_stack())
 		sp_thread_disarm(t);
 	return true;
@@ -341,33 +278,35 @@ bool sp_thread_alternate_begin(void)
 void sp_thread_alternate_end(void)
 {
 	struct sp_thread *t = sp_thread_own;
+	struct sp_alternate_stack now = sp_alternate_stack_own();
 
-	atomic_store_explicit(&t->alternate_bytes, sp_alternate_stack_own(), memory_order_relaxed);
+	sp_alternate_stack_note(t, &now);
 	arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
-void sp_thread_disarm_cramped(void)
+void sp_thread_alternate_look(void)
 {
-	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	struct sp_alternate_stack now = sp_alternate_stack_own();
+	struct sp_thread *t = sp_thread_own;
 
-	if (!sp_process_is_ours())
+	if (t == NULL)
 		return;
-	for (uint32_t i = 0; i < n; i++) {
-		struct sp_thread *t = sp_thread_at(i);
-
-		/* The stack of a thread that has ended is nobody's. */
-		if (atomic_load_explicit(&t->tid, memory_order_acquire) != 0 && cramped(t)) {
-			sp_thread_disarm(t);
-			note(t, SP_UNARMED_STACK);
-		}
-	}
+	if (atomic_load_explicit(&t->alternate_at, memory_order_relaxed) == now.at &&
+	    atomic_load_explicit(&t->alternate_bytes, memory_order_relaxed) == now.bytes &&
+	    atomic_load_explicit(&t->unarmed, memory_order_relaxed) != SP_UNARMED_SHARED)
+		return;
+	if (sp_thread_alternate_begin())
+		sp_thread_alternate_end();
 }
 
 void sp_thread_timers_move(int signo)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 
-	/* First, because whoever arms a thread at this moment looks at it once more afterwards. */
+	/*
+	 * The new signal is stored first: a thread that starts a timer at this moment checks the
+	 * signal once more afterwards.
+	 */
 	atomic_store_explicit(&timer_signo, signo, memory_order_seq_cst);
 	for (uint32_t i = 0; i < n; i++) {
 		struct sp_thread *t = sp_thread_at(i);
@@ -388,7 +327,7 @@ void sp_thread_disarm_all(void)
 		sp_thread_disarm(sp_thread_at(i));
 }
 
-/* Whether that signal is pending for that thread alone. False if it cannot be told. */
+/* Whether that signal is pending for that thread alone. False if that is unknown. */
 static bool is_pending(uint32_t tid, int signo)
 {
 	static const char start[] = "SigPnd:"; /* fs/proc/array.c, task_sig */
@@ -408,8 +347,8 @@ static bool is_pending(uint32_t tid, int signo)
 }
 
 /*
- * The kernel takes a signal off the pending ones a moment before the handler begins; a thread that is
- * seen in that moment counts as done.
+ * The kernel removes a signal from the pending ones a moment before the handler begins; a thread
+ * that is checked in that moment counts as done.
  */
 void sp_thread_wait_for_handlers(uint64_t most_ns)
 {
@@ -439,26 +378,43 @@ void sp_thread_arm_again(void)
 
 uint32_t sp_thread_known(void)
 {
-	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
-	uint32_t known = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		known += atomic_load_explicit(&sp_thread_at(i)->tid, memory_order_relaxed) != 0;
-	return known;
+	return atomic_load_explicit(&TABLE->known, memory_order_relaxed);
 }
 
-void sp_thread_unarmed(uint32_t by[SP_UNARMED_N])
+/*
+ * The state of a count over several calls: the next block, the sums so far, and the last complete
+ * sums.
+ */
+static struct sp_try_lock counting;
+static uint32_t next_to_count;
+static uint32_t so_far[SP_UNARMED_N], counted[SP_UNARMED_N];
+
+static void count_if_unarmed(const struct sp_thread *t)
+{
+	uint8_t why = atomic_load_explicit(&t->unarmed, memory_order_relaxed);
+
+	if (atomic_load_explicit(&t->tid, memory_order_acquire) != 0 &&
+	    atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE)
+		so_far[why < SP_UNARMED_N ? why : 0]++;
+}
+
+bool sp_thread_unarmed(uint32_t by[SP_UNARMED_N], bool all)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
+	uint32_t most = all ? SP_THREADS_MAX : SP_THREAD_LOOK_MAX;
 
-	for (unsigned why = 0; why < SP_UNARMED_N; why++)
-		by[why] = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct sp_thread *t = sp_thread_at(i);
-		uint8_t why = atomic_load_explicit(&t->unarmed, memory_order_relaxed);
-
-		if (atomic_load_explicit(&t->tid, memory_order_acquire) != 0 &&
-		    atomic_load_explicit(&t->timer, memory_order_relaxed) == SP_THREAD_TIMER_NONE)
-			by[why < SP_UNARMED_N ? why : 0]++;
+	if (!sp_try_lock_once(&counting))
+		return false;
+	/* In a forked child most blocks are gone. */
+	if (all || next_to_count >= n) {
+		next_to_count = 0;
+		memset(so_far, 0, sizeof(so_far));
 	}
+	for (; next_to_count < n && most != 0; most--)
+		count_if_unarmed(sp_thread_at(next_to_count++));
+	if (next_to_count == n)
+		memcpy(counted, so_far, sizeof(counted));
+	memcpy(by, counted, sizeof(counted));
+	sp_unlock(&counting);
+	return true;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First decoding: executes the call frame instructions of a CIE and an FDE until they describe the row for one pc.
- * Then applying: computes the caller's registers from a frame's registers and its row, whose rules may be
- * expressions, programs for the stack machine of DWARF 5 (2.5).
+ * Two parts. Decoding executes the call frame instructions of a CIE and an FDE until they describe
+ * the row for one pc. Applying computes the caller's registers from a frame's registers and its
+ * row, whose rules may be expressions: programs for the stack machine of DWARF 5 (2.5).
  *
- * Of both, instructions (DWARF 5, 6.4.2, and the extensions of GNU and AArch64) and operations, this reads what
- * toolchains emit and hand-written assembly uses (PLT stubs, OpenSSL, __restore_rt). A guessed rule would give a wrong
- * stack, so anything else makes the row unreadable, and the walk is left to the exporter, which reads all of DWARF.
+ * This file reads the instructions (DWARF 5, 6.4.2, and the extensions of GNU and AArch64) and
+ * operations that toolchains emit and hand-written assembly uses (PLT stubs, OpenSSL,
+ * __restore_rt). A guessed rule would give a wrong stack, so any other instruction makes the row
+ * unreadable, and the exporter, which reads all of DWARF, walks the stack.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
@@ -18,10 +19,10 @@
 
 /* gcc nests at most two deep; more than eight is malformed. */
 #define SAVED_STATES 8U
-/* Far more than any function in Debian 12 has, and still less than 1 ms. */
+/* Far more than any function in Debian 12 has, and run in less than 1 ms. */
 #define INSTRUCTIONS_MAX 65536U
 
-/* The three instructions that carry an operand in their low six bits ... */
+/* The three instructions that have an operand in their low six bits ... */
 enum {
 	CFA_ADVANCE_LOC = 0x40,
 	CFA_OFFSET = 0x80,
@@ -30,7 +31,7 @@ enum {
 	CFA_LOW_MASK = 0x3f,
 };
 
-/* ... and the others. */
+/* ... and the other instructions. */
 enum {
 	CFA_NOP,
 	CFA_ADVANCE_LOC1 = 0x02,
@@ -60,8 +61,8 @@ struct decoder {
 	const struct sp_object *object;
 	const struct sp_fde *fde;
 	struct sp_cursor code;
-	uintptr_t pc;  /* looked up */
-	uintptr_t loc; /* where the rules so far begin to hold */
+	uintptr_t pc;  /* the pc whose row is wanted */
+	uintptr_t loc; /* the rules decoded so far hold from here on */
 	struct sp_cfi_rules *rules;
 	const struct sp_cfi_rules *initial; /* NULL while the CIE's own instructions run */
 	bool failed;
@@ -69,7 +70,7 @@ struct decoder {
 	struct sp_cfi_rules saved[SAVED_STATES];
 };
 
-/* Values that do not fit are as good as malformed: no frame is 2 GiB large. */
+/* A value that does not fit counts as malformed: no frame is 2 GiB large. */
 static int32_t narrow(struct decoder *d, int64_t value)
 {
 	if (value != (int32_t)value)
@@ -134,7 +135,9 @@ static void set_cfa_offset(struct decoder *d, int64_t offset)
 		d->rules->cfa_value = narrow(d, offset);
 }
 
-/* Skips an expression and returns where it starts. It is evaluated only when the row is applied. */
+/*
+ * Skips an expression and returns its start. The expression is evaluated when the row is applied.
+ */
 static int64_t block_operand(struct decoder *d)
 {
 	int64_t at = d->code.at - (const uint8_t *)d->object->start;
@@ -152,7 +155,10 @@ static void advance(struct decoder *d, uint64_t delta)
 		d->failed = true;
 }
 
-/* The instructions that name one register, with or without a second operand. False if it is none of them. */
+/*
+ * Executes an instruction that names one register, with or without a second operand. False if it is
+ * another instruction.
+ */
 static bool run_rule(struct decoder *d, uint8_t op, uint64_t reg)
 {
 	switch (op) {
@@ -213,7 +219,7 @@ static void run_one(struct decoder *d)
 	case CFA_NOP:
 	case CFA_AARCH64_NEGATE_RA_STATE: /* Every return address is stripped, signed or not. */
 		return;
-	case CFA_ADVANCE_LOC1 ... CFA_ADVANCE_LOC4: /* sizes double */
+	case CFA_ADVANCE_LOC1 ... CFA_ADVANCE_LOC4: /* operand of 1, 2, 4 bytes */
 		advance(d, sp_cursor_unsigned(code, 1U << (op - CFA_ADVANCE_LOC1)));
 		return;
 	case CFA_DEF_CFA_OFFSET:
@@ -249,7 +255,7 @@ static void run_one(struct decoder *d)
 	}
 }
 
-/* Runs until the rules are those in force at pc. */
+/* Executes instructions until the rules hold at pc. */
 static int run(struct decoder *d, struct sp_cursor code)
 {
 	d->code = code;
@@ -293,7 +299,10 @@ int sp_cfi_decode(const struct sp_object *object, const struct sp_fde *fde, uint
 	return run(&d, fde->program);
 }
 
-/* Expressions are a few bytes long. One that is longer, or needs more room, is left to the exporter. */
+/*
+ * Expressions are a few bytes long. If an expression is longer, or needs more stack, the exporter
+ * walks the stack.
+ */
 #define EXPRESSION_MAX 64U
 #define STACK_DEPTH 8U
 
@@ -317,7 +326,7 @@ enum {
 	OP_BREG31 = 0x8f,
 };
 
-/* A frame whose caller is asked for. */
+/* A frame whose caller is computed. */
 struct frame {
 	const struct sp_cfi_row *row;
 	const struct sp_regs *regs;
@@ -325,7 +334,7 @@ struct frame {
 	uintptr_t cfa;
 };
 
-/* What brings a value of its own. */
+/* Operations that push a value. */
 static int operand(const struct frame *f, struct sp_cursor *code, uint8_t op, uintptr_t *value)
 {
 	unsigned bytes = 1U << ((op - OP_CONST1U) / 2 & 3);
@@ -334,7 +343,7 @@ static int operand(const struct frame *f, struct sp_cursor *code, uint8_t op, ui
 	case OP_LIT0 ... OP_LIT31:
 		*value = op - (uintptr_t)OP_LIT0;
 		return 0;
-	case OP_CONST1U ... OP_CONST8S: /* sizes double every two; odd ones are the signed twins */
+	case OP_CONST1U ... OP_CONST8S: /* every second one doubles the size; odd ones are signed */
 		*value = (op & 1) != 0 ? (uintptr_t)sp_cursor_signed(code, bytes)
 				       : sp_cursor_unsigned(code, bytes);
 		return 0;
@@ -355,7 +364,7 @@ static int operand(const struct frame *f, struct sp_cursor *code, uint8_t op, ui
 	}
 }
 
-/* What has two operands. DWARF compares as signed. */
+/* Operations with two operands. DWARF compares as signed. */
 static int combine(uint8_t op, uintptr_t *a, uintptr_t b)
 {
 	switch (op) {
@@ -383,8 +392,9 @@ static int combine(uint8_t op, uintptr_t *a, uintptr_t b)
 }
 
 /*
- * The value of the expression at that place, n_given is 1 where it begins with the CFA. -EFAULT if a register is
- * lost or memory cannot be read, -EINVAL if the expression is malformed or of a form that only the exporter reads.
+ * Evaluates the expression at that offset; n_given is 1 if its stack begins with the CFA. -EFAULT
+ * if a register is lost or memory cannot be read, -EINVAL if the expression is malformed or of a
+ * form that only the exporter reads.
  */
 static int evaluate(const struct frame *f, int32_t place, unsigned n_given, uintptr_t *result)
 {
@@ -422,7 +432,10 @@ static int evaluate(const struct frame *f, int32_t place, unsigned n_given, uint
 	return rc;
 }
 
-/* The value that register `reg` had in the caller. -EFAULT if it is lost, -EINVAL as evaluate(). */
+/*
+ * Computes the value of register `reg` in the caller. -EFAULT if the value is lost, -EINVAL as in
+ * evaluate().
+ */
 static int recover(const struct frame *f, unsigned reg, uintptr_t *value)
 {
 	int32_t place = f->row->rules.value[reg];
@@ -464,7 +477,7 @@ static int find_cfa(struct frame *f)
 }
 
 /*
- * A register that cannot be recovered becomes unknown, and the step goes on: most registers are
+ * A register that cannot be recovered becomes unknown, and the step continues: most registers are
  * never needed, and a later rule that needs this one fails by itself.
  */
 static int recover_all(const struct frame *f, struct sp_regs *caller)
@@ -499,8 +512,8 @@ int sp_cfi_apply(const struct sp_cfi_row *row, struct sp_regs *regs, struct sp_s
 	if (return_how == SP_CFI_UNDEFINED)
 		return 0;
 	/*
-	 * On architectures where the return address has a column of its own, "same value" would
-	 * make the frame its own caller.
+	 * If the return address has a column of its own, "same value" would make the frame its own
+	 * caller.
 	 */
 	if (return_how == SP_CFI_SAME && row->return_reg == SP_ARCH_REG_PC)
 		return -EFAULT;

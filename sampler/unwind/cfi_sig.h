@@ -15,20 +15,20 @@
 #include "sampler/unwind/ehframe_sig.h"
 #include "sampler/unwind/stack_bounds_sig.h"
 
-/* How the caller's value of a register is found. */
+/* Where the caller's value of a register is. */
 enum sp_cfi_how {
-	SP_CFI_SAME, /* also what no instruction mentions: callee-saved registers may be so */
+	SP_CFI_SAME, /* unchanged; also if no instruction mentions it, as a callee-saved register */
 	SP_CFI_UNDEFINED,
-	SP_CFI_OFFSET,   /* at CFA + value */
-	SP_CFI_REGISTER, /* is in register number value */
-	SP_CFI_EXPR,     /* at the address that the expression gives */
-	SP_CFI_VAL_EXPR, /* is what the expression gives */
+	SP_CFI_OFFSET,   /* in memory at CFA + value */
+	SP_CFI_REGISTER, /* in register number value */
+	SP_CFI_EXPR,     /* in memory at the address that the expression computes */
+	SP_CFI_VAL_EXPR, /* the result of the expression */
 };
 
 /*
- * An expression's value is where its length-prefixed block starts, counted from the object's
+ * The value of an expression rule is the offset of its length-prefixed block from the object's
  * first byte. cfa_how is SP_CFI_REGISTER (cfa_reg + cfa_value), SP_CFI_VAL_EXPR, or SP_CFI_SAME
- * as long as nothing defined the CFA.
+ * while no instruction has defined the CFA.
  */
 struct sp_cfi_rules {
 	int32_t cfa_value;
@@ -38,23 +38,23 @@ struct sp_cfi_rules {
 	uint8_t cfa_reg;
 };
 
-/* Everything that a step from one pc to its caller needs, valid as long as the object is mapped. */
+/* All data for a step from one pc to its caller; valid while the object is mapped. */
 struct sp_cfi_row {
-	uintptr_t object_start; /* base and limit of the expressions */
+	uintptr_t object_start; /* base of the expressions; object_end is their limit */
 	uintptr_t object_end;
 	struct sp_cfi_rules rules;
 	uint8_t return_reg;
-	bool signal_frame; /* the "caller" was interrupted: its pc is exact */
+	bool signal_frame; /* the caller was interrupted, so its pc is exact */
 };
 
-/* 0, or -EINVAL for malformed instructions or forms we do not know. fde must cover pc. */
+/* Returns 0, or -EINVAL for malformed instructions or unknown forms. fde must cover pc. */
 SP_SIGSAFE int sp_cfi_decode(const struct sp_object *object, const struct sp_fde *fde, uintptr_t pc,
 			     struct sp_cfi_row *row);
 
 /*
- * Turns a frame's registers into its caller's. 1; 0 if the frame is its thread's outermost (regs
- * are then unchanged); -EFAULT if the rules lead outside the stack or nowhere; -EINVAL if one is an expression that is
- * malformed, or of a form that we do not know.
+ * Turns a frame's registers into its caller's. Returns 1; 0 if the frame is its thread's outermost
+ * (regs do not change); -EFAULT if the rules lead outside the stack or need a lost register;
+ * -EINVAL if an expression is malformed or of an unknown form.
  */
 SP_SIGSAFE int sp_cfi_apply(const struct sp_cfi_row *row, struct sp_regs *regs,
 			    struct sp_stack_view *stack);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .eh_frame_hdr and .eh_frame, as the Linux Standard Base 5.0 (10.6) and DWARF 5 (6.4) define them,
- * in the 32-bit format, the only one that compilers emit here, and with the sorted table that linkers write.
+ * Reads .eh_frame_hdr and .eh_frame as the Linux Standard Base 5.0 (10.6) and DWARF 5 (6.4) define
+ * them: in the 32-bit format, the only one that compilers emit here, and with the sorted table that
+ * linkers write.
  *
- * The bytes come from a file that somebody may have damaged, and a fault or an endless loop in the
- * handler would take the host with it. Every read is therefore inside the object's mapping and
- * every loop is bounded, whatever the bytes say.
+ * The file may be damaged, and a fault or an endless loop in the handler would end or stop the
+ * host. So every read is inside the object's mapping and every loop is bounded, for any bytes.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
@@ -25,7 +25,10 @@ enum {
 	PE_FORMAT_MASK = 0x0f,
 };
 
-/* Then three bits: what it is relative to; then one: whether it is the address of the value. */
+/*
+ * The next three bits: the base of a relative pointer. The next bit: the pointer is the address of
+ * the value.
+ */
 enum {
 	PE_PCREL = 0x10,
 	PE_DATAREL = 0x30,
@@ -68,7 +71,7 @@ static uint64_t read_format(struct sp_cursor *c, uint8_t encoding)
 	}
 }
 
-/* On failure the cursor is failed and the result 0. */
+/* On failure c->failed is set and the result is 0. */
 static uintptr_t read_pointer(const struct sp_object *object, struct sp_cursor *c, uint8_t encoding)
 {
 	uintptr_t position = (uintptr_t)c->at;
@@ -79,7 +82,7 @@ static uintptr_t read_pointer(const struct sp_object *object, struct sp_cursor *
 		return 0;
 	}
 	value = (uintptr_t)read_format(c, encoding);
-	/* Linkers write 0 for code that they discarded; it stays 0 whatever the base. */
+	/* Linkers write 0 for discarded code; it stays 0 for every base. */
 	if (value == 0 || c->failed)
 		return 0;
 	switch (encoding & PE_BASE_MASK) {
@@ -98,7 +101,7 @@ static uintptr_t read_pointer(const struct sp_object *object, struct sp_cursor *
 	return value;
 }
 
-/* The entry that starts at `at`: its bytes after the length, and where its id field is. */
+/* Reads the length of the entry at `at`; the cursor then covers the rest, from the id field on. */
 static int entry_cursor(const struct sp_object *object, uintptr_t at, struct sp_cursor *c)
 {
 	uint64_t length;
@@ -111,7 +114,9 @@ static int entry_cursor(const struct sp_object *object, uintptr_t at, struct sp_
 	return 0;
 }
 
-/* The augmentation data that the letters after 'z' describe. An unknown letter ends the list. */
+/*
+ * Reads the augmentation data that the letters after 'z' describe. An unknown letter ends the list.
+ */
 static void parse_augmentation(const struct sp_object *object, const uint8_t *letters, size_t n,
 			       struct sp_cursor *data, struct sp_fde *fde)
 {
@@ -124,14 +129,17 @@ static void parse_augmentation(const struct sp_object *object, const uint8_t *le
 			sp_cursor_skip(data, 1);
 			break;
 		case 'P':
-			/* Only the size counts: following an indirect personality would read the GOT. */
+			/*
+			 * The pointer is skipped: an indirect personality would need a read of the
+			 * GOT.
+			 */
 			(void)read_pointer(object, data,
 					   sp_cursor_u8(data) & (uint8_t)~PE_INDIRECT);
 			break;
 		case 'S':
 			fde->signal_frame = true;
 			break;
-		case 'B': /* aarch64: return addresses signed with the B key; we strip either. */
+		case 'B': /* aarch64: addresses signed with the B key; we strip both. */
 		case 'G': /* aarch64: the stack is tagged memory. */
 			break;
 		default:
@@ -178,8 +186,7 @@ static int parse_cie(const struct sp_object *object, uintptr_t at, struct sp_fde
 	return c.failed ? -EINVAL : 0;
 }
 
-/* Parses the FDE at `at`. */
-static int parse_fde(const struct sp_object *object, uintptr_t at, struct sp_fde *fde)
+int sp_ehframe_parse(const struct sp_object *object, uintptr_t at, struct sp_fde *fde)
 {
 	struct sp_cursor c;
 	uintptr_t id_at;
@@ -189,7 +196,7 @@ static int parse_fde(const struct sp_object *object, uintptr_t at, struct sp_fde
 		return -EINVAL;
 	id_at = (uintptr_t)c.at;
 	id = sp_cursor_unsigned(&c, 4);
-	/* 0 is a CIE. One that were outside of the object is not read. */
+	/* An id of 0 marks a CIE. A CIE outside of the object is not read. */
 	if (c.failed || id == 0 || parse_cie(object, id_at - id, fde) != 0)
 		return -EINVAL;
 	fde->pc_begin = read_pointer(object, &c, fde->pointer_encoding);
@@ -200,13 +207,13 @@ static int parse_fde(const struct sp_object *object, uintptr_t at, struct sp_fde
 	return c.failed || fde->pc_end < fde->pc_begin ? -EINVAL : 0;
 }
 
-/* One half of a table row: a signed offset from the header. */
+/* Half of a table row: a signed offset from the header. */
 static uintptr_t row_value(const struct sp_object *object, const uint8_t *at)
 {
 	return object->eh_frame_hdr + (uintptr_t)(int32_t)sp_load_unsigned(at, 4);
 }
 
-/* The last row whose function starts at or before pc. */
+/* Finds the last row whose function starts at or before pc. */
 static int search_table(const struct sp_object *object, const struct sp_cursor *table,
 			uint64_t rows, uintptr_t pc, uintptr_t *fde_at)
 {
@@ -240,7 +247,7 @@ int sp_ehframe_find(const struct sp_object *object, uintptr_t pc, struct sp_fde 
 	uint64_t rows;
 	int rc;
 
-	/* Where .eh_frame begins; the table names each entry itself. */
+	/* The address of .eh_frame, which the table does not need. */
 	(void)read_pointer(object, &c, frame_encoding);
 	rows = read_pointer(object, &c, count_encoding);
 	if (c.failed || version != EH_FRAME_HDR_VERSION || table_encoding != TABLE_ENCODING)
@@ -248,7 +255,7 @@ int sp_ehframe_find(const struct sp_object *object, uintptr_t pc, struct sp_fde 
 	rc = search_table(object, &c, rows, pc, &fde_at);
 	if (rc != 0)
 		return rc;
-	if (parse_fde(object, fde_at, fde) != 0)
+	if (sp_ehframe_parse(object, fde_at, fde) != 0)
 		return -EINVAL;
 	return fde->pc_begin <= pc && pc < fde->pc_end ? 0 : -ENOENT;
 }

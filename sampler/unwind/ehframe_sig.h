@@ -14,9 +14,9 @@
 #include "sampler/base/compiler.h"
 
 /*
- * A bounded reader of DWARF bytes: it never reads at or past its end. The first read that does not
- * fit makes the cursor fail for good, and failed reads return 0, so a parser may read a whole
- * structure and ask once.
+ * A bounded reader of DWARF bytes, which never reads at or past its end. The first read that does
+ * not fit sets failed for good, and failed reads return 0, so a parser may read a whole structure
+ * and check once.
  */
 struct sp_cursor {
 	const uint8_t *at;
@@ -51,7 +51,7 @@ static inline SP_SIGSAFE void sp_cursor_skip(struct sp_cursor *c, uint64_t n)
 		c->at += n;
 }
 
-/* Unaligned loads; both architectures are little-endian, as the data is. */
+/* Unaligned loads; both processors and the data are little-endian. */
 static inline SP_SIGSAFE uint64_t sp_load_unsigned(const uint8_t *at, unsigned bytes)
 {
 	uint16_t half;
@@ -104,7 +104,7 @@ static inline SP_SIGSAFE uint64_t sp_cursor_uleb(struct sp_cursor *c)
 {
 	uint64_t v = 0;
 
-	/* Nearly all of them are one byte long. */
+	/* Nearly all of these numbers are one byte long. */
 	if (sp_cursor_left(c) > 0 && c->at[0] < 0x80)
 		return *c->at++;
 	for (unsigned i = 0; i < SP_LEB_MAX_BYTES; i++) {
@@ -139,7 +139,7 @@ static inline SP_SIGSAFE int64_t sp_cursor_sleb(struct sp_cursor *c)
 
 /* The unwind data of a loaded object. */
 struct sp_object {
-	uintptr_t start; /* [start, end): the mapping that holds it; nothing outside is ever read */
+	uintptr_t start; /* [start, end): the mapping that has this data; nothing outside is read */
 	uintptr_t end;
 	uintptr_t eh_frame_hdr;
 };
@@ -154,11 +154,20 @@ struct sp_fde {
 	int64_t data_align;
 	uint64_t return_reg;
 	uint8_t pointer_encoding;
-	bool signal_frame;     /* augmentation 'S': pc was interrupted, not called from */
-	bool has_augmentation; /* augmentation 'z': CIE and FDE carry sized augmentation data */
+	bool signal_frame;     /* augmentation 'S': pc was interrupted, it is no return address */
+	bool has_augmentation; /* augmentation 'z': CIE and FDE have sized augmentation data */
 };
 
-/* 0; -ENOENT if no FDE covers pc; -EINVAL if the data is malformed or of a form we do not read. */
+/*
+ * Returns 0; -ENOENT if no FDE covers pc; -EINVAL if the data is malformed or of a form that we do
+ * not read.
+ */
 SP_SIGSAFE int sp_ehframe_find(const struct sp_object *object, uintptr_t pc, struct sp_fde *fde);
+
+/*
+ * Reads the FDE that begins at `at`, inside of the object. Returns 0, or -EINVAL as above, also for
+ * a CIE.
+ */
+SP_SIGSAFE int sp_ehframe_parse(const struct sp_object *object, uintptr_t at, struct sp_fde *fde);
 
 #endif

@@ -2,20 +2,21 @@
 /*
  * The objects that a walk passes (object_sig.h), in three parts.
  *
- * The identity of an object is computed from its place and its build id, read where it is mapped: ELF
- * header, program headers, notes. A page of code may be execute-only, and reading it would be a fault in the
- * host. The ELF header is read only if its mapping also holds .eh_frame_hdr, which is readable data, and
- * everything else that is read lies inside that mapping.
+ * The identity of an object is computed from its address and its build id, which are read in the
+ * mapped headers: ELF header, program headers, notes. A page of code may be execute-only, and
+ * reading it would be a fault in the host. So the ELF header is read only if its mapping also has
+ * .eh_frame_hdr, which is readable data, and all other reads are inside that mapping.
  *
- * Module events announce each object once, from these headers. The thread runs in the object, or will return
- * into it, so object and link map stay mapped during the call. For the same reason, of two objects at one
- * address, all samples of the first are in the ring before the second can be mapped.
+ * Module events announce each object once, from these headers. The thread runs in the object, or
+ * will return into it, so object and link map stay mapped during the call. For the same reason no
+ * second object can be mapped at the addresses of an object before all samples of the first one are
+ * in the ring.
  *
- * The cache asks the dynamic loader which object holds an address. dl_iterate_phdr and dladdr take the
- * loader's lock, which the interrupted thread may hold; _dl_find_object takes none and is the one
- * lookup that glibc documents as async-signal-safe. If another thread unmaps an object (dlclose) while one of
- * its return addresses is still on this stack, the host is already broken. Nothing is read of an
- * object that _dl_find_object no longer reports.
+ * The cache asks the dynamic loader which object an address belongs to. dl_iterate_phdr and dladdr
+ * take the loader's lock, which the interrupted thread may hold; _dl_find_object takes none and is
+ * the one look-up that glibc documents as async-signal-safe. If another thread unmaps an object
+ * (dlclose) while one of its return addresses is still on this stack, the host is already broken.
+ * An object that _dl_find_object no longer reports is not read.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  * sp_object_cache_init() is APP.
@@ -31,8 +32,8 @@
 #define NAME_BYTES 4U
 #define NOTES_MAX 8U
 /*
- * Linkers put the program headers right behind the ELF header. Only what lies in the page of the
- * ELF header is read, as that page is known to be readable.
+ * Linkers put the program headers right behind the ELF header. Only headers in the same page as the
+ * ELF header are read, because that page is known to be readable.
  */
 #define HEADERS_END 4096U
 #define ID_BYTES_MAX 64U
@@ -71,9 +72,7 @@ static struct sp_cursor find_id(struct sp_cursor c)
 	return c;
 }
 
-/*
- * The object's program headers where they are mapped. NULL if they are not where linkers put them.
- */
+/* The object's mapped program headers. NULL if they are not where linkers put them. */
 static const ElfW(Phdr) * headers_of(const struct sp_object *object, unsigned *n)
 {
 	static const unsigned char magic[] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64};
@@ -95,8 +94,8 @@ static const ElfW(Phdr) * headers_of(const struct sp_object *object, unsigned *n
 }
 
 /*
- * The bytes of its build id where they are mapped. The cursor is failed if there is none. Only notes inside the
- * first segment count, because that one is known to be mapped.
+ * The mapped bytes of its build id. The cursor has failed if there is none. Only notes inside the
+ * first segment count, because that segment is known to be mapped.
  */
 static struct sp_cursor build_id_of(const struct sp_object *object)
 {
@@ -146,7 +145,7 @@ SP_SIGSAFE uint64_t sp_object_identity(const struct sp_object *object, bool perm
 static struct slot {
 	_Atomic uintptr_t start; /* 0 = free */
 	_Atomic uintptr_t end;
-	_Atomic uint64_t stamp; /* of identity and generation; 0 = announce it again */
+	_Atomic uint64_t stamp; /* hash of identity and generation; 0 = announce the object again */
 } slots[SP_MODULE_EVENT_SLOTS];
 
 struct sp_module_event_state sp_module_event_state;
@@ -157,15 +156,38 @@ void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again)
 {
 	atomic_store_explicit(&sp_module_event_state.again, again != NULL ? again : &never,
 			      memory_order_relaxed);
-	/* both pair with the acquires in sp_module_event_note(): what is told anew goes to the new ring */
+	/*
+	 * both pair with the acquires in sp_module_event_note(): objects are announced again in the
+	 * new ring
+	 */
 	atomic_store_explicit(&sp_module_event_state.ring, ring, memory_order_release);
 	atomic_fetch_add_explicit(&sp_module_event_state.moves, 1, memory_order_release);
 }
 
-/* An object without a build id is told from others at its address by its file name. */
-static uint64_t by_name(const struct link_map *map, const struct sp_object *object)
+/*
+ * A hash of the object's first page. 0 if the page is not known to be readable, or the loader may
+ * have changed it.
+ */
+static uint64_t content_of(const struct sp_object *object)
 {
-	uint64_t hash = sp_object_identity(object, true);
+	unsigned n = 0;
+	const ElfW(Phdr) *header = headers_of(object, &n);
+
+	for (; n != 0; n--, header++)
+		if (header->p_type == PT_LOAD && header->p_offset == 0)
+			return (header->p_flags & PF_W) == 0
+				       ? sp_module_content((const void *)object->start)
+				       : 0;
+	return 0;
+}
+
+/*
+ * The identity of an object without a build id, at one address: a hash of its first page and its
+ * file name.
+ */
+static uint64_t by_content(const struct link_map *map, const struct sp_object *object)
+{
+	uint64_t hash = sp_object_mix(sp_object_identity(object, true), content_of(object));
 
 	for (unsigned i = 0; i < SP_MODULE_EVENT_PATH_MAX && map->l_name[i] != '\0'; i++)
 		hash = (hash ^ (unsigned char)map->l_name[i]) * PATH_STEP;
@@ -184,15 +206,18 @@ static bool is_told(uintptr_t start, uint64_t stamp)
 	struct slot *way = ways_of(start);
 
 	for (unsigned i = 0; i < MODULE_EVENT_WAYS; i++)
-		/* pairs with the release in remember(): its record is in the ring before our sample */
+		/*
+		 * pairs with the release in remember(): the object's record is in the ring before
+		 * our sample
+		 */
 		if (atomic_load_explicit(&way[i].start, memory_order_relaxed) == start)
 			return atomic_load_explicit(&way[i].stamp, memory_order_acquire) == stamp;
 	return false;
 }
 
 /*
- * Whatever was announced at these addresses before is unmapped. If it comes back, it has to be
- * announced again.
+ * The objects that were announced at these addresses before are unmapped. If such an object is
+ * mapped again, it has to be announced again.
  */
 static void forget_overlapped(const struct sp_object *object)
 {
@@ -207,8 +232,8 @@ static void forget_overlapped(const struct sp_object *object)
 }
 
 /*
- * Stores the object in its own entry, in a free one, or in that of another object, which will be
- * announced once more.
+ * Stores the object in its own entry, in a free entry, or in place of another object, which will
+ * then be announced once more.
  */
 static void remember(const struct sp_object *object, uint64_t stamp)
 {
@@ -223,7 +248,7 @@ static void remember(const struct sp_object *object, uint64_t stamp)
 			to = &way[i];
 	/*
 	 * A stamp never matches an object with another start, so an entry with words of two writers
-	 * does no harm.
+	 * is harmless.
 	 */
 	atomic_store_explicit(&to->end, object->end, memory_order_relaxed);
 	atomic_store_explicit(&to->start, object->start, memory_order_relaxed);
@@ -231,7 +256,7 @@ static void remember(const struct sp_object *object, uint64_t stamp)
 	atomic_store_explicit(&to->stamp, stamp, memory_order_release);
 }
 
-/* False if the exporter could not look the object up by what the record says of it. */
+/* False if the record would not identify the object for the exporter. */
 static bool describe(const struct link_map *map, const struct sp_object *object,
 		     struct sp_module_event *s)
 {
@@ -252,6 +277,7 @@ static bool describe(const struct link_map *map, const struct sp_object *object,
 		s->load[s->loads++].flags = header->p_flags;
 	}
 	s->build_id_len = 0;
+	s->content = id.failed ? content_of(object) : 0;
 	while (sp_cursor_left(&id) != 0 && s->build_id_len < SP_MODULE_EVENT_ID_MAX)
 		s->build_id[s->build_id_len++] = sp_cursor_u8(&id);
 	while (map->l_name[i] != '\0' && i < SP_MODULE_EVENT_PATH_MAX - 1) {
@@ -262,7 +288,7 @@ static bool describe(const struct link_map *map, const struct sp_object *object,
 	return s->loads != 0 && i != 0 && map->l_name[i] == '\0' && sp_cursor_left(&id) == 0;
 }
 
-/* Not inlined: the record would lie on the stack of every step of a walk. */
+/* Not inlined: the record would take stack in every step of a walk. */
 __attribute__((noinline)) static bool tell(const struct link_map *map,
 					   const struct sp_object *object, uint64_t stamp)
 {
@@ -291,9 +317,9 @@ SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_objec
 	    map == NULL || map->l_name == NULL)
 		return true;
 	if (identity == 0)
-		identity = by_name(map, object);
+		identity = by_content(map, object);
 	/*
-	 * Pairs with sp_module_event_move(): an object that counts as not announced after a move is
+	 * Pairs with sp_module_event_move(): an object that was not announced since a move is
 	 * announced in the new ring, or in a later one.
 	 */
 	generation = atomic_load_explicit(&sp_module_event_state.moves, memory_order_acquire) << 32;
@@ -305,8 +331,8 @@ SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_objec
 
 /*
  * struct dl_find_object of <dlfcn.h>, glibc 2.35 and later (checked: 2.36, x86-64; aarch64 has the
- * same layout, DLFO_STRUCT_HAS_EH_DBASE and _COUNT being 0 on both). Our own copy, because the
- * header of an older C library that we are built against lacks it.
+ * same layout, DLFO_STRUCT_HAS_EH_DBASE and _COUNT being 0 on both). Our own copy, because an older
+ * C library's header, which we may be built with, lacks it.
  */
 struct find_object_result {
 	unsigned long long flags;
@@ -320,12 +346,12 @@ struct find_object_result {
 typedef int find_object_fn(void *address, struct find_object_result *result);
 
 /*
- * Set once, before the first timer exists. Looked up at run time, so that the library also loads
- * into older C libraries.
+ * Set once, before the first timer exists. Looked up at run time, so that our object can be loaded
+ * with older C libraries, too.
  */
 static find_object_fn *find_object;
 
-/* The loader's name for the program itself, which it never unloads. */
+/* The loader's handle of the program itself, which is never unloaded. */
 static const void *program_map;
 
 /* Not inlined, so that the gate for calls through pointers can name it. */
@@ -334,7 +360,7 @@ __attribute__((noinline)) static bool loader_find(uintptr_t address,
 {
 	/*
 	 * One of the two calls through a pointer in the handler (the other is in signals_sig.c).
-	 * glibc documents it as safe there.
+	 * glibc documents this call as safe in a handler.
 	 */
 	return find_object != NULL && find_object((void *)address, found) == 0;
 }
@@ -369,9 +395,9 @@ static bool contains(const struct sp_object *object, uintptr_t address)
 }
 
 /*
- * The call frame information for pc and the mapping that holds it. Where the segments of a program
- * are not adjacent (node), _dl_find_object answers with only the segment that holds the address it
- * was asked for. The segment of the call frame information then takes a second lookup.
+ * Finds the call frame information for pc and the mapping that has it. If the segments of a program
+ * are not adjacent (node), _dl_find_object returns only the segment of that address. Then a second
+ * look-up finds the segment of the call frame information.
  */
 static bool look_up(struct sp_object_cache *cache, uintptr_t pc, struct sp_cached_object *cached)
 {
@@ -379,7 +405,11 @@ static bool look_up(struct sp_object_cache *cache, uintptr_t pc, struct sp_cache
 	struct sp_object *object = &cached->object;
 	const void *map;
 
-	if (!loader_find(pc, &found) || found.eh_frame == NULL)
+	cache->without_header = false;
+	if (!loader_find(pc, &found))
+		return false;
+	cache->without_header = found.eh_frame == NULL;
+	if (cache->without_header)
 		return false;
 	map = found.link_map;
 	cached->start = (uintptr_t)found.map_start;
@@ -411,7 +441,7 @@ SP_SIGSAFE const struct sp_cached_object *sp_object_cache_find(struct sp_object_
 			return &cache->entry[i];
 	}
 	cached = &cache->entry[cache->n % SP_OBJECT_CACHE_SIZE];
-	/* The slot must not match any address while it is half filled. */
+	/* A half-filled entry must not match any address. */
 	cached->end = 0;
 	if (!look_up(cache, pc, cached)) {
 		cached->end = 0;

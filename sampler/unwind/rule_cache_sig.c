@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the compact rule of a row, stores rules in the cache, and takes the steps of the fast path through them.
+ * Makes the compact rule of a row, stores rules in the cache, and takes the steps of the fast path
+ * with them.
  *
- * Nearly every step of a walk goes through a cached rule, on stack that is already proven readable. The rule of
- * each frame is found by the pc that the step before computed, so the time of a walk is the latency of these two
- * loads, one after the other. All state that such a step changes is therefore kept in registers. The fast path
- * stops at the first step of another kind, which unwind_sig.c takes. For every step that both can take, the
- * results are the same.
+ * Nearly every step of a walk uses a cached rule and a part of the stack that is proven readable.
+ * The rule of each frame is found by the pc that the step before computed, so the time of a walk is
+ * the latency of these two loads, one after the other. So all state that such a step changes is in
+ * registers. The fast path stops at the first step of another kind, which unwind_sig.c takes. If
+ * both can take a step, they have the same result.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
@@ -20,12 +21,12 @@
 #define BYTES_MAX (0xffff * WORD)
 #define PLACES_PER_WORD 8U
 /*
- * Registers, by their bits, that hold a frame's own return address or pc. A CFA is never relative
- * to them.
+ * A bit for each register that has a frame's own return address or pc. A CFA is never relative to
+ * such a register.
  */
 #define CODE_REGS (UINT64_C(1) << SP_ARCH_REG_RETURN | UINT64_C(1) << SP_ARCH_REG_PC)
 
-/* sp is the CFA by definition; rows with a rule of its own for it are rare. */
+/* sp is the CFA by definition; rows with a separate rule for it are rare. */
 static bool is_saved(const struct sp_cfi_row *row, unsigned reg)
 {
 	int32_t value = row->rules.value[reg];
@@ -35,8 +36,8 @@ static bool is_saved(const struct sp_cfi_row *row, unsigned reg)
 }
 
 /*
- * How far below the CFA the lowest saved register is, in bytes. -1 if a register has a rule of
- * another kind.
+ * The distance in bytes from the CFA down to the lowest saved register. -1 if a register is neither
+ * saved nor unchanged.
  */
 static int32_t depth_of(const struct sp_cfi_row *row)
 {
@@ -96,9 +97,8 @@ SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_com
 		return true;
 	}
 	/*
-	 * On architectures where the return address has a column of its own, "same value" would
-	 * make the frame its own caller. And a damaged CIE may count the CFA from the pc, where no
-	 * stack is.
+	 * If the return address has a column of its own, "same value" would make the frame its own
+	 * caller. And a damaged CIE may compute the CFA from the pc, where no stack is.
 	 */
 	if (rules->cfa_how != SP_CFI_REGISTER || rules->cfa_reg >= SP_ARCH_REGS ||
 	    (CODE_REGS >> rules->cfa_reg & 1) != 0 || row->return_reg != SP_ARCH_REG_RETURN ||
@@ -114,7 +114,9 @@ SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_com
 
 struct sp_rule_set *_Atomic sp_rule_sets;
 
-/* An empty slot, or else either of the two: a slot does not record how often it is used. */
+/*
+ * Chooses an empty slot, or one of the two by chance: slots do not record how often they are used.
+ */
 static struct sp_rule_slot *victim(struct sp_rule_set *set)
 {
 	uint64_t first = atomic_load_explicit(&set->way[0].folded, memory_order_relaxed);
@@ -142,11 +144,11 @@ SP_SIGSAFE void sp_rule_cache_keep(uintptr_t pc, uint64_t identity,
 }
 
 struct fast_path {
-	uintptr_t at; /* where a call returns to; 1 past the pc of what was interrupted */
+	uintptr_t at; /* the return address; after an interruption pc + 1 */
 	uintptr_t sp;
 	uint64_t known;
-	uintptr_t *r;    /* the other registers, where the walk has them */
-	uintptr_t lower; /* lowest address of the part of the stack that is proven readable */
+	uintptr_t *r;    /* the walk's array of the other registers */
+	uintptr_t lower; /* lowest address of the proven part of the stack */
 	uintptr_t span;  /* its length in bytes */
 };
 
@@ -157,7 +159,7 @@ SP_RAW static inline uintptr_t load(uintptr_t at)
 
 /*
  * Loads the caller's values of the registers that are saved at these places. Returns the bits of
- * the registers that are left.
+ * the remaining registers.
  */
 static inline uint64_t load_saved(uintptr_t *r, uint64_t saved, uint64_t places, uintptr_t bottom)
 {
@@ -167,8 +169,8 @@ static inline uint64_t load_saved(uintptr_t *r, uint64_t saved, uint64_t places,
 }
 
 /*
- * The frame lies in the proven part of the stack, is aligned, and ends above the frame of its
- * callee, or where that begins, if its return address is still in a register.
+ * Whether the frame is in the proven part of the stack, is aligned, and ends above its callee's
+ * frame (or at the beginning of that frame, if the return address is still in a register).
  */
 static inline bool is_proven(const struct fast_path *s, uintptr_t bottom, uintptr_t bytes,
 			     bool linked)
@@ -177,7 +179,7 @@ static inline bool is_proven(const struct fast_path *s, uintptr_t bottom, uintpt
 	       bottom % sizeof(bottom) == 0 && bottom + bytes + linked > s->sp;
 }
 
-/* False if the rule or the frame is not of the common kind. Then nothing has changed. */
+/* Takes one step. False, without a change, if the rule or the frame is not of the common kind. */
 static inline bool advance(struct fast_path *s, const struct sp_compact_rule *rule)
 {
 	uint64_t first = rule->word[0];
@@ -196,7 +198,7 @@ static inline bool advance(struct fast_path *s, const struct sp_compact_rule *ru
 		base = s->r[reg];
 	}
 	bottom = sp_compact_rule_bottom(first, base);
-	/* Only where the thread was interrupted: s->at is the return address of all others. */
+	/* Only in the interrupted frame: for all others s->at is the return address. */
 	linked = SP_ARCH_REG_RETURN != SP_ARCH_REG_PC && (first & SP_COMPACT_RULE_LINKED) != 0;
 	if ((first & SP_COMPACT_RULE_OUTERMOST) != 0 ||
 	    (linked && (s->known >> SP_ARCH_REG_RETURN & 1) == 0) ||
@@ -216,8 +218,8 @@ static inline bool advance(struct fast_path *s, const struct sp_compact_rule *ru
 }
 
 /*
- * Steps as long as the frames are in this object. *done becomes true if the walk cannot go on with
- * another object either.
+ * Takes steps while the frames are in this object. *done becomes true if the walk cannot continue
+ * in another object either.
  */
 static inline unsigned advance_in(const struct sp_cached_object *cached, struct fast_path *s,
 				  uint64_t *pc, unsigned max, bool *done)
@@ -252,7 +254,7 @@ SP_SIGSAFE unsigned sp_fast_path(struct sp_walk *w, uint64_t *pc, unsigned max)
 {
 	const struct sp_stack_view *stack = &w->stack;
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
-	/* What was proven page by page, where the rest of the stack is not. */
+	/* the pages that were proven one by one, if the rest of the stack is not proven */
 	bool is_probed = sp < stack->lo && stack->probed_hi > sp;
 	uintptr_t proven = is_probed ? stack->probed_lo : stack->lo;
 	uintptr_t lower = proven > stack->floor ? proven : stack->floor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common steps of a walk: compact rules, the cache of those that were decoded before, and the fast path, which
+ * The common steps of a walk: compact rules, the cache of decoded rules, and the fast path, which
  * takes such steps with the walk's state in registers. Context: SIG.
  */
 #ifndef SP_RULE_CACHE_SIG_H
@@ -20,20 +20,21 @@
 
 /*
  * A compact rule: the common form of an unwinding rule in three words without pointers, so that it
- * fits into the rule cache and can be applied from registers. It covers rows where the CFA is a
- * register plus a constant, registers are saved below it at whole words, and the return address is
- * among them or still in its own register.
+ * fits into the rule cache and can be applied from registers. Rows have this form if the CFA is a
+ * register plus a constant, registers are saved below the CFA at whole words, and the return
+ * address is saved, too, or still in its own register.
  *
- * The saved registers lie close together at one end of the frame. So a place is a number of words,
- * counted upwards from the lowest saved register, which is called the bottom.
+ * The saved registers lie close together at one end of the frame. So the place of a register is a
+ * number of words, counted upwards from the lowest saved register, which is called the bottom.
  */
 #define SP_COMPACT_RULE_WORDS 3U
 
 /*
- * word[0], from bit 0: the bottom, counted in bytes from the base register (32 bits, signed); words
- * from the bottom to the CFA (16); where the return address is (8); the base register (6); two flags.
- * word[1]: where the first eight saved registers are, + 1, one a byte; 0 = there are no more.
- * word[2]: a bit for each saved register but the return address (40 bits); the next places.
+ * word[0], from bit 0: the offset of the bottom from the base register in bytes (32 bits, signed);
+ * words from the bottom to the CFA (16); the place of the return address (8); the base register
+ * (6); two flags. word[1]: the places of the first eight saved registers, + 1, a byte each; 0 = no
+ * more. word[2]: a bit for each saved register except the return address (40 bits); the next
+ * places.
  */
 struct sp_compact_rule {
 	uint64_t word[SP_COMPACT_RULE_WORDS];
@@ -80,20 +81,22 @@ static inline SP_SIGSAFE uintptr_t sp_compact_rule_place(uint64_t places, uintpt
 SP_SIGSAFE bool sp_compact_rule_make(const struct sp_cfi_row *row, struct sp_compact_rule *out);
 
 /*
- * The rule cache: compact rules that were decoded before, by pc. There is one table for all threads
- * of the process, because they run the same code: a new thread finds it warm, and a thread costs no
- * memory of its own.
+ * The rule cache: decoded rules in compact form, by pc. All threads of the process share one table,
+ * because they run the same code: a new thread finds a full table and needs no memory of its own.
  *
  * A library can be replaced by another one at the same addresses (dlclose, dlopen), and an old rule
- * would then give a wrong stack. A rule is therefore stored under the identity of its object and found
- * only under the identity that the object at that address has now. Nothing has to be hooked or invalidated.
+ * would then give a wrong stack. So a rule is stored under the identity of its object, and found
+ * only by the identity that the object at that address has now. No hook and no invalidation is
+ * needed.
  *
- * Several threads may write one slot at once, and a writer may be interrupted for good. The first
- * word of a slot is therefore a checksum over key and rule: a slot with words of two writers does
- * not match any key, and is simply not found. No thread ever waits.
+ * Several threads may write one slot at once, and a writer may be interrupted and never continue.
+ * So the first word of a slot is a checksum over key and rule: a slot with words of two writers
+ * matches no key, and is not found. No thread ever waits.
  */
 
-/* Two slots for each hash, in one cache line; 256 KiB in all, of which only what is used gets memory. */
+/*
+ * Two slots for each hash, in one cache line; 256 KiB in all. Only used pages take memory.
+ */
 #define SP_RULE_CACHE_SLOTS 8192U
 #define SP_RULE_CACHE_WAYS 2U
 
@@ -110,17 +113,20 @@ struct sp_rule_set {
 #define SP_RULE_SET_SHIFT 6
 _Static_assert(sizeof(struct sp_rule_set) == 1U << SP_RULE_SET_SHIFT, "a set is one cache line");
 
-/* For the inline functions here. */
+/* The table; the inline functions below read it. */
 extern struct sp_rule_set *_Atomic sp_rule_sets;
 
-/* SIG. The table for sp_rule_cache_find, NULL if there is none. */
+/* SIG. The table for sp_rule_cache_find(); NULL = there is none. */
 static inline SP_SIGSAFE struct sp_rule_set *sp_rule_cache(void)
 {
 	/* pairs with the release in sp_rule_cache_init() */
 	return atomic_load_explicit(&sp_rule_sets, memory_order_acquire);
 }
 
-/* APP, at activation. Reserves the table. Idempotent. 0 or -ENOMEM; without it nothing is found. */
+/*
+ * APP, at activation. Reserves the table. Idempotent. 0 or -ENOMEM; without the table no rule is
+ * found.
+ */
 static inline int sp_rule_cache_init(void)
 {
 	struct sp_rule_set *sets = sp_rule_cache();
@@ -135,15 +141,17 @@ static inline int sp_rule_cache_init(void)
 }
 
 /*
- * Fibonacci hashing; return addresses differ in their low bits. The pc of a caller is what was read
- * from the stack less 1, which is taken back here: a walk waits for each of these operations.
+ * Fibonacci hashing; return addresses differ in their low bits. A caller's pc is the return address
+ * on the stack less 1, so 1 is added again: a walk waits for each of these operations.
  */
 static inline SP_SIGSAFE uint64_t sp_rule_hash(uintptr_t pc)
 {
 	return ((uint64_t)pc + 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The hash's bits from 32 up are the number of the set, and are here taken times its size. */
+/*
+ * The bits of the hash from 32 on are the number of the set; a shift makes the set's offset of it.
+ */
 static inline SP_SIGSAFE struct sp_rule_set *sp_rule_set_of(struct sp_rule_set *sets, uint64_t hash)
 {
 	uint64_t offset = hash >> (32 - SP_RULE_SET_SHIFT) &
@@ -153,8 +161,8 @@ static inline SP_SIGSAFE struct sp_rule_set *sp_rule_set_of(struct sp_rule_set *
 }
 
 /*
- * Multiplied, because the words of rules are small and alike: with a plain XOR a change in one
- * could cancel a change in another.
+ * The words are multiplied, because those of rules are small and similar: with a plain XOR a change
+ * in one word could cancel a change in another.
  */
 static inline SP_SIGSAFE uint64_t sp_rule_fold(uint64_t key, const struct sp_compact_rule *rule)
 {
@@ -171,7 +179,7 @@ static inline SP_SIGSAFE bool sp_rule_slot_read(struct sp_rule_slot *s, uint64_t
 	return sp_rule_fold(key, rule) == atomic_load_explicit(&s->folded, memory_order_relaxed);
 }
 
-/* SIG. sets is what sp_rule_cache() said, and not NULL; identity is not 0. */
+/* SIG. sets is the result of sp_rule_cache() and not NULL; identity is not 0. */
 static inline SP_SIGSAFE bool sp_rule_cache_find(struct sp_rule_set *sets, uintptr_t pc,
 						 uint64_t identity, struct sp_compact_rule *rule)
 {
@@ -186,18 +194,19 @@ static inline SP_SIGSAFE bool sp_rule_cache_find(struct sp_rule_set *sets, uintp
 SP_SIGSAFE void sp_rule_cache_keep(uintptr_t pc, uint64_t identity,
 				   const struct sp_compact_rule *rule);
 
-/* A walk between two of its steps. */
+/* The state of a walk between two steps. */
 struct sp_walk {
 	struct sp_regs regs; /* sp is known */
 	struct sp_stack_view stack;
 	bool interrupted; /* regs.pc is the next instruction to run, not a return address */
-	bool unreadable;  /* there is call frame information, but not in a form that we read */
+	bool unreadable;  /* there is call frame information in a form that we do not read */
+	bool undescribed; /* an object on the stack has no call frame information in memory */
 	struct sp_object_cache objects;
 };
 
 /*
- * Takes at most max steps. Returns how many, and writes the pc of each frame that it left
- * (record.h's convention).
+ * Takes at most max steps. Returns their number, and writes the pc of each frame that a step has
+ * passed (in record.h's convention).
  */
 SP_SIGSAFE unsigned sp_fast_path(struct sp_walk *w, uint64_t *pc, unsigned max);
 

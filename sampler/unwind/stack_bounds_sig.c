@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds where a thread's stack ends. pthread_getattr_np() allocates and reads /proc, which a signal
- * handler must not do. But glibc puts a thread's control block above its frames, and the kernel
- * puts the program's file name above those of the initial thread, so the upper bound needs no
- * lookup. The lower bound is found by asking the kernel, page by page, whether the memory is
- * readable.
+ * Finds the ends of a thread's stack. pthread_getattr_np() allocates and reads /proc, which a
+ * signal handler must not do. But glibc puts a thread's control block above its frames, and the
+ * kernel puts the program's file name above those of the initial thread, so the upper end needs no
+ * look-up. To find the lower end we ask the kernel, page by page, whether the memory can be read.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  */
@@ -20,18 +19,19 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-/* 0 until sp_stack_init; written before the first timer exists. */
+/* 0 until sp_stack_init(); written before the first timer exists. */
 static uintptr_t initial_stack_end;
 
 /*
- * The initial thread's control block is not on its stack, so that thread has to be recognised. This
- * is its thread pointer, 0 until the thread was seen: at activation or in its own handler.
+ * The thread pointer of the initial thread, by which we recognise that thread: its control block is
+ * not on its stack. 0 until the thread was seen, at activation or in its own handler.
  */
 static _Atomic uintptr_t initial_thread_pointer;
 
 /*
- * Once the initial thread was seen, this costs no system call. A forked child inherits the answer
- * of its parent, although its only thread may have been another one there.
+ * Whether this is the initial thread. Once that thread was seen, this costs no system call. A
+ * forked child inherits the parent's answer, although its only thread may be another thread of the
+ * parent.
  */
 static bool on_initial_thread(void)
 {
@@ -41,8 +41,8 @@ static bool on_initial_thread(void)
 	if (known != 0)
 		return tp == known;
 	/*
-	 * The kernel cannot be asked below a filter. Assume the initial thread, so that the thread
-	 * pointer is not taken for a stack's end.
+	 * Below a seccomp filter the kernel cannot be asked. We then assume the initial thread, so
+	 * that the thread pointer is not taken for a stack's end.
 	 */
 	if (sp_seccomp_is_on())
 		return true;
@@ -73,9 +73,9 @@ static bool plausible(uintptr_t sp, uintptr_t end)
 }
 
 /*
- * The end of the stack that sp is on, or 0. The kernel keeps at least 128 MiB below the initial
- * stack's end free of other mappings (mmap_base, linux 6.1), so nearness identifies it even in a
- * forked child whose initial thread runs on the stack of a thread of the parent.
+ * The end of the stack that sp is on, or 0. The kernel reserves at least 128 MiB below the initial
+ * stack's end (mmap_base, linux 6.1), so an sp near the end is on that stack, even in a forked
+ * child whose initial thread runs on the stack of a thread of the parent.
  */
 static uintptr_t stack_end(uintptr_t sp)
 {
@@ -95,9 +95,9 @@ static bool probe_page(uintptr_t page, unsigned *budget)
 }
 
 /*
- * Extends the proven part [*lo, end) downwards to the page of sp. It goes downwards so that a stack
- * too deep for the budget of one walk is proven after a few walks. False at an unreadable page:
- * what lies below it is not this stack.
+ * Extends the proven part [*lo, end) downwards to the page of sp. So a stack too deep for the
+ * budget of one walk is proven after a few walks. False at an unreadable page: memory below that
+ * page does not belong to this stack.
  */
 static bool prove_down(struct sp_stack_view *view, uintptr_t *lo, uintptr_t sp)
 {
@@ -116,6 +116,7 @@ void sp_stack_begin(struct sp_stack_view *view)
 	*view = (struct sp_stack_view){
 		.probes_left = SP_STACK_PROBES,
 		.proofs_left = SP_STACK_PROOFS,
+		.code_probes_left = SP_STACK_CODE_PROBES,
 	};
 }
 
@@ -164,6 +165,29 @@ bool sp_stack_probe(struct sp_stack_view *view, uintptr_t addr, unsigned bytes)
 
 	return last >= first && probe_page(first, &view->probes_left) &&
 	       (last == first || probe_page(last, &view->probes_left));
+}
+
+static bool is_code_readable(struct sp_stack_view *view, uintptr_t page)
+{
+	uintptr_t *known = &view->code_page[page / SP_STACK_PAGE % SP_STACK_CODE_PAGES];
+
+	if (page == 0 || (*known != page && !probe_page(page, &view->code_probes_left)))
+		return false;
+	*known = page;
+	return true;
+}
+
+bool sp_stack_is_behind_call(struct sp_stack_view *view, uintptr_t pc)
+{
+	uintptr_t page = page_of(pc - 1);
+	unsigned before = SP_ARCH_CALL_BYTES;
+
+	if (pc <= SP_ARCH_CALL_BYTES || !is_code_readable(view, page))
+		return false;
+	/* The code may begin with this page. */
+	if (pc - page < before && !is_code_readable(view, page - SP_STACK_PAGE))
+		before = (unsigned)(pc - page);
+	return sp_arch_is_behind_call((const uint8_t *)pc, before);
 }
 
 /* Makes [addr, addr + bytes) part of the probed pages. */

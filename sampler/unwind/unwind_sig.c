@@ -3,11 +3,11 @@
  * The walk: find the object that holds the pc, find the rule for that pc in the object's call frame
  * information, apply the rule to get the caller's registers, and repeat until the outermost frame.
  *
- * Call frame information may be missing or wrong, and the stack may be corrupt. A step therefore
- * refuses a caller that does not lie higher on the stack, and reads only memory that is known to be
- * readable. The sources of a step, in order: a rule from the rule cache (the fast path), a rule decoded now, the
- * kernel's signal frame, the frame pointer; a frame that was built by hand, as for a new coroutine,
- * is the outermost.
+ * Call frame information may be missing or wrong, and the stack may be corrupt. So a step refuses a
+ * caller that is not higher on the stack, and reads only memory that is known to be readable. A
+ * step tries in this order: a rule from the rule cache (the fast path), a rule decoded now, the
+ * kernel's signal frame, an epilogue, the frame pointer. A frame that was built by hand, as for a
+ * new coroutine, is the outermost.
  *
  * Runs inside the sampling signal on the sampled thread: no lock, heap, stdio or lazy TLS.
  * sp_unwind_init() runs at activation.
@@ -18,10 +18,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "sampler/base/arch_sig.h"
 #include "sampler/base/counters.h"
 #include "sampler/region/record.h"
+#include "sampler/region/region.h"
 #include "sampler/unwind/cfi_sig.h"
 #include "sampler/unwind/ehframe_sig.h"
 #include "sampler/unwind/object_sig.h"
@@ -29,14 +31,14 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-/* The first page is never code. A return address in it is not a pointer. */
+/* The first page is never code, so a return address in it is not a pointer. */
 #define CODE_START 4096U
 
 enum step {
 	STEP_CALLER,
 	STEP_INTERRUPTED, /* through a signal frame: the new pc is exact */
 	STEP_OUTERMOST,
-	STEP_FORGED, /* outermost: no call left this pc, a program wrote it where a return finds it */
+	STEP_FORGED, /* outermost: the program wrote this return address, no call made it */
 	STEP_FAILED,
 };
 
@@ -46,7 +48,7 @@ int sp_unwind_init(void *(*lookup)(const char *name))
 	return sp_object_cache_init(lookup);
 }
 
-/* 0, -ENOENT if no call frame information covers pc, -EINVAL if it cannot be understood. */
+/* Returns 0; -ENOENT if no call frame information covers pc; -EINVAL if it cannot be read. */
 static int row_of(const struct sp_cached_object *cached, uintptr_t pc, struct sp_cfi_row *row)
 {
 	struct sp_fde fde;
@@ -58,38 +60,122 @@ static int row_of(const struct sp_cached_object *cached, uintptr_t pc, struct sp
 	return rc != 0 ? rc : sp_cfi_decode(&cached->object, &fde, pc, row);
 }
 
-/*
- * Whether the code at pc is the call of rt_sigreturn, be it in the vDSO, the C library or the
- * program.
- */
-static bool at_sigreturn(struct sp_walk *w)
+/* Whether the code at pc is the call of rt_sigreturn, in the vDSO, the C library or the program. */
+static bool is_sigreturn(struct sp_stack_view *view, uintptr_t pc)
 {
-	uintptr_t pc = w->regs.pc;
-
-	return sp_stack_probe(&w->stack, pc, SP_ARCH_SIGRETURN_BYTES) &&
+	return sp_stack_probe(view, pc, SP_ARCH_SIGRETURN_BYTES) &&
 	       sp_arch_is_sigreturn((const uint8_t *)pc);
 }
 
-/* Takes the interrupted registers out of the frame that the kernel built. */
-static enum step step_kernel_frame(struct sp_walk *w)
+static bool at_sigreturn(struct sp_walk *w)
 {
-	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
+	return is_sigreturn(&w->stack, w->regs.pc);
+}
+
+/*
+ * Reads the interrupted registers from the frame that the kernel built at sp. False if it cannot be
+ * read.
+ */
+static bool load_kernel_frame(struct sp_regs *regs, struct sp_stack_view *view, uintptr_t sp)
+{
 	struct sp_regs saved = {.known = 0};
 
 	for (unsigned reg = 0; reg < SP_ARCH_REGS; reg++) {
 		uintptr_t value;
 
-		if (!sp_stack_read(&w->stack, sp_arch_saved_reg(sp, reg), sizeof(value), &value))
-			return STEP_FAILED;
+		if (!sp_stack_read(view, sp_arch_saved_reg(sp, reg), sizeof(value), &value))
+			return false;
 		sp_regs_set(&saved, reg, value);
 	}
 	saved.pc = saved.r[SP_ARCH_REG_PC];
-	w->regs = saved;
-	return STEP_INTERRUPTED;
+	*regs = saved;
+	return true;
 }
 
-/* The last resort, for code without call frame information that keeps frame pointers (JIT). */
-static enum step step_frame_pointer(struct sp_walk *w)
+static enum step step_kernel_frame(struct sp_walk *w)
+{
+	return load_kernel_frame(&w->regs, &w->stack, w->regs.r[SP_ARCH_REG_SP]) ? STEP_INTERRUPTED
+										 : STEP_FAILED;
+}
+
+#define SIGNALS 64U
+
+/* struct kernel_sigaction */
+struct action {
+	uintptr_t handler;
+	unsigned long flags;
+	uintptr_t restorer;
+	uint64_t mask;
+};
+
+/* Whether the pc is the first instruction of the program's handler for a signal. */
+static bool at_handler(const struct sp_regs *regs)
+{
+	uintptr_t signo = regs->r[SP_ARCH_REG_ARGUMENT];
+	struct action now = {.handler = 0};
+
+	return signo != 0 && signo <= SIGNALS &&
+	       sp_arch_syscall(SYS_rt_sigaction, (long)signo, 0, (long)&now, sizeof(now.mask)) ==
+		       0 &&
+	       now.handler == regs->pc;
+}
+
+/*
+ * The kernel delivers all pending signals before the thread continues, the lowest number first, and
+ * builds a frame for each. So our signal, which has a high number, interrupts another handler at
+ * its first instruction. The code that this handler interrupted used the CPU time, and not the
+ * handler, so the walk begins with that code. False, without a change, if the pc is not at the
+ * beginning of a handler.
+ */
+static bool leave_handler(struct sp_regs *regs, struct sp_stack_view *view)
+{
+	uintptr_t frame = sp_arch_handler_frame(regs->r);
+	uintptr_t at = sp_arch_handler_return(regs->r);
+	uintptr_t back = regs->r[SP_ARCH_REG_RETURN];
+
+	return frame != 0 && at_handler(regs) &&
+	       (at == 0 || sp_stack_read(view, at, sizeof(back), &back)) &&
+	       is_sigreturn(view, back) && load_kernel_frame(regs, view, frame);
+}
+
+/*
+ * Points the view at the stack of the code that used the CPU time. False if that is not the
+ * thread's own stack.
+ */
+static bool anchor(struct sp_regs *regs, struct sp_stack_view *view, struct sp_stack_bounds *bounds)
+{
+	bool is_own;
+	unsigned n = 0;
+
+	do {
+		sp_stack_begin(view);
+		is_own = sp_stack_anchor(view, bounds, regs->r[SP_ARCH_REG_SP]);
+	} while (n++ < SIGNALS && leave_handler(regs, view));
+	return is_own;
+}
+
+#define CODE_CACHE_BYTES ((uintptr_t)256 << 20)
+
+/*
+ * Whether the present code and a caller near it belong to no object: a generated interpreter, such
+ * as Java's, pushes a return address and jumps, so no call stands before its callers.
+ */
+static bool is_among_generated_code(struct sp_walk *w, const struct sp_cached_object *here_in,
+				    uintptr_t pc)
+{
+	uintptr_t here = w->regs.pc;
+
+	return here_in == NULL && (pc > here ? pc - here : here - pc) < CODE_CACHE_BYTES &&
+	       sp_object_cache_at(&w->objects, pc) == NULL;
+}
+
+/*
+ * The last resort, for code without call frame information that has frame pointers (JIT). This code
+ * may have no frame pointers, so the word in place of the return address counts as a caller only if
+ * it is behind a call or among generated code, and never as the end of the stack. cached: the
+ * object of the code; NULL = none.
+ */
+static enum step step_frame_pointer(struct sp_walk *w, const struct sp_cached_object *cached)
 {
 	uintptr_t sp = w->regs.r[SP_ARCH_REG_SP];
 	uintptr_t fp = w->regs.r[SP_ARCH_REG_FP];
@@ -103,9 +189,8 @@ static enum step step_frame_pointer(struct sp_walk *w)
 	    !sp_stack_read(&w->stack, fp + sizeof(fp), sizeof(pc), &pc))
 		return STEP_FAILED;
 	pc = sp_arch_strip(pc);
-	if (pc == 0)
-		return STEP_OUTERMOST;
-	if (pc < CODE_START || pc >= SP_ARCH_ADDRESS_END)
+	if (pc < CODE_START || pc >= SP_ARCH_ADDRESS_END ||
+	    (!sp_stack_is_behind_call(&w->stack, pc) && !is_among_generated_code(w, cached, pc)))
 		return STEP_FAILED;
 	sp_regs_set(&caller, SP_ARCH_REG_SP, fp + 2 * sizeof(fp));
 	sp_regs_set(&caller, SP_ARCH_REG_FP, saved_fp);
@@ -114,10 +199,73 @@ static enum step step_frame_pointer(struct sp_walk *w)
 	return STEP_CALLER;
 }
 
+/* An epilogue restores some eight registers. */
+#define EPILOGUE_MAX 12U
+
 /*
- * A call never leaves the first instruction of a function as the return address, but code that
- * builds a stack by hand does. glibc's makecontext does so with __start_context, which has no rule
- * that ends a walk.
+ * Applies one instruction of an epilogue. False if the instruction is of another kind, or the stack
+ * cannot be read.
+ */
+static bool run_epilogue(struct sp_walk *w, struct sp_regs *regs, struct sp_arch_epilogue e)
+{
+	uintptr_t value;
+
+	if (e.op == SP_ARCH_EPILOGUE_NONE)
+		return false;
+	if (e.op == SP_ARCH_EPILOGUE_ADD) {
+		sp_regs_set(regs, SP_ARCH_REG_SP, regs->r[SP_ARCH_REG_SP] + e.value);
+		return true;
+	}
+	if (e.op == SP_ARCH_EPILOGUE_LEAVE) {
+		if (!sp_regs_known(regs, SP_ARCH_REG_FP) ||
+		    regs->r[SP_ARCH_REG_FP] < regs->r[SP_ARCH_REG_SP])
+			return false;
+		sp_regs_set(regs, SP_ARCH_REG_SP, regs->r[SP_ARCH_REG_FP]);
+		e.value = SP_ARCH_REG_FP;
+	}
+	if (!sp_stack_read(&w->stack, regs->r[SP_ARCH_REG_SP], sizeof(value), &value))
+		return false;
+	sp_regs_set(regs, SP_ARCH_REG_SP, regs->r[SP_ARCH_REG_SP] + sizeof(value));
+	if (e.op == SP_ARCH_EPILOGUE_RETURN)
+		sp_regs_set_pc(regs, sp_arch_strip(value));
+	else
+		sp_regs_set(regs, e.value, value);
+	return true;
+}
+
+/*
+ * For code without call frame information that only has to remove its frame and return. The
+ * instructions show the caller, so this is no guess. Python's trampolines, one for each of its
+ * functions with -X perf, are such code behind their only call, and have no frame pointer.
+ */
+static enum step step_epilogue(struct sp_walk *w)
+{
+	struct sp_regs caller = w->regs;
+	uintptr_t at = w->regs.pc;
+
+	for (unsigned n = 0; n < EPILOGUE_MAX; n++) {
+		struct sp_arch_epilogue e;
+
+		if (!sp_stack_probe(&w->stack, at, SP_ARCH_EPILOGUE_BYTES))
+			return STEP_FAILED;
+		e = sp_arch_epilogue_at((const uint8_t *)at);
+		if (!run_epilogue(w, &caller, e))
+			return STEP_FAILED;
+		if (e.op == SP_ARCH_EPILOGUE_RETURN) {
+			if (caller.pc < CODE_START || caller.pc >= SP_ARCH_ADDRESS_END)
+				return STEP_FAILED;
+			w->regs = caller;
+			return STEP_CALLER;
+		}
+		at += e.bytes;
+	}
+	return STEP_FAILED;
+}
+
+/*
+ * Whether the return address is the first instruction of a function. No call makes such a return
+ * address, but code that builds a stack by hand does: glibc's makecontext() with __start_context,
+ * which has no rule that ends a walk.
  */
 static bool at_function_start(struct sp_walk *w)
 {
@@ -131,8 +279,8 @@ static bool at_function_start(struct sp_walk *w)
 
 /*
  * Boost.Context starts a stack with a jump to code that pushes its frame pointer as the return
- * address; a return there would end the process (make_fcontext, x86-64, seen in 1.74). A call never
- * leaves the return address equal to the frame pointer.
+ * address; a return there would end the process (make_fcontext, x86-64, seen in 1.74). After a
+ * call, return address and frame pointer are never equal.
  */
 static bool is_pushed_frame_pointer(const struct sp_walk *w)
 {
@@ -154,8 +302,8 @@ static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 	if (row->signal_frame)
 		return STEP_INTERRUPTED;
 	/*
-	 * A caller's sp is higher. Only a leaf function without a frame of its own leaves sp as it
-	 * is, and then pc changes.
+	 * A caller's sp is higher than its callee's. Both are equal only if the callee is a leaf
+	 * function without a frame, and then the pc differs.
 	 */
 	if (w->regs.r[SP_ARCH_REG_SP] < sp || (w->regs.r[SP_ARCH_REG_SP] == sp && w->regs.pc == pc))
 		return STEP_FAILED;
@@ -163,12 +311,13 @@ static enum step step_row(struct sp_walk *w, const struct sp_cfi_row *row)
 }
 
 /*
- * Not inlined: the row and its decoding need more stack than all the rest of the walk, and most
- * steps do not need them.
+ * Not inlined: the row and its decoding need more stack than the rest of the walk, and most steps
+ * do not need them.
  */
 __attribute__((noinline)) static enum step
 step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t pc, bool keep)
 {
+	bool is_without_header = cached == NULL && w->objects.without_header;
 	struct sp_compact_rule kept;
 	struct sp_cfi_row row;
 	int rc = row_of(cached, pc, &row);
@@ -186,12 +335,15 @@ step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t
 		return step_kernel_frame(w);
 	if (!w->interrupted && (at_function_start(w) || is_pushed_frame_pointer(w)))
 		return STEP_FORGED;
-	return step_frame_pointer(w);
+	if (step_epilogue(w) == STEP_CALLER)
+		return STEP_CALLER;
+	w->undescribed |= cached != NULL || is_without_header;
+	return step_frame_pointer(w, cached);
 }
 
 /*
- * Replaces w->regs by the caller's, where the fast path does not. A return address may lie just behind its function,
- * after a call that never returns, so the byte before it is looked up.
+ * Replaces w->regs by the caller's registers if the fast path cannot do so. A return address may be
+ * just behind its function, after a call that never returns, so the step looks up the byte before.
  */
 static enum step step(struct sp_walk *w)
 {
@@ -208,22 +360,33 @@ static enum step step(struct sp_walk *w)
 }
 
 /*
- * Sets the walk up at the instruction that its registers tell, and *flags to 0, or to SP_SAMPLE_OFF_STACK if the
- * thread runs on another stack than its own; *bounds then stays as it is.
+ * Sets the walk up at the pc in its registers. *flags is 0, or SP_SAMPLE_OFF_STACK if the thread
+ * runs on another stack than its own; then *bounds does not change.
  */
 static void begin(struct sp_walk *w, struct sp_stack_bounds *bounds, uint16_t *flags)
 {
 	w->interrupted = true;
+	w->undescribed = false;
 	w->unreadable = !sp_object_cache_possible();
 	sp_object_cache_begin(&w->objects);
-	sp_stack_begin(&w->stack);
-	*flags = 0;
-	if (!sp_stack_anchor(&w->stack, bounds, w->regs.r[SP_ARCH_REG_SP]))
-		*flags |= SP_SAMPLE_OFF_STACK;
+	*flags = anchor(&w->regs, &w->stack, bounds) ? 0 : SP_SAMPLE_OFF_STACK;
 }
 
 /*
- * Fills pc[] and returns how many entries it wrote. *over becomes false if pc[] was full before the
+ * Whether the exporter should walk a copy of the stack. The file of an object may have call frame
+ * information without a table in memory (.eh_frame without .eh_frame_hdr, .debug_frame), and the
+ * exporter reads files. If no file has any, the exporter says so in the region. If there is no room
+ * for a copy, the sample has the frames that frame pointers gave.
+ */
+static bool is_for_exporter(const struct sp_walk *w)
+{
+	return w->unreadable ||
+	       (w->undescribed &&
+		atomic_load_explicit(&sp_region_now()->no_frame_tables, memory_order_relaxed) == 0);
+}
+
+/*
+ * Fills pc[] and returns the number of entries. *over becomes false if pc[] was full before the
  * walk ended.
  */
 static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
@@ -250,9 +413,7 @@ static unsigned fill(struct sp_walk *w, struct sp_stack_bounds *bounds,
 			return n;
 		}
 		if (taken == STEP_FAILED) {
-			if (w->unreadable)
-				*flags |= SP_SAMPLE_RETRY;
-			else
+			if (!is_for_exporter(w))
 				sp_count(SP_COUNT_UNWIND_FAILED);
 			return n;
 		}
@@ -276,6 +437,8 @@ static unsigned walk(struct sp_walk *w, struct sp_stack_bounds *bounds,
 		n += fill(w, bounds, &room[1], flags, &over);
 	if (!over)
 		*flags |= SP_SAMPLE_TRUNCATED;
+	if (is_for_exporter(w))
+		*flags |= SP_SAMPLE_RETRY;
 	if (w->objects.untold)
 		*flags |= SP_SAMPLE_UNTOLD;
 	return n;
@@ -299,7 +462,7 @@ unsigned sp_unwind_walk_from(const struct sp_regs *regs, struct sp_stack_bounds 
 	return walk(&w, bounds, room, flags);
 }
 
-/* Where the readable part of [from, to) ends; pages that no walk has proven are asked for. */
+/* The end of the readable part of [from, to). Probes pages that no walk has proven. */
 static uintptr_t readable_end(struct sp_stack_view *view, uintptr_t from, uintptr_t to)
 {
 	uintptr_t page = from & ~(uintptr_t)(SP_STACK_PAGE - 1);
@@ -314,9 +477,11 @@ static uintptr_t readable_end(struct sp_stack_view *view, uintptr_t from, uintpt
 SP_SIGSAFE int sp_snapshot_put(struct sp_ring *r, const struct sp_sample *s, const void *ucontext,
 			       struct sp_stack_bounds *bounds)
 {
+	struct sp_stack_view view;
 	struct sp_regs regs;
 
 	sp_regs_load(&regs, ucontext);
+	(void)anchor(&regs, &view, bounds);
 	return sp_snapshot_put_from(r, s, &regs, bounds);
 }
 
@@ -342,7 +507,7 @@ SP_SIGSAFE int sp_snapshot_put_from(struct sp_ring *r, const struct sp_sample *s
 	to = view.ceiling & ~(uintptr_t)7;
 	if (to > from && to - from > SP_SNAPSHOT_STACK_MAX)
 		to = from + SP_SNAPSHOT_STACK_MAX;
-	/* The red zone may lie in a page that the stack has never grown into. */
+	/* The red zone may be in a page that the stack has never grown into. */
 	if (to > from && readable_end(&view, from, from + 1) == from)
 		from = sp & ~(uintptr_t)7;
 	to = to > from ? readable_end(&view, from, to) : from;

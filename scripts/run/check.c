@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof-run --check: the verdict on a program, or on a running process, in words; and the objects that it is made
- * of, on which the verdict stands.
+ * spanprof-run --check: prints the verdict on a program, or on a running process; and finds the
+ * objects of the program, on which the verdict is based.
  */
 #define _GNU_SOURCE
 #include "scripts/run/run.h"
@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "sampler/config/config.h"
+#include "sampler/config/config_file.h"
 #include "scripts/run/elf_file.h"
 #include "scripts/run/target.h"
 
@@ -34,26 +35,27 @@
 struct tree_object {
 	char *path;
 	dev_t dev;
-	ino_t ino;   /* 0 = no file has the path */
-	bool former; /* mapped before the path was given to another file, or to none */
+	ino_t ino;   /* 0 = no file has this path */
+	bool former; /* another file has the path now, or none */
 };
 
 struct tree {
-	struct tree_object object[TREE_MAX]; /* in load order; the program is the first */
+	struct tree_object object[TREE_MAX]; /* in load order; the first is the program */
 	unsigned n;
 	char *missing; /* names that the loader does not find, separated by spaces; NULL = none */
-	char *said;    /* what else it said, or why it was not asked; NULL = nothing */
+	char *said;    /* the loader's other messages, or why it was not asked; NULL = none */
 	bool full;
-	int exe; /* the program's file when it runs, borrowed; -1 = by its path */
+	int exe; /* the file of a running program, borrowed; -1 = open the path */
 };
 
 /*
- * The objects of a program, from what its loader says, or of a process, from its mappings. The loader is asked
- * as ldd does it: told by LD_TRACE_LOADED_OBJECTS, glibc's maps the program and all that it needs, tells where
- * that is, and ends before it runs anything of it (elf/rtld.c of 2.36; with LD_WARN or LD_AUDIT it would). Its
- * option --list does the same, but ends at the first object that is missing. A file that was made for it can
- * turn the loader into anything, with the rights of whoever asks, as with ldd; a loader that others could have
- * put there is not asked. Its answer is anybody's text.
+ * Finds the objects of a program by its loader, or those of a process by its mappings. The loader
+ * is asked as ldd does: with LD_TRACE_LOADED_OBJECTS glibc's loader maps the program and its
+ * objects, prints where they are, and ends before it runs any of their code (elf/rtld.c of 2.36;
+ * with LD_WARN or LD_AUDIT it would run some). The loader's option --list does the same, but ends
+ * at the first missing object. As with ldd, a malicious program file can make the loader run any
+ * code with the caller's rights. A loader that other users could have installed is not asked. The
+ * loader may answer any text.
  */
 #define ANSWER_MAX ((size_t)1 << 20)
 #define ANSWER_SECONDS 10
@@ -68,7 +70,7 @@ static const char *base_name(const char *path)
 	return slash != NULL ? slash + 1 : path;
 }
 
-/* Nobody but root and ourselves can have put it there, or can replace it. */
+/* Whether only root and the caller can have installed this file, or can replace it. */
 static bool is_trusted(char *path)
 {
 	struct stat st;
@@ -80,7 +82,7 @@ static bool is_trusted(char *path)
 			*slash = '\0';
 		if (stat(path, &st) != 0 || (st.st_uid != 0 && st.st_uid != geteuid()))
 			return false;
-		/* In a sticky folder others' files cannot be replaced. */
+		/* In a sticky folder users cannot replace files of others. */
 		if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
 		    (!S_ISDIR(st.st_mode) || (st.st_mode & S_ISVTX) == 0))
 			return false;
@@ -100,7 +102,7 @@ static char *entry(const char *name, const char *value)
 	return text;
 }
 
-/* In the child. Our own failure is a line of the answer. */
+/* Runs in the child. If it fails, the reason is a line of the answer. */
 static _Noreturn void become_loader(const char *loader, const char *program, const char *preload,
 				    int answer)
 {
@@ -127,7 +129,7 @@ static long milliseconds(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* All that comes through the pipe, or NULL. */
+/* Reads the pipe to its end; NULL = it failed. */
 static char *read_answer(int fd, const char **why)
 {
 	long until = milliseconds() + ANSWER_SECONDS * 1000L;
@@ -166,12 +168,13 @@ static char *ask_loader(const char *loader, const char *program, const char *pre
 	pid_t pid;
 
 	/*
-	 * Of a program that it starts itself the loader takes $ORIGIN from the path that it is given, which
-	 * may be a link. When the kernel starts the program, it takes the file behind the link.
+	 * If the loader starts a program itself, it takes $ORIGIN from the given path, which
+	 * may be a link. When the kernel starts the program, $ORIGIN is that of the file behind the
+	 * link. So the link is resolved here.
 	 */
 	if (realpath(program, target) != NULL)
 		program = target;
-	*why = "not asked: others than root and you can replace it";
+	*why = "not asked: other users than root and you can replace it";
 	if (realpath(loader, path) == NULL || !is_trusted(path))
 		return NULL;
 	*why = "not asked: it cannot be started";
@@ -190,7 +193,7 @@ static char *ask_loader(const char *loader, const char *program, const char *pre
 	return text;
 }
 
-/* Adds it unless it is there. st is zero where no file has the path. */
+/* Adds a file once. st is zero if no file has the path. */
 static void add_file(struct tree *t, const char *path, const struct stat *st, bool former)
 {
 	struct tree_object *o = &t->object[t->n];
@@ -256,7 +259,10 @@ static void take_line(struct tree *t, char *line)
 	}
 }
 
-/* With that LD_PRELOAD. The program alone if its loader cannot be asked. */
+/*
+ * Finds the objects of a program with that LD_PRELOAD; only the program if its loader cannot be
+ * asked.
+ */
 static void tree_of_program(const struct sp_target *program, const char *preload, struct tree *t)
 {
 	const char *why;
@@ -277,7 +283,7 @@ static void tree_of_program(const struct sp_target *program, const char *preload
 	free(answer);
 }
 
-/* The path of an executable mapping of a file. */
+/* The file of an executable mapping; NULL = the line is of another mapping. */
 static char *mapped_code(char *line)
 {
 	char *path = strchr(line, '/');
@@ -289,7 +295,7 @@ static char *mapped_code(char *line)
 	return path;
 }
 
-/* By its open file: a program that was replaced on the disk has no path any more. */
+/* Adds the program by its open file: if its file was replaced, the path leads to another one. */
 static void add_program(struct tree *t, const struct sp_process *p)
 {
 	struct stat st;
@@ -302,10 +308,10 @@ static void add_program(struct tree *t, const struct sp_process *p)
 }
 
 /*
- * An upgrade takes the path from a file that is mapped, and the kernel then shows it with " (deleted)" behind
- * it. The process goes on with the former file, which can be opened only with more rights than its user has. So
- * what has the path now is looked at instead. Other memory that has no name any more, as that of a compiler at run
- * time, is no library.
+ * An upgrade removes a mapped file from its path, and the kernel then shows the path with "
+ * (deleted)" behind it. The process continues with the former file, which can be opened only with
+ * more rights than its user has. So the file that has the path now is examined instead. Other
+ * memory whose name was removed, such as a compiler's at run time, is no library.
  */
 static void add_mapped(struct tree *t, char *path)
 {
@@ -325,7 +331,7 @@ static void add_mapped(struct tree *t, char *path)
 		add_file(t, path, &st, true);
 }
 
-/* What is mapped into a running process, which must outlive the tree. False when that cannot be read. */
+/* Finds the mapped files of a running process; p must outlive t. False if they cannot be read. */
 static bool tree_of_process(const struct sp_process *p, struct tree *t)
 {
 	char line[MAPS_LINE];
@@ -344,7 +350,7 @@ static bool tree_of_process(const struct sp_process *p, struct tree *t)
 	for (unsigned n = 0; n < MAPPINGS_MAX && fgets(line, sizeof(line), maps) != NULL; n++) {
 		char *mapped = mapped_code(line);
 
-		/* The program is there already: another file may have its path. */
+		/* The program was added before; another file may have its path. */
 		if (mapped != NULL && strcmp(mapped, p->path) != 0)
 			add_mapped(t, mapped);
 	}
@@ -352,7 +358,7 @@ static bool tree_of_process(const struct sp_process *p, struct tree *t)
 	return true;
 }
 
-/* As sp_elf_open(), of the i-th. */
+/* sp_elf_open() for the i-th object. */
 static int tree_open(const struct tree *t, unsigned i, struct sp_elf *f)
 {
 	int fd = i == 0 && t->exe >= 0 ? dup(t->exe) : -1;
@@ -417,7 +423,7 @@ static void say_target(const struct sp_target *t)
 		    sp_target_libc(t->libc), t->interp, t->is_go ? ", made by Go" : "");
 }
 
-/* What keeps us out, as the verdict. NULL = nothing. */
+/* Why we cannot be loaded or work, for the verdict; NULL = we can. */
 static const char *blocked(const struct sp_target *t, const struct sp_elf *object, char *buf,
 			   size_t len)
 {
@@ -458,12 +464,13 @@ static bool is_ours(const char *path)
 	return strncmp(base_name(path), "libspanprof", 11) == 0;
 }
 
-/* What there is of SDKs in a tree. */
+/* The SDKs in the objects of a program. */
 struct sdks {
-	unsigned hooked;     /* will be */
-	unsigned obstacles;  /* will not */
-	const char *foreign; /* asks for OTEL_ variables, and has none that we know; NULL = none */
-	const char *publisher; /* has OpenTelemetry's thread context; NULL = none */
+	unsigned hooked;       /* SDKs that will be hooked */
+	unsigned obstacles;    /* SDKs that will not */
+	const char *foreign;   /* reads OTEL_ variables without a known SDK; NULL = none */
+	const char *otelcpp;   /* object with opentelemetry-cpp, classes not found; NULL = none */
+	const char *publisher; /* object with OpenTelemetry's thread context; NULL = none */
 };
 
 static void say_found(const struct sp_sdk_found *found, size_t n, const char *path,
@@ -494,22 +501,33 @@ static void say_sdks(const struct tree *t, struct sdks *all)
 		n = f.readable ? sp_sdk_look(&f, &place, found, FOUND_MAX) : 0;
 		if (n == 0 && all->foreign == NULL && f.readable && sp_sdk_is_opentelemetry(&f))
 			all->foreign = t->object[i].path;
+		if (n == 0 && all->otelcpp == NULL && f.readable && sp_sdk_is_otelcpp(&f))
+			all->otelcpp = t->object[i].path;
 		if (all->publisher == NULL && f.readable && sp_sdk_publishes(&f))
 			all->publisher = t->object[i].path;
 		sp_elf_close(&f);
 		say_found(found, n, t->object[i].path, all);
 	}
-	if (all->hooked + all->obstacles == 0 && all->foreign != NULL)
+	if (all->hooked + all->obstacles != 0)
+		return;
+	if (all->otelcpp != NULL) {
 		row("SDK",
-		    "no supported SDK, although %s uses OpenTelemetry; if that is "
-		    "opentelemetry-cpp, it was built with -fno-rtti",
+		    "opentelemetry-cpp in %s: not hooked: it has no symbols, and no run-time type "
+		    "information (-fno-rtti)",
+		    all->otelcpp);
+		all->obstacles++;
+	} else if (all->foreign != NULL) {
+		row("SDK",
+		    "no supported SDK, although %s reads variables of OpenTelemetry, as tracers of "
+		    "other makers do as well",
 		    all->foreign);
+	}
 }
 
-/* Of the program, or of whoever asks. */
+/* The settings of the examined process, or of the caller. */
 static struct sp_config config;
 
-/* Who tells whom of the spans, beside the hooks. */
+/* Prints who publishes spans, besides the hooks. */
 static void say_context(const struct sdks *all)
 {
 	if (all->publisher != NULL && all->hooked == 0)
@@ -520,17 +538,23 @@ static void say_context(const struct sdks *all)
 			       "library of it publishes its own");
 }
 
-/* What the variables say. Bad values are told on stderr, as the program would. */
-static void say_config(char *const *environment)
+/*
+ * Prints the settings. Bad values are reported on stderr, as the program would do. loaded: our
+ * object in the process; NULL = none.
+ */
+static void say_config(char *const *environment, const char *loaded)
 {
-	sp_config_capture(environment);
+	if (loaded != NULL)
+		sp_config_load(environment, loaded, SP_CONFIG_FILE);
+	else
+		sp_config_capture(environment);
 	sp_config_parse(&config);
 	if (config.disabled)
 		row("note", "profiling is switched off by SPANPROF_DISABLED, OTEL_SDK_DISABLED, "
 			    "PYROSCOPE_AGENT_ENABLED or OTEL_PYROSCOPE_START_PROFILING");
 }
 
-/* gcc's AddressSanitizer ends a program in which another object was loaded before its runtime. */
+/* gcc's AddressSanitizer ends a program if another object was loaded before its runtime. */
 static void say_sanitizer(const struct sp_target *t, const struct tree *tree)
 {
 	const char *options = getenv("ASAN_OPTIONS");
@@ -553,7 +577,10 @@ static void say_sanitizer(const struct sp_target *t, const struct tree *tree)
 			    tree->object[i].path);
 }
 
-/* Of what is not ours: the verdict stands on other files than the process has. */
+/*
+ * Names files that were replaced or removed, except our own files. For these the verdict is based
+ * on other files than the process has mapped.
+ */
 static void say_former(const struct tree *t)
 {
 	char *replaced = NULL;
@@ -565,7 +592,7 @@ static void say_former(const struct tree *t)
 			       t->object[i].path);
 	if (replaced != NULL)
 		row("note",
-		    "replaced on disk since the program loaded them, so what is there now was "
+		    "replaced on disk since the program loaded them, so the new files were "
 		    "examined: %s",
 		    replaced);
 	if (removed != NULL)
@@ -590,8 +617,8 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct tree *t
 	if (tree->full)
 		row("note", "more than %u objects: the others were not examined", TREE_MAX);
 	if (sp_elf_is_cut())
-		row("note", "its files are too large to be looked through: what comes after the "
-			    "first 8 GiB was not examined");
+		row("note", "its files are too large: the bytes after the first 8 GiB were not "
+			    "examined");
 	if (all.hooked != 0) {
 		row("verdict", "can be profiled: its spans will be seen");
 		return SP_CHECK_HOOKED;
@@ -608,7 +635,7 @@ static enum sp_check say_verdict(const struct sp_target *t, const struct tree *t
 			       "starts are profiled as well: check those");
 	else
 		row("verdict",
-		    "can be loaded, but no library of it is a supported SDK. One that it "
+		    "can be loaded, but no library of it is a supported SDK. An SDK that it "
 		    "opens later (dlopen) is hooked as well; "
 		    "SPANPROF_PROFILE=always profiles it without spans");
 	return SP_CHECK_NO_SDK;
@@ -629,7 +656,7 @@ static enum sp_check check(const struct sp_target *t, const struct sp_elf *objec
 /* The object that would be preloaded. */
 struct candidate {
 	char path[PATH_MAX];
-	const char *why; /* it cannot be; NULL = it can, and elf is open */
+	const char *why; /* why it cannot be; NULL = it can, and elf is open */
 	struct sp_elf elf;
 };
 
@@ -645,7 +672,7 @@ static void close_candidate(struct candidate *c)
 		sp_elf_close(&c->elf);
 }
 
-/* A process that runs has one of its own, or none. */
+/* Prints the copy of our object in a running process, which may have none. */
 static void say_loaded(const struct tree *t)
 {
 	for (unsigned i = 0; i < t->n; i++) {
@@ -687,8 +714,11 @@ enum sp_check sp_check_program(const char *path)
 
 	sp_target_read(path, &t);
 	open_candidate(&object);
-	say_config(environ);
-	/* The loader is asked only of a program that it would take us into: what else it says is of no use. */
+	say_config(environ, NULL);
+	/*
+	 * The loader is asked only if it would load our object. Otherwise its answer would change
+	 * nothing.
+	 */
 	if (object.why == NULL && t.error == 0 &&
 	    blocked(&t, &object.elf, buf, sizeof(buf)) == NULL) {
 		char *preload = sp_object_chain(object.path, getenv("LD_PRELOAD"));
@@ -702,7 +732,15 @@ enum sp_check sp_check_program(const char *path)
 	return result;
 }
 
-/* Of a program with more rights than its caller the environment is the caller's. */
+static const char *path_of_ours(const struct tree *t)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		if (is_ours(base_name(t->object[i].path)))
+			return t->object[i].path;
+	return NULL;
+}
+
+/* The environment of a program with more rights than its caller comes from the caller. */
 static int look_at(struct sp_process *p, const struct candidate *object)
 {
 	static struct sp_target t;
@@ -714,7 +752,7 @@ static int look_at(struct sp_process *p, const struct candidate *object)
 	sp_target_of_process(p, &t);
 	row("user", "%u", (unsigned)p->uid);
 	if (!p->secure)
-		say_config(p->environment);
+		say_config(p->environment, path_of_ours(&tree));
 	result = (int)check_tree(&t, object, &tree);
 	tree_free(&tree);
 	return result;

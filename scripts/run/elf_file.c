@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ELF files that nobody vouches for: headers, segments and the dynamic section, symbol tables and sections; and the
- * SDKs in them.
+ * ELF files that may be damaged or hostile: headers, segments, the dynamic section, symbol tables
+ * and sections; and the SDKs in them.
  */
 #define _GNU_SOURCE
 #include "scripts/run/elf_file.h"
@@ -16,24 +16,28 @@
 
 #include "preload/sdk/otelcpp/otelcpp_abi.h"
 
-/* Far beyond real files; what is larger is damaged or hostile. */
+/* Far above real files; a larger table is damaged or hostile. */
 #define DYNAMIC_MAX ((uint64_t)1 << 20)
 #define STRINGS_MAX ((uint64_t)1 << 30)
 #define NAMES_MAX ((uint64_t)1 << 20)
 /* Entries per read: tables of large programs have a million. */
 #define CHUNK 4096U
-/* Enough to find a name in any real program; the rest of a larger file is not looked at. */
+/*
+ * Names are searched in this many bytes, enough for any real program; the rest of a larger file is
+ * not read.
+ */
 #define CONTENT_MAX ((uint64_t)2 << 30)
 #define WINDOW ((size_t)256 << 10)
 
 /*
- * Bytes that are read in all: the names that are looked for, in a program of 2 GiB. A file without contents can be of
- * any size, with tables of symbols as large as itself, and a process can map hundreds of them.
+ * The bytes that may be read in total: enough to search all names in a program of 2 GiB. A sparse
+ * file can have any size, with symbol tables as large as itself, and a process can map hundreds of
+ * such files.
  */
 static uint64_t budget = (uint64_t)8 << 30;
 static bool is_cut;
 
-/* All of it or nothing. */
+/* Reads all bytes, or fails. */
 static bool read_at(const struct sp_elf *f, uint64_t offset, void *out, size_t len)
 {
 	char *at = out;
@@ -56,12 +60,12 @@ static bool read_at(const struct sp_elf *f, uint64_t offset, void *out, size_t l
 	return true;
 }
 
-/* A copy with a NUL behind it, at most max bytes long; NULL when that is not possible. free(). */
+/* Copies at most max bytes and appends a NUL; NULL = impossible. The caller frees the copy. */
 static char *copy_at(const struct sp_elf *f, uint64_t offset, uint64_t len, uint64_t max)
 {
 	char *copy;
 
-	/* Before memory is asked for: a header may claim any size. */
+	/* Checked before memory is allocated: a header may claim any size. */
 	if (len > max || offset > f->size || len > f->size - offset)
 		return NULL;
 	copy = malloc((size_t)len + 1);
@@ -81,7 +85,7 @@ static const Elf64_Phdr *segment(const struct sp_elf *f, uint32_t type)
 	return NULL;
 }
 
-/* Tables whose entries have another size than ours are of a format we do not know. */
+/* Skips tables whose entries have another size than our structs: their format is unknown. */
 static void read_tables(struct sp_elf *f, const Elf64_Ehdr *h)
 {
 	if (h->e_phentsize == sizeof(Elf64_Phdr) && h->e_phnum != 0) {
@@ -99,7 +103,7 @@ static int read_headers(struct sp_elf *f)
 	Elf64_Ehdr h = {.e_type = 0};
 	const Elf64_Phdr *p;
 
-	/* The 32-bit header is shorter, and begins alike up to the machine. */
+	/* The 32-bit header is shorter, but equal up to the machine. */
 	if (!read_at(f, 0, &h, sizeof(Elf32_Ehdr)) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
 		return -ENOEXEC;
 	f->word_size = h.e_ident[EI_CLASS];
@@ -209,7 +213,10 @@ static const Elf64_Shdr *section_of_type(const struct sp_elf *f, uint32_t type)
 /* Called for every named symbol of a table. */
 typedef void (*symbol_fn)(void *arg, const char *name, const Elf64_Sym *symbol);
 
-/* table is SHT_DYNSYM or SHT_SYMTAB. False when there is none that can be read. */
+/*
+ * Calls fn for each named symbol of a table; table is SHT_DYNSYM or SHT_SYMTAB. False if the file
+ * has no such table that can be read.
+ */
 static bool each_symbol(const struct sp_elf *f, uint32_t table, symbol_fn fn, void *arg)
 {
 	const Elf64_Shdr *s = section_of_type(f, table);
@@ -237,14 +244,14 @@ static bool each_symbol(const struct sp_elf *f, uint32_t table, symbol_fn fn, vo
 	return n != 0;
 }
 
-/* Whether a name can go on with that byte. */
+/* Whether a name may contain that byte. */
 static bool in_name(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
 	       c == '_' || c == '.' || c == '$';
 }
 
-/* Of len bytes those that are the needle, apart: not behind a part of a name. */
+/* Whether the bytes contain the needle; apart: do not count a needle behind a byte of a name. */
 static bool has_in(const char *bytes, size_t len, const char *needle, size_t n, bool apart)
 {
 	const char *end = bytes + len;
@@ -257,7 +264,7 @@ static bool has_in(const char *bytes, size_t len, const char *needle, size_t n, 
 	return hit != NULL;
 }
 
-/* Windows overlap by one byte more than the needle has. */
+/* Windows overlap by one byte more than the needle is long. */
 static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len, bool apart)
 {
 	uint64_t end = f->size < CONTENT_MAX ? f->size : CONTENT_MAX;
@@ -279,15 +286,15 @@ static bool has_bytes(const struct sp_elf *f, const char *needle, size_t len, bo
 }
 
 /*
- * The file holds that string, up to its NUL, and not as the end of a longer name. What lies before a
- * constant may be any other one, so it need not be a NUL.
+ * Whether the file has that string, up to its NUL, and not as the end of a longer name. Any
+ * constant may lie before a string, so the byte before need not be a NUL.
  */
 static bool has_string(const struct sp_elf *f, const char *text)
 {
 	return has_bytes(f, text, strlen(text) + 1, true);
 }
 
-/* The same for text wherever it stands, as in programs whose strings have no end of their own. */
+/* Whether the file has that text, with or without a NUL behind it: some languages store none. */
 static bool has_text(const struct sp_elf *f, const char *text)
 {
 	return has_bytes(f, text, strlen(text), false);
@@ -312,21 +319,21 @@ bool sp_elf_has_section(const struct sp_elf *f, const char *name)
 }
 
 /*
- * SDKs. One row for each and version of its ABI. A row's names are those that its adapter asks for before it
- * touches anything (the folders of preload/sdk/).
+ * The SDKs. A row for each SDK and version of its ABI, with the names that its adapter needs (the
+ * folders of preload/sdk/).
  */
 #define ROW_NAMES_MAX 12U
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 struct row {
 	const char *name;
-	const char *start[3];            /* one of these starts a span */
-	const char *with[ROW_NAMES_MAX]; /* and all of these are there */
-	const char *vtable;              /* of its span class; NULL = a C interface */
-	const char *method;              /* what is hooked */
-	/* C++: names of its classes of spans and tracers, which even stripped files keep */
+	const char *start[3];            /* functions that start a span; one must be there */
+	const char *with[ROW_NAMES_MAX]; /* all of these must be there */
+	const char *vtable;              /* the vtable of its span class; NULL = a C interface */
+	const char *method;              /* how it is hooked */
+	/* C++: the names of its span and tracer classes, which even stripped files have */
 	const char *type[2];
-	const char *obstacle; /* NULL = there is an adapter */
+	const char *obstacle; /* why it cannot be hooked; NULL = there is an adapter */
 };
 
 #define CPP_ROW(V)                                                                                 \
@@ -358,11 +365,11 @@ static const struct row rows[] = {
 		.start = {"otel_tracer_start_span"},
 		.with = {"otel_api_register_global_provider", "otel_tracer_provider_get_tracer",
 			 "otel_version_string"},
-		.obstacle = "it cannot tell the ids of a span; newer releases can",
+		.obstacle = "it does not show the ids of a span; newer releases do",
 	},
 };
 
-/* What of a row one symbol table has; bit ROW_NAMES_MAX stands for any of the starts. */
+/* Which names of each row a symbol table has, a bit for each; bit ROW_NAMES_MAX: any of start[]. */
 struct seen {
 	uint32_t exported[ROWS];
 	uint32_t local[ROWS];
@@ -428,7 +435,7 @@ static void look_at_getenv(struct seen *seen, const char *name, const Elf64_Sym 
 
 static void look_at(struct seen *seen, const char *name, const Elf64_Sym *s, bool in_dynsym)
 {
-	/* All our names begin so; a table may have a million others. */
+	/* All names of the rows begin like this; a table may have a million other names. */
 	if (s->st_shndx == SHN_UNDEF || (strncmp(name, "otel", 4) != 0 && name[0] != '_'))
 		return;
 	for (size_t i = 0; i < ROWS; i++) {
@@ -463,9 +470,9 @@ static bool has_types(const struct sp_elf *f, const struct row *r)
 }
 
 /*
- * It is built for the standard library's types (an "STL build"), and by libc++: shared pointers of libc++ are not
- * read. An SDK with its own shared pointers (nostd) also has the name of a class inside of them, in each file that
- * starts spans.
+ * Whether an SDK is built for the standard library's types (an "STL build") and with libc++, whose
+ * shared pointers the adapter does not read. An SDK with its own shared pointers (nostd) has the
+ * name of one of their classes in each file that starts spans.
  */
 static bool has_shared_pointers_of_libcxx(const struct sp_elf *f)
 {
@@ -477,8 +484,9 @@ static const char of_libcxx[] =
 	"and those of libc++ are not read";
 
 /*
- * For an SDK whose vtables have no symbols: adapter_otelcpp.h. False when it is not hooked. Relative vtables (an
- * experiment of clang's), which the adapter refuses, cannot be seen here.
+ * How an SDK without symbols for its vtables is hooked (adapter_otelcpp.h). False if it is not
+ * hooked. The adapter refuses relative vtables (an experiment of clang's), but a file does not show
+ * that it has them.
  */
 static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *place,
 			   const struct seen *seen, const struct row *r, const char **how)
@@ -500,7 +508,7 @@ static bool method_by_type(const struct sp_elf *f, const struct sp_sdk_place *pl
 	return false;
 }
 
-/* How the calls of an exported SDK come by our hooks. False when they do not. */
+/* How the calls of an exported SDK reach our hooks. False if they do not. */
 static bool method(const struct sp_elf *f, const struct sp_sdk_place *place,
 		   const struct seen *seen, size_t i, const char **how)
 {
@@ -529,6 +537,11 @@ bool sp_sdk_is_opentelemetry(const struct sp_elf *f)
 	return has_text(f, "OTEL_RESOURCE_ATTRIBUTES");
 }
 
+bool sp_sdk_is_otelcpp(const struct sp_elf *f)
+{
+	return has_text(f, "[TracerProvider::GetTracer] Library name is empty");
+}
+
 size_t sp_sdk_look(const struct sp_elf *f, struct sp_sdk_place *place, struct sp_sdk_found *found,
 		   size_t max)
 {
@@ -549,7 +562,7 @@ size_t sp_sdk_look(const struct sp_elf *f, struct sp_sdk_place *place, struct sp
 		if (complete(seen.exported[i], r)) {
 			if (method(f, place, &seen, i, &out->how))
 				out->state = SP_SDK_HOOKED;
-			/* An older release is a part of a newer one. */
+			/* A newer release also has all names of an older one. */
 			if (r->obstacle == NULL || n == 0)
 				n++;
 		} else if (complete(seen.exported[i] | seen.local[i], r) || has_types(f, r)) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof-run: sets the environment of the profiler and becomes the program. Static, so that it
- * runs in images without a shell or with another C library. Exit status as env(1): 125 its own
- * failure, 126 the program cannot be run, 127 there is no such program.
+ * spanprof-run: sets the profiler's environment and becomes the program. Static, so that it runs in
+ * images without a shell or with another C library. Exit status as env(1): 125 own failure, 126 the
+ * program cannot be run, 127 there is no such program.
  *
- * Called spanprof-entrypoint it is the ENTRYPOINT of an image: all that follows is the command, which so is
- * process 1 and gets the signals; and as a static init that starts the server is nothing unusual there, it is
- * silent about programs that only what they start can be profiled of. Called spanprof-preload it is the
- * command of preload.c.
+ * Under the name spanprof-entrypoint it is the ENTRYPOINT of an image: all its arguments are the
+ * command, which becomes process 1 and gets the signals. Under this name it prints nothing about
+ * static programs: images often have a static init, which cannot be profiled, but the server that
+ * the init starts can. Under the name spanprof-preload it is the command in preload.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,8 +26,8 @@
 #include "scripts/run/target.h"
 
 /*
- * All that spanprof-run prints passes through here: names of files, words of
- * environments and of servers could otherwise drive the terminal of whoever reads them.
+ * All lines that spanprof-run prints pass through here: names of files and texts of environments
+ * and servers could otherwise control the reader's terminal.
  */
 static void put(FILE *out, char *text, size_t len)
 {
@@ -86,6 +86,7 @@ enum {
 	OPT_ALLOC = 256,
 	OPT_CHECK,
 	OPT_PRINTABLE,
+	OPT_WATCHED,
 	OPT_HELP_ENV,
 	OPT_VERSION,
 	OPT_VERSION_OF,
@@ -133,7 +134,7 @@ static const char no_attach[] =
 	"Start it again: spanprof-run -- COMMAND (man spanprof, STARTING, has systemd, Kubernetes "
 	"and compose). --check --pid %d examines it";
 
-/* Each decision, for whoever wonders. */
+/* Whether each decision is printed. */
 static bool debugs(void)
 {
 	const char *wish = getenv("SPANPROF_DEBUG");
@@ -160,7 +161,7 @@ static void print_row(const struct sp_config_help *h, void *arg)
 	       h->aliases[0] != '\0' ? ", or " : "", h->aliases, h->help, h->type, h->fallback);
 }
 
-/* The exporter wants an absolute path, whoever types it does not. */
+/* The exporter needs an absolute path; a user may type a relative one. */
 static void set_output(const char *dir)
 {
 	char cwd[PATH_MAX];
@@ -171,7 +172,7 @@ static void set_output(const char *dir)
 		return;
 	}
 	if (getcwd(cwd, sizeof(cwd)) == NULL) {
-		sp_complain("--output %s: cannot tell the current folder: %s", dir,
+		sp_complain("--output %s: cannot find the current folder: %s", dir,
 			    strerror(errno));
 		exit(FAILED);
 	}
@@ -181,7 +182,7 @@ static void set_output(const char *dir)
 	free(path);
 }
 
-/* Adds to what the environment says already, which it would otherwise hide. */
+/* Adds a label to SPANPROF_LABELS; a new value alone would hide the labels of the environment. */
 static void add_label(const char *pair)
 {
 	const char *have = getenv("SPANPROF_LABELS");
@@ -217,7 +218,8 @@ static void set_rate(const char *hz)
 
 struct choice {
 	bool check;
-	pid_t pid; /* 0 = none */
+	pid_t pid;          /* 0 = none */
+	const char *folder; /* NULL = it becomes the command */
 };
 
 static void take_pid(struct choice *choice, const char *text)
@@ -266,6 +268,9 @@ static void take_option(int option, const char *value, struct choice *choice)
 		sp_line_copy(stdin, stdout, PRINTABLE_MAX);
 		finish("");
 		break;
+	case OPT_WATCHED:
+		choice->folder = value;
+		break;
 	case OPT_PID:
 		take_pid(choice, value);
 		break;
@@ -283,7 +288,7 @@ static void take_option(int option, const char *value, struct choice *choice)
 	case OPT_HELP:
 		finish(usage);
 		break;
-	default: /* getopt has said what is wrong */
+	default: /* getopt() has printed the fault */
 		exit(FAILED);
 	}
 }
@@ -298,24 +303,28 @@ static void take_options(int argc, char **argv, struct choice *choice)
 		{"rate", required_argument, NULL, 'r'},
 		{"alloc", no_argument, NULL, OPT_ALLOC},
 		{"check", no_argument, NULL, OPT_CHECK},
-		/* For spanprof-doctor, which has nothing else that runs everywhere. */
+		/* For spanprof-doctor, which has no other tool that runs everywhere. */
 		{"printable", no_argument, NULL, OPT_PRINTABLE},
+		{"watched", required_argument, NULL, OPT_WATCHED},
 		{"pid", required_argument, NULL, OPT_PID},
 		{"help-env", no_argument, NULL, OPT_HELP_ENV},
 		{"version", no_argument, NULL, OPT_VERSION},
-		/* For our scripts: the version is compiled in, and in one place. */
+		/* For our scripts: only the program knows the version. */
 		{"version-of", required_argument, NULL, OPT_VERSION_OF},
 		{"help", no_argument, NULL, OPT_HELP},
 		{NULL, 0, NULL, 0},
 	};
 	int option;
 
-	/* The plus: options behind the command are the command's. */
+	/* The plus: options after the command belong to the command. */
 	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1)
 		take_option(option, optarg, choice);
 }
 
-/* The list with what stands for the allocator, which lies beside our object; it works in any order. */
+/*
+ * Adds the object with the allocator's hooks, which lies beside our object, to the list; both
+ * orders work.
+ */
 static char *chain_alloc(const char *so, const char *list)
 {
 	char alloc[PATH_MAX + sizeof(SP_OBJECT_ALLOC_NAME)];
@@ -328,7 +337,10 @@ static char *chain_alloc(const char *so, const char *list)
 	return strdup(list != NULL ? list : "");
 }
 
-/* Where we cannot be of use the program runs as ever, and one line says why. */
+/*
+ * Sets LD_PRELOAD. If the program cannot be profiled it runs without the profiler, and one line
+ * says why.
+ */
 static void preload_for(const char *path)
 {
 	static struct sp_target t;
@@ -355,7 +367,7 @@ static void preload_for(const char *path)
 		sp_complain("%s: %s; running it without the profiler", t.path, why);
 		return;
 	}
-	/* These can start others that are not so. */
+	/* These programs may start others that can be profiled. */
 	if (t.error == 0 && t.is_static && tells)
 		sp_complain(
 			"%s is statically linked and cannot be profiled; programs that it starts "
@@ -406,10 +418,20 @@ static int run(char **command)
 	else if (debugs())
 		sp_complain("profiling is switched off");
 	(void)execv(path, command);
-	/* As a shell would: a script without a first line. */
+	/* Like a shell: runs a script without a first line. */
 	if (errno == ENOEXEC && !is_elf(path))
 		(void)execvp(command[0], command);
 	return cannot_run(command[0], errno);
+}
+
+static int watch(const char *folder, char **command)
+{
+	int err = sp_watch(folder, command, run);
+
+	if (err == 0)
+		return 0;
+	sp_complain("%s: %s", command[0], strerror(-err));
+	return FAILED;
 }
 
 static int be_entrypoint(char **command)
@@ -449,6 +471,8 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return FAILED;
 	}
+	if (choice.folder != NULL)
+		return watch(choice.folder, argv + optind);
 	if (!choice.check)
 		return run(argv + optind);
 	err = sp_target_find(argv[optind], path);

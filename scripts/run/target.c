@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a command, or a running process, to its program; and our object, which is to be loaded into it.
+ * Finds the program of a command or of a running process; and our object, which is to be loaded
+ * into it.
  */
 #define _GNU_SOURCE
 #include "scripts/run/target.h"
@@ -17,11 +18,12 @@
 #include <unistd.h>
 
 /*
- * A running process. Whoever started a process wrote its environment and chose what it maps, and whoever looks at it may be
- * root. A path of that process, opened with root's rights or in another root, would be another file than the
- * process sees, or one that it may not read. So a process is looked at by its own user or by root, from
- * where it runs: in its root, its mounts and its pid namespace. Anybody else is told who should ask, and
- * where. Context: spanprof-run --check --pid; one thread.
+ * A running process. The user who started it wrote its environment and chose its mappings, and the
+ * caller may be root. A path of that process, opened with root's rights or in another root, would
+ * be another file than the process sees, or one that it may not read. So only the process's own
+ * user or root may examine it, and only in the root, the mounts and the pid namespace of the
+ * process. Other callers get a message that says who should ask, and where. Context: spanprof-run
+ * --check --pid; one thread.
  */
 #define ENVIRONMENT_MAX ((size_t)4 << 20)
 #define VARIABLES_MAX 16384U
@@ -29,7 +31,7 @@
 #define AUXV_MAX 4096U
 #define WHY_MAX 256U
 
-/* At most max bytes; a NUL follows. NULL = it cannot be read. *len may be NULL. */
+/* Reads at most max bytes; a NUL follows. NULL = it cannot be read. *len may be NULL. */
 static char *read_proc(const struct sp_process *p, const char *name, size_t max, size_t *len)
 {
 	int fd = openat(p->proc, name, O_RDONLY | O_CLOEXEC);
@@ -51,7 +53,7 @@ static char *read_proc(const struct sp_process *p, const char *name, size_t max,
 	return data;
 }
 
-/* The program's name, which comes first, may hold anything but a line break. */
+/* The program's name, which comes first, may contain anything but a line break. */
 static bool read_user(struct sp_process *p)
 {
 	char *status = read_proc(p, "status", STATUS_MAX, NULL);
@@ -60,7 +62,7 @@ static bool read_user(struct sp_process *p)
 	bool ok = line != NULL;
 
 	if (ok) {
-		/* The real one comes first. */
+		/* The real user id comes first. */
 		(void)strtoul(line + strlen("\nUid:"), &end, 10);
 		p->uid = (uid_t)strtoul(end, NULL, 10);
 	}
@@ -68,7 +70,10 @@ static bool read_user(struct sp_process *p)
 	return ok;
 }
 
-/* AT_SECURE in an array of pairs of that size; -1 = it is none, or has no such entry. */
+/*
+ * AT_SECURE in an array of pairs of words of that size; -1 = the bytes are no such array, or have
+ * no such entry.
+ */
 static int secure_of(const char *auxv, size_t len, size_t word)
 {
 	for (size_t at = 0; at + 2 * word <= len; at += 2 * word) {
@@ -83,7 +88,7 @@ static int secure_of(const char *auxv, size_t len, size_t word)
 	return -1;
 }
 
-/* What the kernel told the program's loader when it began. Unknown counts as secure. */
+/* The AT_SECURE that the kernel passed to the program's loader. Unknown counts as secure. */
 static bool is_secure(const struct sp_process *p)
 {
 	size_t len = 0;
@@ -110,7 +115,7 @@ static bool read_environment(struct sp_process *p)
 	return true;
 }
 
-/* What both links name is one and the same, as far as can be seen. */
+/* Whether both links lead to the same object. */
 static bool is_same(const struct sp_process *p, const char *theirs)
 {
 	char ours[64];
@@ -138,14 +143,13 @@ static bool look(struct sp_process *p, char why[WHY_MAX])
 		return false;
 	}
 	p->maps = openat(p->proc, "maps", O_RDONLY | O_CLOEXEC);
-	/* Newer kernels show the mappings to who may not follow the process's links. */
+	/* Newer kernels show the mappings to users that may not follow the process's links. */
 	if (p->maps < 0 || !read_environment(p) || fstatat(p->proc, "root", &root, 0) != 0) {
-		(void)snprintf(
-			why, WHY_MAX,
-			geteuid() == 0
-				? "to look at it, root needs CAP_SYS_PTRACE (docker run "
-				  "--cap-add=SYS_PTRACE)"
-				: "it does not let its own user look at it: run this as root");
+		(void)snprintf(why, WHY_MAX,
+			       geteuid() == 0
+				       ? "root needs CAP_SYS_PTRACE to examine it (docker run "
+					 "--cap-add=SYS_PTRACE)"
+				       : "its own user may not examine it: run this as root");
 		return false;
 	}
 	if (!is_same(p, "root") || !is_same(p, "ns/mnt") || !is_same(p, "ns/pid")) {
@@ -199,10 +203,10 @@ void sp_process_close(struct sp_process *p)
 
 /* The program. */
 
-/* What the kernel reads of a script's first line, and how often it follows one (fs/exec.c). */
+/* The kernel's limits: bytes read of a script's first line, and scripts followed (fs/exec.c). */
 #define SCRIPT_LINE 256
 #define SCRIPTS_MAX 5
-/* glibc's execvp() when PATH is not set. */
+/* glibc's execvp() uses this if PATH is not set. */
 #define DEFAULT_PATH "/bin:/usr/bin"
 
 static bool runnable(const char *path, int *err)
@@ -210,7 +214,7 @@ static bool runnable(const char *path, int *err)
 	struct stat st;
 
 	if (stat(path, &st) != 0) {
-		/* As execvp(): a folder that may not be searched is remembered. */
+		/* Like execvp(): remembers that a folder may not be searched. */
 		if (errno == EACCES)
 			*err = -EACCES;
 		return false;
@@ -264,8 +268,8 @@ int sp_target_find(const char *name, char path[PATH_MAX])
 }
 
 /*
- * A text without "#!" is run by /bin/sh: the kernel refuses it, and then shells, execvp() and we start
- * the shell. What is text, as bash decides it: no NUL byte in its beginning.
+ * Whether /bin/sh runs the file, a text without "#!": the kernel refuses it, and then shells,
+ * execvp() and we start the shell. As in bash, a file is text if its beginning has no NUL byte.
  */
 static bool is_plain_script(const char *path)
 {
@@ -280,7 +284,7 @@ static bool is_plain_script(const char *path)
 	return got > 0 && memchr(text, '\0', (size_t)got) == NULL;
 }
 
-/* "#! /bin/sh -e": the word behind the mark. False when it is no script. */
+/* "#! /bin/sh -e": stores the word after the mark. False if the file is no such script. */
 static bool script_interpreter(const char *path, char out[SCRIPT_LINE], bool *env, char *word)
 {
 	char line[SCRIPT_LINE] = "";
@@ -329,18 +333,20 @@ static void read_libc(struct sp_target *t)
 		return;
 	t->libc = libc_of_name(t->interp);
 	t->no_interp = access(t->interp, F_OK) != 0;
-	/* Alpine's gcompat puts a loader of glibc's name over musl's. */
+	/* Alpine's gcompat has a link with the name of glibc's loader to musl's. */
 	if (t->libc == SP_LIBC_GLIBC && realpath(t->interp, real) != NULL &&
 	    libc_of_name(real) == SP_LIBC_MUSL)
 		t->libc = SP_LIBC_MUSL;
 }
 
-/* AT_SECURE, as the kernel decides it for whoever runs us (security/commoncap.c). */
+/*
+ * Why the kernel would set AT_SECURE for this caller (security/commoncap.c); NULL = it would not.
+ */
 static const char *secure_reason(const char *path)
 {
 	struct stat st;
 
-	/* Rights of files do not count then. */
+	/* With no_new_privs, rights of files do not count. */
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 || stat(path, &st) != 0)
 		return NULL;
 	if ((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid())
@@ -352,7 +358,7 @@ static const char *secure_reason(const char *path)
 	return NULL;
 }
 
-/* fd is -1: by its path. */
+/* fd -1: opens the path. */
 static void read_elf(struct sp_target *t, int fd)
 {
 	struct sp_elf f;
@@ -409,7 +415,7 @@ void sp_target_of_process(const struct sp_process *p, struct sp_target *t)
 	memcpy(t->path, p->path, sizeof(t->path));
 	t->secure = p->secure ? "it was started with more rights than its caller has" : NULL;
 	read_elf(t, dup(p->exe));
-	/* It runs, so its loader is there, wherever that is. */
+	/* The program runs, so its loader exists. */
 	t->no_interp = false;
 	t->running = true;
 }
@@ -451,7 +457,7 @@ const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *o
 	char a[24];
 	char b[24];
 
-	/* What we cannot read may still be run, and then the loader decides. */
+	/* A file that we cannot read may still run; then the loader decides. */
 	if (t->error != 0)
 		return NULL;
 	if (object != NULL && (t->machine != object->machine || t->word_size != object->word_size))
@@ -472,7 +478,7 @@ const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *o
 /* ld.so(8): the items of LD_PRELOAD are separated by spaces or colons, and nothing is quoted. */
 #define SEPARATORS " :"
 
-/* Without /proc, the path that the kernel was given. */
+/* The path of this program; without /proc the path that the kernel was given. */
 static bool own_path(char out[PATH_MAX])
 {
 	const char *given = (const char *)getauxval(AT_EXECFN);
@@ -497,7 +503,7 @@ bool sp_object_find(char path[PATH_MAX], const char **why)
 	*why = "it is not there";
 	(void)snprintf(path, PATH_MAX, "%s", SP_OBJECT_NAME);
 	if (slash == NULL) {
-		*why = "cannot tell where this program is";
+		*why = "cannot find where this program is";
 		return false;
 	}
 	for (size_t i = 0; i < SP_OBJECT_PLACES; i++) {
@@ -531,7 +537,7 @@ bool sp_object_name(unsigned place, char path[PATH_MAX], bool *there)
 	(void)snprintf(name, sizeof(name), "%.*s/%s" SP_OBJECT_NAME, (int)(slash - own), own,
 		       places[place]);
 	*there = access(name, F_OK) == 0;
-	/* Of the folders the last ones may be missing as well. */
+	/* The last folders of the path may not exist either. */
 	for (end = strlen(name); end > 0 && !found;) {
 		char next = name[end];
 
@@ -560,7 +566,10 @@ static bool lists_object(const char *list, const char *object)
 	return false;
 }
 
-/* The end of the first item if that is the runtime of gcc's AddressSanitizer, which insists on being first. */
+/*
+ * Where the first item ends if it is the runtime of gcc's AddressSanitizer, which must be the
+ * first; else 0.
+ */
 static size_t sanitizer_len(const char *list)
 {
 	size_t skip = strspn(list, SEPARATORS);

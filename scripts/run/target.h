@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program behind a command or in a running process, and what of it decides whether we can be loaded; and where our
- * object is.
+ * The program of a command or of a running process, and the facts that decide whether our object
+ * can be loaded into it; and the path of our object.
  */
 #ifndef SP_TARGET_H
 #define SP_TARGET_H
@@ -14,86 +14,90 @@
 
 #include "scripts/run/elf_file.h"
 
-/* A running process, as /proc shows it to whoever asks. Nothing that the process names is opened. */
+/* A running process, as /proc shows it to the caller. No file that the process names is opened. */
 struct sp_process {
-	int proc; /* its folder in /proc: stays that of this process when the number is used again */
+	int proc; /* its folder in /proc; stays its folder even if the number is reused */
 	int maps;
 	int exe;
 	uid_t uid;          /* effective */
-	bool secure;        /* started with more rights than its caller has: we are inert in it */
-	char **environment; /* what it was started with, NULL-terminated */
-	char *strings;      /* of which it is made */
+	bool secure;        /* has more rights than its caller: our object does nothing in it */
+	char **environment; /* its initial environment, NULL-terminated */
+	char *strings;      /* the bytes of environment */
 	char path[PATH_MAX];
 };
 
-/* False with the reason in why: there is none, or it has to be looked at by somebody else or from elsewhere. */
+/*
+ * False with the reason in why: no such process, or another user has to examine it, or from
+ * elsewhere.
+ */
 bool sp_process_open(pid_t pid, struct sp_process *p, char why[256]);
 void sp_process_close(struct sp_process *p);
 
 enum sp_libc { SP_LIBC_NONE, SP_LIBC_GLIBC, SP_LIBC_MUSL, SP_LIBC_OTHER };
 
 struct sp_target {
-	char path[PATH_MAX];   /* the ELF file that the kernel will run */
-	char script[PATH_MAX]; /* the script that names it, "" = none */
+	char path[PATH_MAX];   /* the ELF file that the kernel runs */
+	char script[PATH_MAX]; /* the script that names path; "" = none */
 	char interp[SP_ELF_INTERP_MAX];
 	int error;          /* 0, or why path cannot be read: negative errno, -ENOEXEC = not ELF */
-	bool readable;      /* the rest of its headers is known as well */
-	bool is_static;     /* no loader runs for it */
+	bool readable;      /* the members below are known */
+	bool is_static;     /* it runs without a loader */
 	bool is_library;    /* a shared object that is no program */
-	bool no_interp;     /* the loader it asks for is not there */
-	bool no_program;    /* a script whose interpreter is not there; path names it */
+	bool no_interp;     /* its loader does not exist */
+	bool no_program;    /* a script whose interpreter, path, does not exist */
 	bool is_go;         /* Go's linker made it */
-	bool running;       /* a process was looked at */
+	bool running;       /* a running process was examined */
 	const char *secure; /* why the loader drops LD_PRELOAD; NULL = it does not */
 	enum sp_libc libc;
 	uint16_t machine;
 	unsigned char word_size;
 };
 
-/* As execvp() finds it, absolute. 0 or a negative errno. */
+/* Finds the program as execvp() does; the path is absolute. Returns 0 or a negative errno. */
 int sp_target_find(const char *name, char path[PATH_MAX]);
 
-/* Follows scripts to the program behind them. */
+/* Examines the program; for a script, the program that runs it. */
 void sp_target_read(const char *path, struct sp_target *t);
 
-/* The program of a running process. */
+/* Examines the program of a running process. */
 void sp_target_of_process(const struct sp_process *p, struct sp_target *t);
 
 /* "x86-64", or "machine 42" in buf. */
 const char *sp_target_machine(uint16_t machine, char buf[24]);
 const char *sp_target_libc(enum sp_libc libc);
 
-/* A line of what keeps us out of it, without a full stop; NULL = nothing. object may be NULL. */
+/*
+ * A line that says why our object cannot work in the program, without a full stop; NULL = it can.
+ * object may be NULL.
+ */
 const char *sp_target_obstacle(const struct sp_target *t, const struct sp_elf *object, char *buf,
 			       size_t len);
 
-/* The object to preload: where it lies, and LD_PRELOAD with it. */
+/* The object to preload: its path, and the LD_PRELOAD that names it. */
 #define SP_OBJECT_NAME "libspanprof.so"
-/* Beside it: what stands for the allocator, where a profile of allocations is wanted. */
+/* In the same folder: the hooks of the allocator, for profiles of allocations. */
 #define SP_OBJECT_ALLOC_NAME "libspanprof-alloc.so"
-/* The program that sends the profiles: beside the object, or where the variable says. */
+/* In the same folder: the program that sends the profiles. */
 #define SP_EXPORTER_NAME "spanprof-exporter"
-#define SP_EXPORTER_VARIABLE "SPANPROF_EXPORTER"
 
 /*
- * Beside this program or in ../lib/spanprof of it. False: path holds the first place that was
- * looked at, and why what was wrong there.
+ * Searches beside this program and in its ../lib/spanprof. False: path has the first place that was
+ * tried, and why the fault there.
  */
 bool sp_object_find(char path[PATH_MAX], const char **why);
 
-/* The places where that looks, and the one to which it is installed. */
+/* The number of these places, and the index of the one to which the object is installed. */
 #define SP_OBJECT_PLACES 3U
 #define SP_OBJECT_INSTALLED 1U
 
 /*
- * The path without links that the object has at one of these places, or would have, and whether it is there.
- * False: cannot tell.
+ * The object's path at one of these places without links, and whether it is there. False = unknown.
  */
 bool sp_object_name(unsigned place, char path[PATH_MAX], bool *there);
 
 /*
- * The list with path in front (but behind AddressSanitizer's runtime), or a copy of the list when an object of
- * that name is in it already. NULL when out of memory. free().
+ * The list with path in front (but after AddressSanitizer's runtime), or a copy of the list if it
+ * has an object of that name already. NULL = out of memory. The caller frees it.
  */
 char *sp_object_chain(const char *path, const char *list);
 

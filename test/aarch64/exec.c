@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into emulated test programs: a program that executes itself again, as Criterion's
- * workers do, comes back under the emulator, which the kernel would not know to start. Programs of
- * this machine are executed as they are.
+ * Preloaded into emulated test programs: a program that executes itself again, as Criterion's workers do, must start
+ * under the emulator again, which the kernel does not know. Programs of this machine are executed unchanged.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +20,7 @@ typedef int exec_function(const char *, char *const[], char *const[]);
 
 static const char OWN[] = "LD_PRELOAD=";
 
-/* The environment without the preloads of the emulated side, which are not for the emulator. */
+/* The environment without the preloads of the emulated side, which the emulator must not load. */
 static char **without_preload(char *const envp[])
 {
 	size_t n = 0;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything again for aarch64: built by the cross compiler against Debian's arm64 packages, which are
-# unpacked into a folder, and run by qemu's user emulation. What only one processor or a kernel of its
-# own can show says so and is skipped.
+# Everything once more for aarch64: built by the cross compiler against Debian's arm64 packages, which are unpacked
+# into a folder, and run by qemu's user emulation. A test that needs one processor or its own kernel says so and is
+# skipped.
 
 ARM_ROOT := $(B)/aarch64-root
 ARM_SYSROOT := $(abspath $(ARM_ROOT))/root
@@ -12,12 +12,12 @@ ARM_TRIPLET := aarch64-linux-gnu
 ARM_PKG := $(ARM_SYSROOT)/usr/lib/$(ARM_TRIPLET)/pkgconfig:$(ARM_SYSROOT)/usr/share/pkgconfig
 
 ARM_E2E := $(addprefix test/,$(addsuffix .sh,e2e/exporter_process e2e/otelc_calls e2e/otelcpp_builds conformance/work))
-# Their hosts take a minute to compile.
+# The host programs of these take a minute to compile.
 ARM_E2E_LONG := $(addprefix test/e2e/,otelcpp_instances.sh otelcpp_layouts.sh otelcpp_static.sh)
-# The exporter looks at its host in /proc, where an emulator shows itself.
+# The exporter reads its host's /proc, which is the emulator's here.
 ARM_UNIT_TESTS := $(filter-out $(ARM_B)/release/test/unit/exporter/%,$(UNIT_SRCS:%.c=$(ARM_B)/release/%))
-# An emulator has threads of its own, which would be counted, and cannot single-step. It has locks of its
-# own as well, which are not made ready for forks of programs with many threads.
+# An emulator has its own threads, which would be counted, and cannot single-step. It also has its own locks, which
+# are not prepared for forks of programs with many threads.
 ARM_STRESS_TESTS := $(patsubst %.c,$(ARM_B)/release/%, \
 	$(filter-out %_step.c %/thread_churn.c %/vtable_slots.c,$(STRESS_SRCS)))
 
@@ -25,7 +25,7 @@ arm_make = env PKG_CONFIG_SYSROOT_DIR='$(ARM_SYSROOT)' PKG_CONFIG_LIBDIR='$(ARM_
 	$(MAKE) --no-print-directory B=$(ARM_B) CC='$(ARM_TRIPLET)-gcc --sysroot=$(ARM_SYSROOT)' \
 	CXX='$(ARM_TRIPLET)-g++ --sysroot=$(ARM_SYSROOT)'
 
-# What the test runner and the scripts need to know of the emulator.
+# The facts about the emulator for the test runner and the scripts.
 define ARM_EMULATOR
 TEST_BUILD='$(abspath $(ARM_B))'
 TEST_EMULATOR='qemu-aarch64 -L $(ARM_SYSROOT)'
@@ -34,11 +34,11 @@ TEST_EMULATOR_EXEC='$(abspath $(ARM_EXEC))'
 endef
 export ARM_EMULATOR
 
-# The mirror of this machine may have no arm64 packages; evaluated once the build has been tried.
+# The mirror of this machine may have no arm64 packages; evaluated after the build was tried.
 arm_there = $(shell test -e $(ARM_ROOT)/.done && echo there)
 arm_items = $(if $(arm_there),$(call as,unit,$(1)) $(call as,stress,$(2)) \
 	$(call as,cross,$(3)),'skip=aarch64: no arm64 packages to be had')
-# The short form: what depends on the processor.
+# The short form: tests that depend on the processor.
 arm_short = $(call arm_items,$(ARM_SHORT_UNIT_TESTS),,$(ARM_E2E))
 
 # Registers, frames, relocations, numbers of system calls, layouts of the kernel and of SDKs.
@@ -46,7 +46,7 @@ ARM_SHORT_UNIT_TESTS := $(patsubst %,$(ARM_B)/release/test/unit/%, \
 	$(addprefix core/test_,foreign_context handler signals span_table thread thread_context) \
 	$(addprefix sampler/test_,cfi fast_path snapshot stack_bounds unwind unwind_coroutine unwind_hostile) \
 	$(addprefix preload/test_,elf_image elf_walk exporter_process otelcpp trial))
-# What it runs, and no more: most of the programs that hosts are compiled for take seconds each.
+# Exactly the programs that it runs, because most host programs take seconds each to compile.
 ARM_SHORT_PROGRAMS = $(patsubst $(B)/%,$(ARM_B)/%,$(CORE_SO) $(EXPORTER) $(OTELC_OLD) $(OTELC_DIR)/foreign $(OTELCPP_DIR)/stranger \
 	$(patsubst %,$(CONFORMANCE_DIR)/%/lazy,otelc debian) $(patsubst %,$(OTELCPP_DIR)/%/stories,$(filter-out $(OTELCPP_FOREIGN),$(OTELCPP_STORIES)) own_vtable) \
 	$(addprefix $(B)/test/,hosts/starter exporter-stand-in))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that use a known amount of CPU time, in spans, and say what their own clocks showed.
- * Usage: clocks threads <number> <milliseconds each>: a span per thread
- *        clocks mix <milliseconds>: one thread, slices of three spans in an order by chance
- * Prints "cpu <span> <ns>": from when the span's start has returned until its end is called, which is
- * when its label must be there; "all <ns>": what all threads used from beginning to end, in spans or
- * not; and "tick <ns>", which is as often as the kernel looks at CPU timers.
+ * Threads that use a known amount of CPU time, in spans, and print their own clocks. Usage: clocks threads <number>
+ * <milliseconds each>: a span per thread
+ *        clocks mix <milliseconds>: one thread, slices of three spans in random order
+ * Prints "cpu <span> <ns>": from the return of the span's start to the call of its end, the time for which
+ * its label must be there; "all <ns>": the CPU time of all threads from beginning to end, in spans or
+ * not; and "tick <ns>", the interval at which the kernel checks CPU timers.
  */
 #include <pthread.h>
 
@@ -72,8 +72,8 @@ static int64_t threads(int n, int ms)
 }
 
 /*
- * Shares of 60, 30 and 10 percent; slices of 3 to 13 ms, in step with no timer, and long enough for the
- * calls that start and end spans, during which the label comes and goes, to be a thousandth of it.
+ * Shares of 60, 30 and 10 percent. Slices have 3 to 13 ms, in step with no timer. The label changes during the calls
+ * that start and end spans; these calls take a thousandth of a slice.
  */
 static void mix(int ms)
 {
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 		mix(atoi(argv[2]));
 	else
 		all = threads(atoi(argv[2]), atoi(argv[3]));
-	/* the coarse clocks go forward with every tick */
+	/* the coarse clocks advance with every tick */
 	HOST_CHECK(clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0);
 	printf("all %lld\n", (long long)(all + host_cpu_ns() - before));
 	printf("tick %ld\n", tick.tv_nsec);

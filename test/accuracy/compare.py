@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compare.py threads|mix REPORT HOST PERIOD_MS: the profile's nanoseconds against the host's own
-clocks; exit 0 = within the limits of issue 4, or within what is promised whatever the length of the
-run, where that is more:
+"""compare.py threads|mix REPORT HOST PERIOD_MS, compare.py roots|grid REPORT HOST PERIOD_MS ERRORS: compares the
+profile's nanoseconds with the host's own clocks; exit 0 = within these limits. Those of threads and mix are widened to
+the errors that are possible in a run of any length:
 
   both     the total within 0.5 %
   threads  sum of the spans within 0.5 %, the worst thread within 1 %, equal threads' shares within 1 %
   mix      each span's share, and that of no span, within 1 percentage point at 95 % confidence
+  roots    the total within 0.1 %; each span within 2 % and that many standard errors
+  grid     the total alone
 
-What is promised: time that no sample stands for is put down from the clock, so nothing may lack; a
-thread's samples stand for up to one period more than it used, which is taken off what others are short
-of. The tick is for what the clocks' reading leaves open.
+Possible errors: time without samples is recorded from the clock, so no time may be missing. A thread's
+samples count up to one period more than it used, which is subtracted from what other threads lack. The
+tick covers the time between the readings of the clocks.
 
-Shares are chance: the limit there is what happens once in ten million times by that, unless the run is
-long enough for the percentage point.
+Shares depend on chance: their limit is exceeded by chance once in ten million times, unless the run is long enough
+for the percentage point.
 """
 import json
 import math
@@ -35,7 +37,7 @@ def read(report_path, host_path):
 
 
 def tail(n, p, x):
-    """How likely n throws with probability p hit as far off as x does, on its side."""
+    """The probability that n throws with probability p hit as far off as x or further, on the same side."""
     hits = range(x, n + 1) if x >= n * p else range(0, x + 1)
     logs = math.lgamma(n + 1), math.log(p), math.log1p(-p)
     return math.fsum(math.exp(logs[0] - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * logs[1]
@@ -63,14 +65,14 @@ def compare_threads(got, true, period, tick):
 
 def compare_shares(got, true, period, tick):
     failures = []
-    # Signals come with ticks, however many periods they stand for. Neighbours in one slice of the host
-    # are not independent, but then they are right together as well: chance is no worse for it.
+    # A signal comes at a tick, and may count several periods. Neighbours in one slice of the host are not
+    # independent, but then they are right together as well, so chance is no larger.
     n = int(sum(got.values()) / max(period, tick))
     for name in true:
         share = got[name] / sum(got.values())
         right = true[name] / sum(true.values())
         error95 = 1.96 * math.sqrt(right * (1 - right) / n)
-        # less one: the first and the last period of a run are no throws
+        # one less, because the first and the last period of a run are no throws
         off = max(0.0, abs(share - right) * n - 1)
         chance = tail(n, right, round(right * n + math.copysign(off, share - right)))
         print("  %s: %.2f %% profiled, %.2f %% true, %+.2f (95 %% of the time within %.2f)" % (
@@ -80,13 +82,35 @@ def compare_shares(got, true, period, tick):
     return failures
 
 
-def main(kind, report_path, host_path, period_ms):
+def compare_roots(got, true, period, tick, errors):
+    """A name with n samples is off by its n-th part times the root of n: each sample is a tick, and ticks are independent."""
+    failures = []
+    for name in true:
+        error = 1 / math.sqrt(max(true[name], 1) / max(period, tick))
+        off = got[name] / max(true[name], 1) - 1
+        print("  %6s: %9.1f ms true, %+6.1f %% (standard error %.1f %%)%s" % (
+            name, true[name], 100 * off, 100 * error, " FAR" if abs(off) > 0.02 + errors * error else ""))
+        if abs(off) > 0.02 + errors * error:
+            failures.append(name)
+    return failures
+
+
+def main(kind, report_path, host_path, period_ms, errors=0):
     got, true, total, used, tick = read(report_path, host_path)
     period = float(period_ms)
     print("%s, period %g ms: %.1f ms used, total %+.3f %%" % (
         kind, period, used, 100 * (total / used - 1)))
     failures = []
-    # the initial thread's period, and what is used after the host has looked at its clocks
+    if kind in ("roots", "grid"):
+        # after the host has read its clock, it prints and ends
+        if not -0.3 <= total - used <= max(0.001 * used, 5 * tick):
+            failures.append("total")
+        by_name = compare_roots(got, true, period, tick, float(errors))
+        failures += by_name if kind == "roots" else []
+        if failures:
+            sys.exit("FAIL: " + ", ".join(failures))
+        return
+    # the initial thread's period, and the time after the host has read its clocks
     if not -0.3 <= total - used <= max(0.005 * used, (len(true) + 1) * period + tick):
         failures.append("total")
     if kind == "threads":

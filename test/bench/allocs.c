@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates and frees blocks of one size, and prints the nanoseconds of CPU time that a pair took: the least of
- * several rounds. Usage: allocs BYTES PAIRS
+ * Allocates and frees blocks of one size, and prints the nanoseconds of CPU time of a pair: the least of several
+ * rounds. Usage: allocs BYTES PAIRS
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For allocs.sh: usage allocs.py PROGRAM, whose times and counts are in PROGRAM.cpu, PROGRAM.few and PROGRAM.many."""
+"""For allocs.sh: usage allocs.py PROGRAM. Times and counts are in PROGRAM.cpu, PROGRAM.few and PROGRAM.many."""
 
 import statistics
 import sys
 
-# The same with its profile switched off; of heaptrack that is the program without it.
+# The same with its profile switched off; for heaptrack, the program without it.
 OFF = {"spanprof": "spanprof, no allocations", "gperftools": "tcmalloc", "jemalloc's profile": "jemalloc"}
 
 
 def read(path):
-    """Of each way what it took, round by round."""
+    """The times of each way, round by round."""
     found = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -19,7 +19,7 @@ def read(path):
 
 
 def middle(figures):
-    """Between which two the median of many more rounds would be, in seven of eight cases where there are seven."""
+    """An interval for the median of very many rounds. With seven rounds it is right in seven of eight cases."""
     figures = sorted(figures)
     out = len(figures) // 7
     return figures[out], figures[-1 - out]
@@ -31,7 +31,7 @@ def main(path):
     counts = {way: many[way][0] - few[way][0] for way in many}
 
     def more(way, base):
-        """Of each round, in per cent."""
+        """For each round, in per cent."""
         return [100 * (took / other - 1) for took, other in zip(times[way], times[base])]
 
     own = {way: more(way, OFF.get(way, "without")) for way in times}

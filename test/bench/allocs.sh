@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What profiles of allocations cost: a pair of malloc() and free(), a sample, and a compiler and redis, beside
-# gperftools' heap profiler, jemalloc's and heaptrack, as far as they are installed. All take turns, and CPU times are
-# compared within a round; BENCH_ALLOC_ROUNDS=n makes another number of rounds than 7. Instructions are counted in
-# another, shorter run, under valgrind: a compiler's do not depend on what the machine does besides.
+# The cost of allocation profiles: a pair of malloc() and free(), a sample, and a compiler and redis, compared with
+# gperftools' heap profiler, jemalloc's and heaptrack, if they are installed. All take turns, and CPU times are
+# compared within a round; BENCH_ALLOC_ROUNDS=n makes another number of rounds than 7. A separate, shorter run counts
+# instructions under valgrind: a compiler's instructions do not depend on other load.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -15,13 +15,13 @@ readonly OURS=(SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK" SPANPROF_LOG_
 	LD_PRELOAD="$OBJECT:$ALLOC_OBJECT")
 readonly TCMALLOC=libtcmalloc.so.4 JEMALLOC=libjemalloc.so.2 HEAPTRACK=/usr/lib/heaptrack/libheaptrack_preload.so
 
-# Several measurements, the least of each: what the machine does besides only adds.
+# Several measurements, the least of each: other load on the machine only adds.
 least()
 {
 	sort -n | sed -n 1p
 }
 
-# pair [VARIABLE=VALUE]... BYTES PAIRS: nanoseconds of one.
+# pair [VARIABLE=VALUE]... BYTES PAIRS: nanoseconds of one pair.
 pair()
 {
 	local i
@@ -68,7 +68,8 @@ consumed()
 	cat "$WORK/cpu"
 }
 
-# counted COMMAND...: instructions of the program alone. CPU time would be sampled far too often in what runs so slowly.
+# counted COMMAND...: instructions of the program alone, without CPU samples, which would be far too frequent in a
+# program that runs so slowly.
 counted()
 {
 	SPANPROF_SAMPLE_RATE=1 valgrind --tool=callgrind --callgrind-out-file="$WORK/callgrind.%p" --trace-children=yes \
@@ -82,7 +83,7 @@ compiler()
 	"$1" env "${@:3}" "$(gcc -print-prog-name=cc1plus)" -quiet -O1 -fpreprocessed -o /dev/null "$2"
 }
 
-# What a server allocates: redis HOW REQUESTS [VARIABLE=VALUE]...
+# The allocations of a server: redis HOW REQUESTS [VARIABLE=VALUE]...
 redis()
 {
 	local pid
@@ -96,7 +97,7 @@ redis()
 	cat "$WORK/redis.result"
 }
 
-# all_ways FILE COMMAND...: a line "way|what the command prints" of each way, in turn.
+# all_ways FILE COMMAND...: a line "way|output of the command" for each way, in turn.
 all_ways()
 {
 	local way settings
@@ -104,17 +105,18 @@ all_ways()
 
 	while IFS='|' read -r way settings; do
 		read -ra variables <<<"$settings"
-		# What heaptrack is to write stays empty under valgrind.
+		# heaptrack's output stays empty under valgrind.
 		[[ "$3 $way" != "counted heaptrack" ]] || continue
 		echo "$way|$("${@:2}" "${variables[@]}" </dev/null)"
 	done < <(ways) >>"$1"
 }
 
-# compare PROGRAM LONG FEW MANY: CPU times of LONG, and the instructions that MANY takes more than FEW, so without
-# those of start and end. Each profile is compared with the same with its profile switched off, whose allocator may have
-# the counting in it already, and with the program without anything. Lines "way|CPU seconds|more than off, %|more than
-# without, %|instructions|more than off, %|more than without, %" in PROGRAM, and of the rounds in PROGRAM.rounds
-# "way|from|to": by how many points ours takes more, each beside itself switched off.
+# compare PROGRAM LONG FEW MANY: CPU times of LONG, and the instructions that MANY takes more than FEW, without those
+# of start and end. Each profile is compared with the same tool with its profile switched off, whose allocator may
+# already count, and with the program without any tool. Writes lines "way|CPU seconds|more than off, %|more than
+# without, %|instructions|more than off, %|more than without, %" to PROGRAM, and for the rounds "way|from|to" to
+# PROGRAM.rounds: the interval of the points by which our additional time exceeds that way's; the additional time of a
+# tool is relative to the tool switched off.
 compare()
 {
 	local round
@@ -133,7 +135,7 @@ compare()
 		$5 != "" { printf "  %8.1f million instructions  %+8.2f %% %+8.2f %%", $5 / 1e6, $6, $7 } { print "" }' "$WORK/$1"
 }
 
-# Below each of the others: below the one that takes least. judge PROGRAM NAME [COLUMN|QUESTION]...
+# The target is the least of the other profilers. judge PROGRAM NAME [COLUMN|QUESTION]...
 judge()
 {
 	local other column question target from to
@@ -171,6 +173,6 @@ if [[ -x $(gcc -print-prog-name=cc1plus) ]]; then
 fi
 if command -v redis-server redis-benchmark redis-cli >/dev/null; then
 	compare redis 100000 16 5000
-	# Its instructions depend on when requests come: two runs of the same differ by a point and more.
+	# Its instructions depend on when requests come: two equal runs differ by a point and more.
 	judge redis redis '3|more CPU time'
 fi

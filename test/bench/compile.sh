@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What sampling at 100 Hz adds to the CPU time of a compilation by clang, beside gperftools, taking
-# turns: accounted for inside the compiler, and as the difference to a compilation without us.
-# BENCH_COMPILES=n makes another number of rounds than 7, at least 6; BENCH_PARTS=n another source than
-# one that takes ten seconds.
+# The CPU time that sampling at 100 Hz adds to a compilation by clang, compared with gperftools in turns: measured
+# inside the compiler, and as the difference to a compilation without us. BENCH_COMPILES=n makes another number of
+# rounds than 7, at least 6; BENCH_PARTS=n another source than one that takes ten seconds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -15,7 +14,7 @@ readonly PERFTOOLS=libprofiler.so.0
 ((ROUNDS >= 6)) || { echo 'compile: BENCH_COMPILES: fewer than 6 rounds say nothing for sure' >&2; exit 1; }
 readonly INSIDE=$PWD/$BENCH/libinside.so
 
-# The compiler, not a launcher of that name which starts it.
+# The compiler itself, not a launcher with its name.
 find_compiler()
 {
 	local path
@@ -31,7 +30,7 @@ compiler=$(find_compiler) || {
 	exit 0
 }
 
-# What a program is made of that uses the standard library: each part once more.
+# A program that uses the standard library: one copy of it per part.
 source_code()
 {
 	local i
@@ -71,7 +70,7 @@ ways()
 
 	echo "without a profiler|LD_PRELOAD=$INSIDE"
 	echo "spanprof|$ours"
-	# Like gperftools, which leaves naming to a tool: sampled and drained, then thrown away.
+	# Like gperftools, which leaves names to another tool: samples are taken and drained, then thrown away.
 	echo "spanprof, sampling alone|$ours SPANPROF_UPLOAD_INTERVAL=10m SPANPROF_FLUSH_TIMEOUT=0"
 	[[ $(ldconfig -p) != *"$PERFTOOLS"* ]] || echo "gperftools|LD_PRELOAD=$INSIDE:$PERFTOOLS \
 CPUPROFILE=$WORK/perftools CPUPROFILE_FREQUENCY=100"
@@ -100,7 +99,7 @@ echo 'As the difference to a compilation without a profiler, with all that one d
 awk -F'|' '{ printf "  %-25s %7.0f ms  %+7.1f ms  %+6.2f %%  [%+.2f, %+.2f]\n", $1, $2, $3, $4, $5, $6 }' \
 	"$WORK/ways"
 
-# figures LABEL FIELD: a percentage and the two that it is between
+# figures LABEL FIELD: a percentage and its two bounds
 figures()
 {
 	awk -F'|' -v label="$1" -v n="$2" '$1 == label { print $n, $(n + 1), $(n + 2) }' "$WORK/ways"
@@ -114,7 +113,7 @@ judge()
 	read -r percent from to < <(figures "$1" "$2") || return 0
 	echo "  $4: $(answer "$4" "$(printf %.2f "$percent")" % "$3" "$from" "$to")"
 }
-# Signals, handler and delivery, and nothing that is paid once.
+# Signals, handler and delivery, without one-time costs.
 judge spanprof $OF_SAMPLING $TARGET_PERCENT 'CPU overhead of a compilation by clang at 100 Hz, sampling alone'
 half=$(figures gperftools $OF_SAMPLING | awk '{ printf "%.3f", $1 / 2 }')
 [[ -z $half ]] || judge spanprof $OF_SAMPLING "$half" '... beside half of what the same takes with gperftools'

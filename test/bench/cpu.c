@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs one command in several environments, taking turns, and compares the CPU time (user and
- * system) that the kernel says it took. Whoever goes first changes from round to round.
+ * Runs one command in several environments in turn, and compares the CPU time (user and system) that the kernel
+ * counts. Another environment goes first in each round.
  *
  *	[BENCH_INSIDE=FILE] cpu ROUNDS COMMAND [ARGUMENT ...] <environments
  *
- * An environment is a line "label|NAME=VALUE NAME=VALUE"; the first one is what the others are
- * compared with. Prints for each a line of fields divided by "|": the label, the CPU time in ms, its
- * difference to that of the first one in the same round in ms and in percent; and what inside.c
- * accounts for in FILE, where it was preloaded: signals, microseconds of one in the profiler's handler and for its
- * delivery, both together in percent of the command's own CPU time, ms of the other threads, and all of
- * it in percent. All are medians over rounds; percents have two more fields, between which the true
- * median is with 95 % confidence.
+ * An environment is a line "label|NAME=VALUE NAME=VALUE"; the others are compared with the first one. Prints for each
+ * a line of fields with "|" between them: the label, the CPU time in ms, and its difference to the first one's in the
+ * same round in ms and in percent. If inside.c was preloaded, its figures in FILE follow: the number of signals, the
+ * microseconds of a signal in the profiler's handler and for its delivery, the share of both in the command's own CPU
+ * time, the ms of the other threads, and the share of all. All are medians over rounds; percents have two more
+ * fields, the 95 % confidence interval of the median.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -68,7 +67,7 @@ static double run(const struct way *w, char **argv)
 	       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
 }
 
-/* What inside.c told of a run that took so long, if it was there. */
+/* Adds inside.c's figures of a run that took ms, if it was preloaded. */
 static void account(struct way *w, int round, const char *inside, double ms)
 {
 	double signals, handler, delivery, others, sampling;
@@ -113,9 +112,10 @@ static void sort_scratch(int n)
 	qsort(scratch, (size_t)n, sizeof(scratch[0]), by_value);
 }
 
-/* Sorts what is in scratch[], and prints the median and, if asked for, the ranks between which the true
- * one lies in 95 of 100 cases: how many of n fall below it is binomial, whatever the times are
- * distributed like. */
+/*
+ * Sorts scratch[], and prints the median and, if asked for, its 95 % confidence interval by ranks: the number of n
+ * values below the true median is binomial, whatever their distribution.
+ */
 static void print_median(int n, int digits, bool range)
 {
 	double half = 0.98 * sqrt(n);

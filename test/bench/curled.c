@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An object that does nothing but to need libcurl, as a profiler in one piece would. Preloaded by
- * execs.sh, to compare with.
- */
+/* An object that only needs libcurl, as a profiler without an exporter would. execs.sh preloads it for comparison. */
 #include <curl/curl.h>
 
 extern const void *curled_needs(void);

@@ -31,8 +31,8 @@ static void set_provider()
 	sdk::trace::BatchSpanProcessorOptions options;
 
 	/*
-	 * Room for a round of all threads, after which the queue is emptied: a full one is another
-	 * path, and the SDK logs it.
+	 * Room for a round of all threads, after which the queue is emptied: a full queue takes another path, and the
+	 * SDK logs it.
 	 */
 	options.max_queue_size = 65536;
 	options.schedule_delay_millis = std::chrono::milliseconds(100);

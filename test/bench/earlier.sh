@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What earlier commits cost, beside this one: each is built in build/earlier, and their objects take turns.
+# Compares the costs of earlier commits with this one's: each is built in build/earlier, and their objects take turns.
 #   test/bench/earlier.sh COMMIT...
 # BENCH_ROUNDS=n takes more or fewer rounds of spans than 101, BENCH_RUNS=n more or fewer processes than 25.
 set -euo pipefail
@@ -12,7 +12,7 @@ readonly ROUNDS=${BENCH_ROUNDS:-101} RUNS=${BENCH_RUNS:-25} PAIRS=1000
 (($# > 0)) || { echo "usage: $0 COMMIT..." >&2; exit 2; }
 names=() folders=()
 
-# build COMMIT: its product, and its own measure of the handler.
+# build COMMIT: builds its product, and its program that measures the handler.
 build()
 {
 	local name tree
@@ -42,7 +42,7 @@ spans()
 		"$WORK/rounds"
 }
 
-# Each program measures the handler that it is linked with: three times in turn, the middle one counts.
+# Each program measures the handler with which it is linked: three times in turn, the middle one counts.
 handlers()
 {
 	local i folder
@@ -70,6 +70,7 @@ handler_row()
 	echo
 }
 
+make -s SPANPROF_SKIP_DEPS=1 all "$BENCH"/{rounds,direct,life,handler}
 for commit in "$@"; do
 	build "$commit"
 done

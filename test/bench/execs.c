@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts a program many times, in turn without and with each of the objects preloaded, and prints a
- * line for each: the median wall time of one run in microseconds, how much more that is than without,
- * and the ratio.
+ * Starts a program many times, in turn without and with each of the objects preloaded. Prints a line for each: the
+ * median wall time of a run in microseconds, the difference to a run without an object, and the ratio.
  *
  *	execs COUNT PROGRAM OBJECT...
  */

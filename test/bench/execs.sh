@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What preloading costs every program that is started and is no target. BENCH_EXECS=n starts it more or
-# less often than 1000 times in each way.
+# The cost of preloading for a program that is not profiled. BENCH_EXECS=n starts it more or less often than 1000
+# times in each way.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash

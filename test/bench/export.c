@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exporter's own work, without a host: stacks are made up of addresses of this program and its libraries.
+ * The exporter's own work, without a host: stacks consist of addresses of this program and its libraries.
  *
- * export: what encoding costs, CPU time and memory to turn 16,000 samples of depth 64 with 1,000 span ids
- * into compressed profiles, names known already, but not yet those of this interval. Prints "cpu_ms quiet_ms peak_kib
- * profiles plain_kib packed_kib", medians but for quiet_ms, which a tenth of the rounds beat.
+ * export: the cost of encoding: CPU time and memory to turn 16,000 samples of depth 64 with 1,000 span ids into
+ * compressed profiles. Names are known already, but not yet in this interval. Prints "cpu_ms quiet_ms peak_kib
+ * profiles plain_kib packed_kib": medians, and for quiet_ms the value that only a tenth of the rounds stay below.
  *
- * export profiles FOLDER MIB: writes such profiles until they are so large together. Stacks come again in each, as in
- * a program that does the same all day, and span ids do not.
+ * export profiles FOLDER MIB: writes such profiles until they have this size together. The same stacks are in each,
+ * as in a program that does the same all day; span ids differ.
  *
- * export stacks PER_SECOND SECONDS FOLDER: the whole loop of the exporter, which finds so many new stacks in its ring
- * in each second. Prints its CPU time in ms, without that of making stacks up.
+ * export stacks PER_SECOND SECONDS FOLDER: the whole loop of the exporter, with PER_SECOND new stacks in its ring
+ * each second. Prints its CPU time in ms, without that of generating the stacks.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -31,7 +31,7 @@
 #define DEPTH 64U
 #define SPANS 1000U
 #define NAMES 8U
-/* A program spends its time in a few thousand places. */
+/* A program spends its time in a few thousand code addresses. */
 #define PLACES 3000U
 #define ROUNDS 15U
 
@@ -68,8 +68,8 @@ static int add_places(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /*
- * A walk from the root: a function nearly always calls the same one, and one time in eight one of
- * three others. So nearly all 16,000 stacks differ, as do their frames towards the leaf.
+ * A walk from the root: a function nearly always calls the same callee, and one time in eight one of three others. So
+ * nearly all 16,000 stacks differ, as do their frames towards the leaf.
  */
 static void walk(struct sp_sample *s)
 {
@@ -124,7 +124,7 @@ static void encode(const struct sp_interval *interval)
 		if (folder != NULL)
 			keep(&packed);
 		free(packed.data);
-		free(encoded.bytes.data);
+		sp_encoded_fini(&encoded);
 		range.from = encoded.end;
 	}
 }
@@ -152,7 +152,7 @@ static long memory(const char *which)
 	return kib;
 }
 
-/* VmHWM begins anew. */
+/* VmHWM starts again from the present size. */
 static void forget_peak(void)
 {
 	FILE *f = fopen("/proc/self/clear_refs", "we");
@@ -205,13 +205,13 @@ static int write_profiles(struct sp_modules *modules, size_t mib)
 		if (interval == NULL)
 			return 2;
 		encode(interval);
-		sp_interval_release(interval);
+		sp_interval_free(interval);
 		first_span += SPANS;
 	}
 	return 0;
 }
 
-/* The loop of the exporter */
+/* The loop of the exporter. */
 
 static uint64_t begun_ns, end_ns, made, per_second;
 static double making_ms;
@@ -242,7 +242,7 @@ static unsigned drain(void *self, void (*put)(const struct sp_record *record, vo
 		r.sample.span_id = 1 + next(SPANS);
 		r.sample.name_id = 1 + (uint32_t)(r.sample.span_id % NAMES);
 		walk(&r.sample);
-		/* As no other one, however the walk went. */
+		/* These frames make each stack unique, even if the walk returns the same stack. */
 		for (unsigned i = 0; i < 4; i++)
 			r.sample.pc[i] = place[(made >> 8 * i & 255) % places];
 		making_ms += cpu_ms() - from;
@@ -331,7 +331,7 @@ static int measure(struct sp_modules *modules)
 	double ms[ROUNDS + 1];
 	long peak = 0;
 
-	/* At first all is looked up. */
+	/* The first round looks everything up. */
 	for (unsigned i = 0; i <= ROUNDS; i++) {
 		struct sp_interval *interval;
 
@@ -344,7 +344,7 @@ static int measure(struct sp_modules *modules)
 		ms[i] = cpu_ms() - began_ms;
 		if (i != 0 && memory("VmHWM:") - before_interval > peak)
 			peak = memory("VmHWM:") - before_interval;
-		sp_interval_release(interval);
+		sp_interval_free(interval);
 	}
 	memmove(ms, ms + 1, ROUNDS * sizeof(ms[0]));
 	qsort(ms, ROUNDS, sizeof(ms[0]), by_value);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the exporter costs: encoding, memory on a host with many objects, and the exporter's
-# share of a processor. Prints figures and whether they meet the targets; no figure decides a build.
-# BENCH_SECONDS=n watches the exporter for another time than 60 s.
+# The cost of the exporter: encoding, memory with a host of many objects, and the exporter's share of a processor.
+# Prints figures and whether they meet the targets; no figure decides a build. BENCH_SECONDS=n observes the exporter
+# for n seconds instead of 60.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -20,7 +20,7 @@ echo "16,000 samples of depth 64 with 1,000 span ids, encoded and compressed ($p
 printf '  %s ms of CPU time, %s KiB of memory at most   quiet rounds: %s ms   %s\n' "$ms" "$kib" "$quiet" \
 	"$(answer '16,000 samples of depth 64 with 1,000 span ids, encoded and compressed' "$ms" ms $TARGET_MS)"
 
-# Each with a build id of its own, as 300 different objects have.
+# Each has its own build id, like 300 different objects.
 {
 	for ((i = 0; i < FUNCTIONS; i++)); do
 		echo "unsigned work_$i(unsigned n) { unsigned s = $i; while (n--) s = s * 31 + n; return s; }"
@@ -32,14 +32,14 @@ for ((i = 0; i < MODULES; i++)); do
 	gcc -shared -nostdlib -Wl,--build-id="$id" -o "$WORK/libmodule$i.so" "$WORK/module.o"
 done
 
-# peak [VARIABLE=VALUE]...: KiB of resident memory of the host with all objects, at most, and of its exporter.
+# peak [VARIABLE=VALUE]...: the peak resident memory in KiB of the host with all objects, and of its exporter.
 peak()
 {
 	env OTELC_SPANS_FILE=/dev/null "$@" python3 test/bench/peak.py "$BENCH/modules" "$WORK"/libmodule*.so |
 		cut -d ' ' -f 1
 }
 
-# With us in the host, not in the program that measures.
+# The profiler is in the host, not in the program that measures.
 preloaded()
 {
 	peak BENCH_PRELOAD="$OBJECT" SPANPROF_OUTPUT_DIR="$WORK" SPANPROF_UPLOAD_INTERVAL=1s "$@"
@@ -67,7 +67,7 @@ OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_SERVER_ADDRESS=$DOUBLE_UR
 host=$!
 STARTED+=("$host")
 disown "$host"
-# The first upload reads symbols; what follows is the steady state.
+# The first upload reads symbols; after it the state is steady.
 sleep 20
 exporter=$(exporter_of "$host") || { echo "export.sh: the host has no exporter" >&2; exit 1; }
 began=$(ours_ns "$exporter")

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the exporter takes of memory and of a processor: beside one busy process, beside many processes and threads
-# that do nothing, when nearly all stacks are new, and where debug information is large; and what the report
-# takes of many profiles. Leaves a table in build/test/bench/exporter.md.
-# BENCH_SECONDS=n watches each for another time than 30 s after the first 20, BENCH_DEBUG_MIB=n makes another debug file
-# than one of 2,048 MiB, BENCH_PROFILES_MIB=n other profiles than 100 MiB.
+# Memory and processor time of the exporter: with one busy process, with many idle processes and threads, when nearly
+# all stacks are new, and with large debug information; and of the report with many profiles. Writes a table to
+# build/test/bench/exporter.md.
+# BENCH_SECONDS=n observes each for n seconds instead of 30 after the first 20, BENCH_DEBUG_MIB=n makes a debug file
+# of n MiB instead of 2,048, BENCH_PROFILES_MIB=n profiles of n MiB instead of 100.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -16,14 +16,14 @@ readonly FIRST_S=20 WATCH_S=${BENCH_SECONDS:-30}
 readonly DEBUG_MIB=${BENCH_DEBUG_MIB:-2048} PROFILES_MIB=${BENCH_PROFILES_MIB:-100}
 readonly STACKS=10000
 
-# ours_ms PID: CPU time of all its threads.
+# ours_ms PID: CPU time of all threads of the process.
 ours_ms()
 {
 	cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%d\n", sum / 1e6 }'
 }
 
-# watch_memory PID FILE: until it has ended, writes the KiB that were resident at most, and of these at most
-# what is of no file.
+# watch_memory PID FILE: waits for the end of the process, and writes the KiB of its peak resident memory, and of the
+# peak part that belongs to no file.
 watch_memory()
 {
 	local status peak=0 anon=0 value
@@ -70,8 +70,8 @@ has_ended()
 	! kill -0 "$1" 2>/dev/null
 }
 
-# beside WHAT WAITS PROGRAM...: a row of the exporter of that program, which says "ready" if it is one that waits for
-# the end of its input, and else is killed when it was watched for long enough.
+# beside WHAT WAITS PROGRAM...: a row about the exporter of that program. With WAITS the program says "ready" and ends
+# with its input; otherwise it is killed after the observation.
 beside()
 {
 	local what=$1 waits=$2 host exporter watcher go first later
@@ -102,8 +102,8 @@ beside()
 	row "$what" "$first" "$later" "$WATCH_S" "$WORK/memory"
 }
 
-# Prints a program whose functions are in units with that much debug information together, each with what programs
-# have most of: types.
+# Prints a program whose functions are in units with that much debug information together, each mostly types, as in
+# real programs.
 make_debug()
 {
 	local units=320 structs unit

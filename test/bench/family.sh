@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the exporter of a prefork server takes: memory, descriptors and threads with 1, 20 and 200 workers that
-# have each recorded a span, while they wait.
+# The exporter of a prefork server: memory, descriptors and threads with 1, 20 and 200 workers that have each recorded
+# a span, while they wait.
 #   test/bench/family.sh [WORKERS]...
 # shellcheck disable=SC2119
 set -euo pipefail
@@ -44,7 +44,7 @@ measure()
 	poll_until 120 grep -qx ready "$WORK/out.$workers"
 	poll_until 60 are_served "$workers"
 	all=$(exporters_in "$WORK")
-	# With one upload interval behind it, it has read what it needs of symbols.
+	# After one upload interval it has read all symbols that it needs.
 	sleep 4
 	for pid in $all; do
 		memory=$(kib Private_Dirty "$pid")

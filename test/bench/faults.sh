@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# How long a host's requests take while something is wrong with the server, beside a healthy server and
-# no profiler: all of them run at once and are asked for requests in turn.
+# The duration of a host's requests while something is wrong with the server, compared with a healthy server and no
+# profiler: all of them run at once and get requests in turn.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -16,7 +16,7 @@ host()
 	echo "$1|OTELC_SPANS_FILE=/dev/null LD_PRELOAD=$OBJECT SPANPROF_LOG_LEVEL=off SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_SERVER_ADDRESS=$2"
 }
 
-# faulty LABEL FAULT: a host whose server has that fault all the time
+# faulty LABEL FAULT: a host whose server always has that fault
 faulty()
 {
 	double_start --ack-delay 0 --fault "$2,count=0"
@@ -27,7 +27,7 @@ faulty()
 	echo "without us|OTELC_SPANS_FILE=/dev/null"
 	double_start --ack-delay 0
 	host 'healthy server' "$DOUBLE_URL"
-	# Nothing listens on the port for "discard".
+	# No process listens on the port for "discard".
 	host refused http://127.0.0.1:9
 	host 'no such host' http://nowhere.invalid:4040
 	faulty 'black hole' blackhole=1

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a sampling signal handler takes, by depth of the stack: ours, that of gperftools, and
- * handlers that walk with libunwind or by frame pointers. One process, one set of stacks, methods
- * taking turns. A stack is a chain of different functions, as in programs, and not a recursion.
- * Hot: one chain; cold: sixteen chains of 64 functions in random order.
+ * Measures how long a sampling signal handler takes at different stack depths: our handler, the one of gperftools,
+ * and handlers that walk with libunwind or by frame pointers. One process, one set of stacks, and the methods take
+ * turns. A stack is a chain of different functions, as in programs, and not a recursion. Hot: one chain; cold:
+ * sixteen chains of 64 functions in random order.
  *
- * The handlers are called from a handler of our own, with the context that the kernel made for it,
- * so that what is timed is the handler and not the delivery of the signal.
+ * A handler of this program calls the measured handlers with the kernel's context, so the measured time does not
+ * contain the delivery of the signal.
  *
- * Usage: handler ROUNDS. Prints one line per method: name, then median and 90th percentile in
- * nanoseconds at depth 8, 16, 32, 64, and cold 64. A method that is not there prints "-".
+ * Usage: handler ROUNDS. Prints one line per method: name, then median and 90th percentile in nanoseconds at depth 8,
+ * 16, 32, 64, and cold 64. A missing method prints "-".
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static visit_fn *const chains[CHAINS][DEPTH];
 #define INTERRUPT() raise(SIGTRAP)
 #endif
 
-/* Registers live across the call make frames save some, as most do. */
+/* Registers that live across the call make frames save some, as in most functions. */
 #define FUNCTION(c, a, b)                                                                          \
 	static __attribute__((noinline, noclone)) void f_##c##_##a##b(struct trip *t)              \
 	{                                                                                          \
@@ -137,7 +137,7 @@ static void by_backtrace(int sig, siginfo_t *si, void *context)
 	frames_n = (unsigned)backtrace_((void **)(uintptr_t)frames, FRAMES);
 }
 
-/* No check but that it ends: the least that any walk can cost. */
+/* It only checks that the walk ends: the least that any walk can cost. */
 static void by_frame_pointer(int sig, siginfo_t *si, void *context)
 {
 	uintptr_t fp = sp_arch_context_reg(context, SP_ARCH_REG_FP);
@@ -198,7 +198,7 @@ static bool find_unwind(void)
 	return init_local2 != NULL && step != NULL && get_reg != NULL && backtrace_ != NULL;
 }
 
-/* Its own handler is what it installed; its timer is too slow to disturb. */
+/* gperftools' handler is the one that it installed; its timer is too slow to disturb. */
 static bool find_perftools(void)
 {
 	void *lib = dlopen("libprofiler.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
 	struct sigaction sa = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
 	unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2000;
 
-	/* A handler that is being timed must not be interrupted by its own timer. */
+	/* A timer must not interrupt a handler while its time is measured. */
 	sigfillset(&sa.sa_mask);
 	if (rounds == 0 || rounds > 100000 || sigaction(SIGTRAP, &sa, NULL) != 0)
 		return 2;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What one sample costs inside the signal handler: ours, gperftools', and handlers on libunwind,
-# by depth of the stack, in this very run. Usage: handler.sh [ROUNDS]
+# The cost of one sample inside the signal handler, by depth of the stack: ours, gperftools', and handlers with
+# libunwind, in the same run. Usage: handler.sh [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -9,7 +9,7 @@ source test/bench/lib.bash
 
 readonly ROUNDS=${1:-20000} TARGET_HOT_NS=500 TARGET_COLD_NS=1500
 
-# The walk by frame pointers is of the program that was built with them.
+# The walk by frame pointers uses the program that was built with them.
 measure()
 {
 	build/test/bench/handler "$ROUNDS" 2>/dev/null | grep -v -e '^nothing' -e '^frame-pointers'
@@ -45,7 +45,7 @@ END {
 				at32[name] / at32["spanprof"], cold[name] / cold["spanprof"]
 	}
 }' "$WORK/handlers"
-# column_of_ours N: that word of our line
+# column_of_ours N: the N-th word of our line
 column_of_ours()
 {
 	awk -v n="$1" '$1 == "spanprof" { print $n }' "$WORK/handlers"

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the exporter takes of a processor beside processes and threads that do nothing: workers of a prefork
-# server that have each recorded a span, and wait; and threads of one process. BENCH_SECONDS=n watches it for
-# another time than 30 s.
+# The exporter's share of a processor with idle processes and threads: workers of a prefork server that have each
+# recorded a span, and wait; and threads of one process. BENCH_SECONDS=n observes it for n seconds instead of 30.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -18,7 +17,7 @@ ours_ns()
 	cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%d\n", sum }'
 }
 
-# sampled: a process that is sampled: the first worker, or the host itself.
+# sampled: a process with samples: the first worker, or the host itself.
 sampled()
 {
 	awk '$1 == "worker" { print $2; exit }' "$WORK/out" | grep . || echo "$host"

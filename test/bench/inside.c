@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded before a profiler: accounts for what the profiler does inside its host. Its signal handler
- * is called from one of ours, between two looks at the thread's CPU clock. gperftools' is replaced when it calls
- * sigaction(). spanprof gives its own to the kernel by the raw call, so it is replaced by the raw call when all
- * constructors have run; and again in each thread and after each sigaction(), where spanprof puts its own back.
- * At the end of the process the clocks of all threads but the first are read, the profiler's own in a host that has
- * one thread, and that of the process which has mapped the same memory of the profiler's. Appends to the file
- * BENCH_INSIDE a line "signals handler_ns delivery_ns others_ns". Context: test. Caller: cpu.c.
+ * Preloaded before a profiler: measures the profiler's work inside its host. Our signal handler calls the profiler's
+ * between two readings of the thread's CPU clock. gperftools' handler is replaced when it calls sigaction(). spanprof
+ * gives its handler to the kernel by a raw system call, so ours replaces it by a raw call when all constructors have
+ * run. That is repeated in each thread and after each sigaction(), because spanprof restores its handler there. At
+ * the end of the process the clocks of all threads except the first are read (in a host with one thread they are the
+ * profiler's), and the clock of the process that has mapped the profiler's memory. Appends a line "signals handler_ns
+ * delivery_ns others_ns" to the file BENCH_INSIDE. Context: test. Caller: cpu.c.
  *
- * Delivery is what the kernel takes to interrupt a thread and to go on with it. It is measured by
- * signals that the process sends to itself, to a handler that does nothing.
+ * Delivery is the kernel's time to interrupt a thread and to let it go on. It is measured with signals that the
+ * process sends to itself, to an empty handler.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -64,7 +64,7 @@ static bool is_profiler(handler_fn handler)
 		strstr(where.dli_fname, "libprofiler") != NULL);
 }
 
-/* What the kernel itself keeps of a signal (Linux: struct sigaction of the architecture). */
+/* The kernel's form of a signal's action (Linux: struct sigaction of the architecture). */
 struct kernel_sigaction {
 	handler_fn handler;
 	unsigned long flags;
@@ -85,7 +85,7 @@ static void take_over_spanprof(void)
 	(void)syscall(SYS_rt_sigaction, SPANPROF_SIGNAL, &act, NULL, sizeof(act.mask));
 }
 
-/* The profiler sees its own handler, as it would without us. */
+/* The profiler gets its own handler as the answer, not the one of this library. */
 int sigaction(int signo, const struct sigaction *act, struct sigaction *old)
 {
 	void *symbol = dlsym(RTLD_NEXT, "sigaction");
@@ -170,7 +170,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* What the two looks at the clock add to what is between them. */
+/* The time that the two readings of the clock add. */
 static uint64_t look_ns(void)
 {
 	static uint64_t took[LOOKS];
@@ -208,7 +208,7 @@ static uint64_t delivery_ns(void)
 	return (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / DELIVERIES;
 }
 
-/* The clock of any thread of the process, by its number (Linux: posix-timers.h, CPUCLOCK_SCHED). */
+/* The clock of any thread of the process, by its id (Linux: posix-timers.h, CPUCLOCK_SCHED). */
 static clockid_t clock_of(pid_t tid)
 {
 	return (clockid_t)(~(unsigned)tid << 3 | 6U);
@@ -230,7 +230,10 @@ static uint64_t others_ns(void)
 	return sum;
 }
 
-/* Device and inode of spanprof's shared memory, "00:01 4711", in the process of that name; and ours. */
+/*
+ * Device and inode of spanprof's shared memory, "00:01 4711", in the process with that id; and whether our object is
+ * mapped.
+ */
 static bool region_of(const char *pid, char region[64], bool *object)
 {
 	char line[4352], path[300], device[16], inode[24];
@@ -251,7 +254,7 @@ static bool region_of(const char *pid, char region[64], bool *object)
 	return region[0] != '\0';
 }
 
-/* The clock of the profiler's process beside us (Linux: posix-timers.h, MAKE_PROCESS_CPUCLOCK). */
+/* The clock of the exporter's process (Linux: posix-timers.h, MAKE_PROCESS_CPUCLOCK). */
 static uint64_t exporter_ns(void)
 {
 	char region[64], other[64];
@@ -271,7 +274,7 @@ static uint64_t exporter_ns(void)
 	return ns;
 }
 
-/* Runs when all that atexit() was told of has run: the flush is over. */
+/* Runs after all atexit() functions: the flush is over. */
 __attribute__((destructor)) static void report(void)
 {
 	const char *path = getenv("BENCH_INSIDE");

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# What the parts of the bench share: where things are, and answers with their targets.
+# Common parts of the bench: paths, and answers with their targets.
 
 readonly OBJECT=$PWD/build/libspanprof.so
 readonly BENCH=build/test/bench
@@ -8,9 +8,9 @@ readonly DOUBLE=build/test/pyroscope-double
 # shellcheck source=test/common/servers.bash
 source test/common/servers.bash
 
-# answer QUESTION FIGURE UNIT TARGET [FROM TO]: says whether the target is met, and adds a row to the
-# table that a full run ends with. A figure that is only known to be between FROM and TO leaves that
-# open when the target is between them too.
+# answer QUESTION FIGURE UNIT TARGET [FROM TO]: says whether the target is met, and adds a row to the table at the end
+# of a full run. If the figure is only known to be between FROM and TO, and the target is between them too, the answer
+# is open.
 answer()
 {
 	local verdict

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process from its first span to its end. Usage: life BURN_MS FORKS EXECS THREADS: so many
- * threads wait from before that span on. Prints the CPU time that
- * its first span was open in ms, what the start of that span and the first sample in it took in us,
- * and a fork and an exec in us (medians, each until the child was waited for). When its standard input ends
- * it prints the time of CLOCK_MONOTONIC in ns and calls exit().
+ * A process from its first span to its end. Usage: life BURN_MS FORKS EXECS THREADS: that many threads wait already
+ * before the first span. Prints the CPU time during its first span in ms; in us, how long that span's start and its
+ * first sample took; and in us, how long a fork and an exec took until the child was waited for (medians). When its
+ * standard input ends, it prints the time of CLOCK_MONOTONIC in ns and calls exit().
  */
 #include <pthread.h>
 #include <signal.h>
@@ -53,7 +52,7 @@ static void ignore(int signal)
 	(void)signal;
 }
 
-/* Handlers of the profiler run on an alternate stack in a program of which some handler does. */
+/* If a handler of the program runs on an alternate stack, so do the profiler's handlers. */
 static void use_alternate_stack(void)
 {
 	stack_t other = {.ss_sp = stack_words, .ss_size = sizeof(stack_words)};
@@ -64,8 +63,8 @@ static void use_alternate_stack(void)
 }
 
 /*
- * Uses that much CPU time, and gives how much of it the first handler of a signal took: what passed from before
- * the last look at the alternate stack that found nothing until after the first one that found something.
+ * Uses that much CPU time, and returns how long the first signal handler took. It reads the alternate stack again and
+ * again: the time begins with the last reading that found no change, and ends after the first reading that found one.
  */
 static int64_t first_handler_ns(int ms)
 {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process from its first span to its end, without the profiler and with several builds of it in turn: prints
-a table of medians. Usage: life.py RUNS HOST NAME=FOLDER... where FOLDER has libspanprof.so and its programs."""
+"""A process from its first span to its end, without the profiler and with several builds of it in turn: prints a
+table of medians. Usage: life.py RUNS HOST NAME=FOLDER... FOLDER has libspanprof.so and its programs."""
 
 import glob
 import json
@@ -11,10 +11,10 @@ import sys
 import tempfile
 import time
 
-# The first sample is due within the period of 1 ms and a tick of the kernel.
+# The first sample is due within the period of 1 ms plus a tick of the kernel.
 FIRST_MS = 20
 BURN_MS, FORKS, EXECS, THREADS = 200, 100, 50, 1000
-# Processes in a run whose first span is looked at.
+# Processes in a run whose first span is measured.
 FIRSTS = 10
 ROWS = (
     ("the start of the first span", "first", "us", 0),
@@ -32,7 +32,8 @@ ROWS = (
 
 
 def environment(build, folder):
-    # The SDK's thread gets an arena of malloc, 64 MiB, at its first export: before or after its memory is looked at.
+    # At its first export the SDK's thread gets an arena of malloc, 64 MiB, which may be before or after its memory is
+    # measured.
     env = dict(os.environ, OTELC_PROCESSOR="drop", MALLOC_ARENA_MAX="1")
     if build:
         env |= {
@@ -78,7 +79,7 @@ def wait_until(condition):
 
 
 def sampled_ms(build, folder):
-    """CPU time that samples stand for."""
+    """CPU time that the samples count."""
     command = [f"{build}/spanprof-report", "--json", *profiles(folder)]
     report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     unsampled = sum(f["self_ns"] for f in report["functions"] if f["function"] == "[unsampled cpu]")
@@ -104,7 +105,7 @@ def finish(process):
 
 
 def whole_life(host, build, folder):
-    """Memory is looked at when the first profile has been written."""
+    """Memory is measured when the first profile has been written."""
     process, (*_, fork, execs) = start(host, build, folder, BURN_MS, FORKS, EXECS, 0)
     if build:
         wait_until(lambda: profiles(folder))

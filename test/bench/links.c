@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server with short requests, for links.sh: one span after the other, each with so much CPU time on
- * average, from half to one and a half of that, so that requests do not keep step with samples.
+ * A server with short requests, for links.sh: it has one span after the other. The CPU time of a span is random,
+ * between 0.5 and 1.5 of the mean, so that requests are not in step with samples.
  *
  *   links MICROSECONDS REQUESTS
  */

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# How many spans have a profile behind their link: local roots with a sample at the default rate, of all
-# local roots, in a server with short requests and in the demo. The rows are also left in
-# build/test/bench/links.md, for "scripts/update-readme.sh --links".
+# The number of spans with a profile behind their link: local roots with a sample at the default rate, of all local
+# roots, in a server with short requests and in the demo. Also writes the rows to build/test/bench/links.md, for
+# "scripts/update-readme.sh --links".
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -11,7 +11,7 @@ source test/bench/lib.bash
 readonly CPU_US='100 1000 2000 5000 10000 20000'
 readonly CPU_US_ALL=${BENCH_LINKS_US:-3000000}
 
-# row WHO SPANS.json: a span that SPANPROF_ATTRIBUTES=with-samples gives an attribute has samples.
+# row WHO SPANS.json: with SPANPROF_ATTRIBUTES=with-samples, a span with our attribute has samples.
 row()
 {
 	local all with

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds on worker threads. A thread's CPU clock does not run while others have the processor, so a
- * busy machine only adds what it does to the caches.
+ * Rounds on worker threads. A thread's CPU clock stops while other threads have the processor, so other load only
+ * affects the caches.
  */
 #define _GNU_SOURCE
 #include "test/bench/loop.h"
@@ -87,6 +87,6 @@ int loop_main(int argc, char **argv, const struct loop *loop)
 		printf("%.1f\n", sum / threads / (double)pairs);
 		fflush(stdout);
 	}
-	/* the workers wait for ever, and what an SDK would still send is of no interest */
+	/* the workers wait for ever, and the SDK's remaining spans do not matter */
 	_Exit(0);
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs that "make bench" runs; built with the test programs so that they cannot rot.
+# Programs for "make bench". They are built with the test programs, so that they always compile.
 
 $(B)/test/bench/loop.o: test/bench/loop.c test/bench/loop.h
 	@mkdir -p $(@D)
@@ -36,7 +36,7 @@ $(B)/test/bench/cpu: test/bench/cpu.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) -o $@ $< -lm
 
-# In front of a profiler, in any host.
+# Preloaded before a profiler, in any host.
 $(B)/test/bench/libinside.so: test/bench/inside.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -fvisibility=default -O2 $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
@@ -74,7 +74,7 @@ $(BENCH_HANDLERS): test/bench/handler.c $(B)/release/sampler.a
 
 TEST_PROGRAMS += $(B)/test/bench/libcurled.so
 
-# What a profiler costs that needs libcurl where it is preloaded.
+# The cost of a profiler that needs libcurl in its preloaded object.
 $(B)/test/bench/libcurled.so: test/bench/curled.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -O2 $(CFLAGS) $(LDFLAGS) -shared -o $@ $< -lcurl

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host with many shared objects: opens those named, and spends 5 ms in each, in a span.
- * Usage: modules OBJECT...
+ * A host with many shared objects: opens the named ones, and spends 5 ms in each, in a span. Usage: modules OBJECT...
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

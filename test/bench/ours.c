@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own part of a span's start and end, without any SDK and without the hooks around it: names,
- * roots, table, stack. Prints nanoseconds of CPU per pair, like the hosts; for loop_main().
- * BENCH_PUBLISH=1 also publishes the thread context, which a start and an end change once each.
- * BENCH_READ=1 has no spans, but reads a thread context of somebody else instead, as the handler does.
+ * Our own part of a span's start and end, without an SDK and without the hooks around it: names, roots, table, stack.
+ * Prints nanoseconds of CPU time per pair, like the hosts; for loop_main(). BENCH_PUBLISH=1 also publishes the thread
+ * context, which a start and an end change once each. BENCH_READ=1 has no spans, but reads another library's thread
+ * context instead, as the handler does.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "test/bench/loop.h"
 #include "test/common/span_end.h"
 
-/* Ids are as good as random, handles come back soon, as from malloc(). */
+/* Ids are nearly random; handles are reused soon, like addresses of malloc(). */
 static void begin(uint64_t number, uint64_t handle)
 {
 	struct sp_span_start s;
@@ -53,7 +53,7 @@ static void pairs(long n)
 
 static __thread struct sp_context_record published;
 
-/* A record in the program's own thread-local storage, which can be read without asking the kernel. */
+/* A record in the program's own thread-local storage, which can be read without a question to the kernel. */
 static void publish_foreign(void)
 {
 	static const char root[sizeof(published.root_id)] = {"9a517183f26a089d"};

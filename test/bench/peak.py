@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the KiB of resident memory, at most, of a command and of the exporter beside it, of which only what is of no
-file counts: it maps the host's objects, whose pages the kernel keeps for all; and the milliseconds of CPU time of the
-command. Usage: peak.py COMMAND [ARGUMENT]..., with BENCH_PRELOAD, which is preloaded into the command and not into
-this."""
+"""Prints the peak resident memory in KiB of a command and of its exporter. Only the exporter's memory that belongs to
+no file counts: it maps the host's objects, whose pages the kernel shares among all processes. Also prints the
+command's CPU time in milliseconds. Usage: peak.py COMMAND [ARGUMENT]..., with BENCH_PRELOAD, which is preloaded into
+the command and not into this program."""
 
 import glob
 import os
@@ -24,7 +24,7 @@ def read(path):
 
 
 def exporter_of(pid):
-    """As exporter_of in test/common/exporter.bash."""
+    """The same as exporter_of in test/common/exporter.bash."""
     region = REGION.search(read(f"/proc/{pid}/maps"))
     for path in glob.glob("/proc/[0-9]*/maps") if region else ():
         maps = read(path)
@@ -39,7 +39,7 @@ def main(command):
     env = dict(os.environ, LD_PRELOAD=preload) if preload else os.environ
     host = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=env)
     exporter, most = None, 0
-    # The kernel keeps no peak of such memory, so it is read often, until the exporter is gone.
+    # The kernel stores no peak of such memory, so it is read often, until the exporter is gone.
     while host.poll() is None or (exporter and os.path.exists(f"/proc/{exporter}")):
         exporter = exporter or (preload and exporter_of(host.pid))
         peak = re.search(r"^RssAnon:\s+(\d+)", read(f"/proc/{exporter}/status"), re.M)

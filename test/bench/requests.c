@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a request takes, for rounds.c: a span around a fixed piece of work, several in a row.
- * Prints nanoseconds of time on the wall, the mean of a round, so that a single one that was held up
- * shows. Time in which the thread could have run, but others had the processors, is not in it: that is
- * the machine's, while a lock of ours would be.
+ * The duration of a request, for rounds.c: a span around a fixed piece of work, several in a row. Prints nanoseconds
+ * of wall time, the mean of a round, so that a single delayed request shows. Time in which the thread was runnable
+ * but had no processor is left out: the machine causes it, while a lock of ours would show.
  */
 #include <fcntl.h>
 #include <stdio.h>

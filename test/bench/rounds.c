@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs one host in several environments at once and asks them for rounds in turn, so that whatever
- * the machine does meets all alike. Prints for each environment its label, the median time of a
- * round, and the medians of difference and ratio to the first one's round just before.
+ * Runs one host in several environments at once and asks them for rounds in turn, so that other load affects all
+ * alike. Prints for each environment its label, the median time of a round, and the medians of difference and ratio
+ * to the first environment's round just before.
  *
- * The rounds of the first seconds do not count: what a host starts at its first span, such as an
- * exporter, is busy then, and takes a processor from those that are measured. And one process may
- * be slower than another one of the same program for as long as it lives, so all are started anew
- * several times.
+ * The rounds of the first seconds do not count: processes that a host starts at its first span, such as an exporter,
+ * are busy then and use a processor. And one process may be slower than another one of the same program all its life,
+ * so all are restarted several times.
  *
  *	rounds COUNT HOST [ARGUMENT ...] <environments
  *
@@ -59,7 +58,7 @@ static double median(int count)
 	return scratch[count / 2];
 }
 
-/* What a round takes when the machine leaves it alone: a tenth of them are faster. */
+/* The time of a round when the machine is quiet: a tenth of them are faster. */
 static double quiet(const struct host *h, int count)
 {
 	memcpy(scratch, h->ns, sizeof(scratch));
@@ -111,7 +110,7 @@ static double round_of(struct host *h)
 	return ns;
 }
 
-/* At least one round of each. */
+/* At least one round of each environment. */
 static void warm_up(int n)
 {
 	struct timespec now;

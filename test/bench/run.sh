@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the profiler costs, measured side by side in this very run: hosts with and without it take
-# turns. BENCH_ROUNDS=n takes more or fewer rounds than 201. Ends with a table of all answers, which
-# stays in build/test/bench/answers.md.
+# The cost of the profiler, measured side by side in this run: hosts with and without it take turns. BENCH_ROUNDS=n
+# takes n rounds instead of 201. Ends with a table of all answers, which is also written to
+# build/test/bench/answers.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -10,19 +10,19 @@ cd "$(dirname "$0")/../.."
 source test/bench/lib.bash
 readonly ROUNDS=${BENCH_ROUNDS:-201}
 readonly PAIRS=1000
-# Of the SDK's own pair: switched off, without attributes, and with one on each span or, the default, where
-# there are samples. And in ns, our own part.
+# Targets in percent of the SDK's own pair: switched off, without attributes, and with one on each span or, the
+# default, on spans with samples. And in ns, for our own part.
 readonly TARGET_OFF=2 TARGET_NEVER=10 TARGET_ALWAYS=40 TARGET_NS=60
 out=$WORK
 export BENCH_ANSWERS=$WORK/answers
 
-# "label|environment" of a host that is profiled with these settings
+# "label|environment" of a host that is profiled with these settings. The folder alone would have it list slow roots.
 profiled()
 {
-	echo "$1|OTELC_PROCESSOR=drop LD_PRELOAD=$OBJECT SPANPROF_OUTPUT_DIR=$out ${*:2}"
+	echo "$1|OTELC_PROCESSOR=drop LD_PRELOAD=$OBJECT SPANPROF_OUTPUT_DIR=$out SPANPROF_SLOW=off ${*:2}"
 }
 
-# All settings; the first line is what the others are compared with.
+# All settings. The results are compared with those of the first line.
 settings()
 {
 	local mode scope
@@ -36,7 +36,7 @@ settings()
 	done
 }
 
-# What an attribute costs where the SDK's user sets it, and what options cost a span.
+# The cost of an attribute that the SDK's user sets, and of options for a span.
 more_settings()
 {
 	echo "without us|OTELC_PROCESSOR=drop"
@@ -48,6 +48,7 @@ more_settings()
 	profiled "published" SPANPROF_ATTRIBUTES=never SPANPROF_THREAD_CONTEXT=true
 	profiled "with waits" SPANPROF_ATTRIBUTES=never SPANPROF_OFF_CPU=true
 	profiled "CPU time of roots" SPANPROF_SPAN_CPU_TIME=true SPANPROF_ATTRIBUTES=always
+	profiled "slow roots" SPANPROF_ATTRIBUTES=with-samples SPANPROF_SLOW=auto
 	profiled "times of roots" SPANPROF_SPAN_TIMES=true SPANPROF_ATTRIBUTES=always
 	profiled "root, always" SPANPROF_ATTRIBUTES=always
 }
@@ -63,20 +64,20 @@ table()
 		$1, $2, $3, $4, $5, $6, $5 / ($5 - $6) }'
 }
 
-# rounds_of HOST THREADS OPEN, settings on stdin; the SDK's own chatter is of no interest
+# rounds_of HOST THREADS OPEN, settings on stdin; the SDK's own messages are dropped
 rounds_of()
 {
 	"$BENCH/rounds" "$ROUNDS" "$BENCH/$1" "$2" "$PAIRS" "$3" 2>"$out/stderr" >"$out/rounds"
 	table <"$out/rounds"
 }
 
-# percent LABEL: what that setting adds in quiet rounds to the SDK's own pair
+# percent LABEL: the percentage that the setting adds to the SDK's own pair in quiet rounds
 percent()
 {
 	awk -F'|' -v label="$1" '$1 == label { printf "%.1f", $6 / ($5 - $6) * 100 }' "$out/rounds"
 }
 
-# more_than LABEL BASE: ns more in quiet rounds than that setting
+# more_than LABEL BASE: the ns that the setting adds to BASE in quiet rounds
 more_than()
 {
 	awk -F'|' -v label="$1" -v base="$2" '
@@ -121,6 +122,7 @@ done <<'END'
 label|attribute|a local root with one attribute in SPANPROF_SPAN_LABELS, more than one without|100
 published|root, never|a span whose thread context is published, more than one without|20
 with waits|root, never|a span with SPANPROF_OFF_CPU, more than one without|150
+slow roots|default|a local root with SPANPROF_SLOW, more than one without|100
 CPU time of roots|root, always|a local root with SPANPROF_SPAN_CPU_TIME, more than one without|1500
 times of roots|root, always|a local root with SPANPROF_SPAN_TIMES, more than one without|3000
 END

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints what naming costs: CPU time of the first name of a file, which reads its symbols, and of a
-# name after that. Targets: 60 ms for node's 85,000 symbols, 1 us a name.
+# Prints the cost of naming: CPU time of the first name of a file, which reads its symbols, and of a later name.
+# Targets: 60 ms for node's 85,000 symbols, 1 us a name.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread costs. "threads churn" makes rounds for rounds.c: nanoseconds of CPU time, of the
- * whole process, to create and join a thread that does nothing. "threads held COUNT MS" holds COUNT
- * threads, each after so many milliseconds of work, and prints the KiB of memory that are resident;
- * "threads signalled COUNT MS" the same of threads that take an ordinary signal meanwhile, the handler
- * of which does nothing. "threads idle COUNT" prints "ready" and holds COUNT threads that do nothing until the
- * end of standard input.
+ * The cost of a thread. "threads churn" makes rounds for rounds.c: nanoseconds of CPU time, of the whole process, to
+ * create and join an empty thread. "threads held COUNT MS" holds COUNT threads, each after MS milliseconds of work,
+ * and prints the KiB of resident memory; "threads signalled COUNT MS" does the same with threads that take an
+ * ordinary signal meanwhile, whose handler is empty. "threads idle COUNT" prints "ready" and holds COUNT idle threads
+ * until the end of standard input.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -83,7 +82,7 @@ static long status_kib(const char *field)
 	return kib;
 }
 
-/* The resident set when it has not changed for a second. */
+/* The resident size after it has not changed for a second. */
 static long settled_kib(void)
 {
 	const struct timespec pause = {0, 100000000};

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a thread costs: memory of 1,000 threads that were sampled, and arming and disarming one.
+# The cost of a thread: memory of 1,000 threads that were sampled, and arming and disarming one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
@@ -9,13 +9,13 @@ source test/bench/lib.bash
 readonly THREADS=1000 TARGET_KIB=8
 readonly ROUNDS=${BENCH_ROUNDS:-61}
 
-# resident COUNT MS [VARIABLE=VALUE]...: KiB of the process while so many threads are held.
+# resident COUNT MS [VARIABLE=VALUE]...: KiB of the process while COUNT threads are held.
 resident()
 {
 	env "${@:3}" "$BENCH/threads" held "$1" "$2" 2>/dev/null
 }
 
-# signalled COUNT MS: the same without us, of threads that took an ordinary signal.
+# signalled COUNT MS: the same without us, for threads that took an ordinary signal.
 signalled()
 {
 	"$BENCH/threads" signalled "$1" "$2" 2>/dev/null
@@ -34,7 +34,7 @@ with_us()
 		SPANPROF_SAMPLE_RATE="$3" SPANPROF_UPLOAD_INTERVAL=10m
 }
 
-# per_thread MS HZ: KiB that a thread takes more with us than without.
+# per_thread MS HZ: the KiB that a thread takes more with us than without.
 per_thread()
 {
 	local few many

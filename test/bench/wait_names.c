@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that wait in spans of known lengths, and what they waited by clocks of their own, for wait_names.sh:
- * "wait_names THREADS alone|mixed SECONDS". Alone, all spans of a thread have one length; mixed, each has a length by
- * chance. Prints for each name "NAME SECONDS SPANS": time less CPU time within its spans, and how many there were; and
- * how many waits a signal has ended. Context: test. Caller: wait_names.sh.
+ * Threads that wait in spans of known lengths, and their waiting time by their own clocks, for wait_names.sh:
+ * "wait_names THREADS alone|mixed SECONDS". Alone: all spans of a thread have one length; mixed: each has a random
+ * length. Prints for each name "NAME SECONDS SPANS": time less CPU time within its spans, and the number of spans;
+ * and the number of waits that a signal has ended. Context: test. Caller: wait_names.sh.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row of the table of wait_names.sh: usage wait_names.py NAME TRUTH REPORT. For each span name how much more or
-less waiting time the report has than the program's own clocks, and in brackets what chance may add (two standard
-errors, each 141 % by the root of the number of looks). Fails where a sum is off by more than 2 % and three of them."""
+"""One row of the table of wait_names.sh: usage wait_names.py NAME TRUTH REPORT. For each span name by how much the
+report's waiting time differs from the program's own clocks, and in brackets the error by chance (two standard errors,
+each 141 % divided by the root of the number of looks). Fails if a sum is off by more than 2 % and three of them."""
 
 import json
 import sys

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Waiting time by span name (SPANPROF_OFF_CPU) beside the clocks of the program itself, for spans of 50 us to 100 ms.
-# Leaves a table in build/test/bench/wait_names.md, and fails where a sum is further off than 2 % and what chance may
-# add: three standard errors of so many looks. BENCH_SECONDS=n watches each row for another time than 20 s.
+# Compares waiting time by span name (SPANPROF_OFF_CPU) with the clocks of the program itself, for spans of 50 us to
+# 100 ms. Writes a table to build/test/bench/wait_names.md, and fails if a sum is off by more than 2 % and the error
+# by chance: three standard errors for that number of looks. BENCH_SECONDS=n observes each row for n seconds instead
+# of 20.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that wait in labels, for waits.sh: "waits THREADS SPAN_MS SECONDS" runs so many for so long; each of them
- * sleeps through one label after the other, all of that length. With a number of connections more, it waits that long for
- * something to come of one of them after the other; with -1, it holds a lock so long that all have to wait for.
+ * Threads that wait in labels, for waits.sh: "waits THREADS SPAN_MS SECONDS" runs that many threads for that long;
+ * each sleeps in one label after the other, for SPAN_MS. With a number of connections as a fourth argument, each
+ * waits for data of one connection after the other; with -1, each holds a lock for that long, for which all others
+ * have to wait.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -58,7 +59,7 @@ static void *wait_in_spans(void *arg)
 	return NULL;
 }
 
-/* To ourselves. The other ends are never written to. */
+/* Connects to this process. Nothing is ever written to the other ends. */
 static int connect_all(void)
 {
 	const struct rlimit files = {2 * CONNECTIONS_MAX + 100, 2 * CONNECTIONS_MAX + 100};

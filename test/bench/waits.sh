@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the exporter takes of a processor while it looks at threads that wait in spans (SPANPROF_OFF_CPU), 50 times
-# a second.
+# The exporter's share of a processor while it looks at threads that wait in spans (SPANPROF_OFF_CPU), 50 times a
+# second.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/bench/lib.bash
 source test/bench/lib.bash
 
 readonly EXPORTER=$PWD/build/spanprof-exporter
-# One upload interval, after the first one: that one has the first stacks, and reads the symbols of each object.
+# One upload interval after the first one: the first one has the first stacks, and reads the symbols of each object.
 readonly INTERVAL_S=10
 
-# ours_ns PID: CPU time of all its threads, so far
+# ours_ns PID: CPU time of all threads of the process, so far
 ours_ns()
 {
 	cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { if (NR == 0) exit 1; printf "%d\n", sum }'
@@ -27,7 +27,7 @@ has_profile()
 	compgen -G "$WORK/*off_cpu.pb.gz" >"$WORK/profiles"
 }
 
-# share THREADS SPAN_MS CONNECTIONS: percent of one processor; -1 connections: they wait for one lock
+# share THREADS SPAN_MS CONNECTIONS: percent of one processor; -1 connections: the threads wait for one lock
 share()
 {
 	local exporter from to host targets=false
@@ -38,9 +38,9 @@ share()
 		"$BENCH/waits" "$1" "$2" $((3 * INTERVAL_S)) "$3" 2>"$WORK/stderr" &
 	host=$!
 	poll_until $((2 * INTERVAL_S)) has_profile
-	# Its names are there when the next samples are.
+	# The names are known when the next samples come.
 	sleep 1
-	# What has started it may have been there before it.
+	# The program may have been running before its exporter.
 	has_one || { echo "waits.sh: $1 threads have no exporter" >&2; return 1; }
 	exporter=$(exporters_in "$WORK")
 	from=$(ours_ns "$exporter") || return

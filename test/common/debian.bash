@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Packages of any release of Debian, unpacked in a folder and never installed. The machine's own packages, lists
-# and sources of apt stay as they are: this is an apt of its own, with an empty list of what is installed and with the
+# Packages of any release of Debian, unpacked in a folder and never installed. The machine's own packages, lists and
+# sources of apt stay unchanged: this is a separate apt, with an empty list of installed packages and with the
 # machine's mirror, keyring and settings.
 
 readonly DEBIAN_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -28,8 +28,8 @@ own_apt()
 		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -q "$@"
 }
 
-# debian_apt FOLDER SUITE...: such an apt, with the suites' lists, from whatever mirror this machine has Debian from.
-# KINDS="deb deb-src" also has sources.
+# debian_apt FOLDER SUITE...: sets up such an apt, with the suites' lists, from the machine's mirror of Debian.
+# KINDS="deb deb-src" also gets sources.
 debian_apt()
 {
 	local folder=$1 uris from suite kind
@@ -46,15 +46,15 @@ debian_apt()
 			echo "$kind [signed-by=$DEBIAN_KEYRING] ${from:-http://deb.debian.org/debian} $suite main"
 		done
 	done >"$folder/apt/etc/sources.list"
-	# A signature that this machine's keyring does not know is an error here, as everywhere.
+	# A signature that this machine's keyring does not know is an error here too.
 	own_apt "$folder" apt-get update >"$folder/apt/log/update" 2>&1 || {
 		cat "$folder/apt/log/update" >&2
 		debian_die "no list of packages of $* (is there a network?)"
 	}
 }
 
-# debian_packages FOLDER PACKAGE...: gets these and all that they need, and prints their files' names. Options of
-# apt may stand among the packages.
+# debian_packages FOLDER PACKAGE...: downloads these packages and their dependencies, and prints their files' names.
+# Options of apt may stand among the packages.
 debian_packages()
 {
 	local folder=$1 files
@@ -70,7 +70,7 @@ debian_packages()
 	echo "$files"
 }
 
-# debian_unpack FOLDER: those whose names come on stdin, into FOLDER/root.
+# debian_unpack FOLDER: unpacks the packages on stdin into FOLDER/root.
 debian_unpack()
 {
 	local package
@@ -82,7 +82,7 @@ debian_unpack()
 	done
 }
 
-# debian_version PACKAGE: from such a list on stdin.
+# debian_version PACKAGE: its version in such a list on stdin.
 debian_version()
 {
 	sed -n "s/^$1_\(.*\)_[a-z0-9]*\.deb\$/\1/p" | sed 's/%3a/:/'

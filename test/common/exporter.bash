@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Finds the exporter of a profiled process: another process that has mapped the same region, and does not
-# have our object, as a forked child would.
+# Finds the exporter of a profiled process: another process that has mapped the same region, but not our object, which
+# a forked child would have.
 
-# exporter_of PID: its process id; nothing and false if there is none.
+# exporter_of PID: prints its process id; prints nothing and fails if there is none.
 exporter_of()
 {
 	local region maps
@@ -21,11 +21,11 @@ exporter_of()
 	return 1
 }
 
-# Instead of an object that a process is to have mapped: an exporter that it is to have.
+# In place of the name of an object that must be mapped: the process must have an exporter.
 # shellcheck disable=SC2034
 readonly ACTIVE=spanprof-exporter
 
-# has_mapped PID PART: an object of that name, or $ACTIVE.
+# has_mapped PID PART: an object with that name, or an exporter for $ACTIVE.
 has_mapped()
 {
 	if [[ $2 == "$ACTIVE" ]]; then

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stand-ins for SDKs share: lines in files that the environment names, whether a call comes
- * from the profiler itself, and what errno is to be after it. In a header, so that each stand-in has
- * its own and exports none of it.
+ * Common functions of the stand-ins for SDKs. They write lines to files that the environment names, recognise calls
+ * by the profiler itself, and set the errno after a call. They are in a header, so that each stand-in has its own
+ * copy and exports no such function.
  */
 #ifndef TEST_COMMON_FIXTURE_H
 #define TEST_COMMON_FIXTURE_H
@@ -21,7 +21,7 @@
 
 #define FIXTURE_LINE_MAX 4096
 
-/* FIXTURE_MODE is that word. */
+/* Whether FIXTURE_MODE is that word. */
 static inline bool fixture_mode_is(const char *mode)
 {
 	const char *now = getenv("FIXTURE_MODE");
@@ -30,8 +30,8 @@ static inline bool fixture_mode_is(const char *mode)
 }
 
 /*
- * Appends to the file that the variable names: one write per line, on a descriptor that lives no
- * longer, as hosts count and close descriptors.
+ * Appends to the file that the variable names: one write per line, on a descriptor that is closed at once, because
+ * hosts count and close descriptors.
  */
 static inline void fixture_append(const char *variable, const char *line, size_t len)
 {
@@ -46,7 +46,7 @@ static inline void fixture_append(const char *variable, const char *line, size_t
 	close(fd);
 }
 
-/* One line of FIXTURE_CALLS: what is first, the arguments as the format says, and what is last. */
+/* One line of FIXTURE_CALLS: the first word, the arguments by the format, and the last words. */
 __attribute__((format(printf, 2, 0))) static inline void
 fixture_record(const char *first, const char *format, va_list args, const char *last)
 {
@@ -63,8 +63,8 @@ fixture_record(const char *first, const char *format, va_list args, const char *
 }
 
 /*
- * The call comes from libspanprof.so, and is none of the count functions in handed_on, which the
- * preloaded object takes over and hands on from the host.
+ * Whether the call comes from libspanprof.so. The count functions in handed_on do not count, because the preloaded
+ * object takes them over and passes on the host's calls.
  */
 static inline bool fixture_is_ours(const void *caller, const char *function,
 				   const char *const *handed_on, size_t count)
@@ -78,7 +78,7 @@ static inline bool fixture_is_ours(const void *caller, const char *function,
 	return dladdr(caller, &info) != 0 && strstr(info.dli_fname, "libspanprof.so") != NULL;
 }
 
-/* What errno shall be when the call returns: what FIXTURE_ERRNO says, else as it is. */
+/* The errno when the call returns: FIXTURE_ERRNO, or the present one. */
 static inline int fixture_errno_after(bool ours)
 {
 	const char *wanted = getenv("FIXTURE_ERRNO");
@@ -86,7 +86,7 @@ static inline int fixture_errno_after(bool ours)
 	return wanted != NULL ? atoi(wanted) + ours : errno;
 }
 
-/* Numbers that look like random ids, and are the same in each run. */
+/* Numbers that look like random ids, but are the same in each run. */
 static inline uint64_t fixture_scrambled(uint64_t x)
 {
 	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring in memory of the test's own: the product has them in its region alone. */
+/* A ring in the test's own memory: in the product rings exist only in its region. */
 #ifndef TEST_OWN_MEMORY_H
 #define TEST_OWN_MEMORY_H
 

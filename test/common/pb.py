@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of protobuf, read and written field by field: for tests that judge or make what no library would."""
+"""Messages of protobuf, read and written field by field: for tests that check or make messages that no library would
+make."""
 
 
 def varint(n):
-    """A number, as it is written."""
+    """The bytes of a number."""
     out = bytearray()
     while n > 127:
         out.append(n & 127 | 128)
@@ -13,14 +14,14 @@ def varint(n):
 
 
 def field(number, body):
-    """A field, as it is written: a number, or bytes."""
+    """The bytes of a field: a number, or bytes."""
     if isinstance(body, int):
         return varint(number << 3) + varint(body)
     return varint(number << 3 | 2) + varint(len(body)) + body
 
 
 def read_varint(data, at):
-    """The number that begins there, and where it ends."""
+    """The number at that offset, and the offset behind it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -32,8 +33,8 @@ def read_varint(data, at):
 
 
 def fields(data):
-    """The fields of a message as (number, value); the value is a number, or bytes. Numbers of fixed length are taken
-    without a sign, as they stand."""
+    """The fields of a message as (number, value); the value is a number, or bytes. Numbers of fixed length are read
+    without a sign."""
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
@@ -55,7 +56,7 @@ def fields(data):
 
 
 def packed(value):
-    """The numbers of a repeated field, which may come one by one."""
+    """The numbers of a repeated field, which may be packed or single."""
     if isinstance(value, int):
         return [value]
     numbers, at = [], 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sample in one piece, which the handler never has. Context: tests. */
+/* Puts a complete sample into a ring, which the handler never has in one piece. Context: tests. */
 #ifndef TEST_COMMON_PUT_SAMPLE_H
 #define TEST_COMMON_PUT_SAMPLE_H
 

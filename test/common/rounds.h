@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of rounds that differ by chance alone, as many as a build is worth. With the address sanitizer they take ten times
- * as long, and it looks for mistakes that nearly each of them would make.
+ * The number of rounds of a random test in a build. With the address sanitizer a round takes ten times as long, and
+ * the faults that it finds would show in nearly each round.
  */
 #ifndef SP_TEST_ROUNDS_H
 #define SP_TEST_ROUNDS_H

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# A folder for a script's files ($WORK) and the programs that it runs beside itself (their numbers in
-# STARTED): both are gone when the script ends. Sourced from the top of the repository, by
-# test/e2e/lib.bash and test/bench/lib.bash among others; $DOUBLE is the Pyroscope double, and $EXPORTER the
-# program that the object starts, for who asks for exporters.
+# A folder for a script's files ($WORK) and the programs that it starts in the background (their ids in STARTED): both
+# are removed when the script ends. Sourced from the top of the repository, by test/e2e/lib.bash and
+# test/bench/lib.bash among others; $DOUBLE is the Pyroscope double, and $EXPORTER the program that the object starts,
+# for functions that find exporters.
 
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/spanprof-test.XXXXXX")
 readonly WORK
@@ -14,7 +14,7 @@ cleanup()
 	local pid
 
 	for pid in "${STARTED[@]}"; do
-		# Below strace the program is a child of what was started, and would outlive it.
+		# Below strace the program is a child of the started process, and would outlive it.
 		pkill -TERM -P "$pid" 2>/dev/null || true
 		kill "$pid" 2>/dev/null || true
 	done
@@ -29,7 +29,7 @@ cleanup()
 }
 trap cleanup EXIT
 
-# poll_until SECONDS COMMAND...: true as soon as the command is.
+# poll_until SECONDS COMMAND...: returns as soon as the command succeeds.
 poll_until()
 {
 	local end=$((SECONDS + $1 * ${TEST_PATIENCE:-1}))
@@ -50,7 +50,7 @@ double_start()
 	"$DOUBLE" --port-file "$port_file" "$@" 2>"$port_file.err" &
 	DOUBLE_PID=$!
 	STARTED+=("$DOUBLE_PID")
-	# Not a job of the shell: it would report how it ended.
+	# Not a job of the shell, which would report how it ended.
 	disown "$DOUBLE_PID"
 	poll_until 10 test -s "$port_file" || {
 		echo "FAIL: the double does not start: $(cat "$port_file.err")" >&2
@@ -59,7 +59,7 @@ double_start()
 	DOUBLE_URL=http://127.0.0.1:$(<"$port_file")
 }
 
-# exporters_in FOLDER: the process numbers of exporters whose hosts have their status files in FOLDER.
+# exporters_in FOLDER: the process ids of exporters whose hosts have their status files in FOLDER.
 exporters_in()
 {
 	local folder

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Criterion's macros call, in the process of one test. Results go to memory that is shared with the
- * runner: a test may close every descriptor, and what it had to say is there when a signal has ended it.
- * Theories and redirected streams are not offered.
+ * The functions that Criterion's macros call, in the process of one test. Results go to memory that is shared with
+ * the runner: a test may close every descriptor, and its results remain even if a signal ended it. Theories and
+ * redirected streams are not supported.
  */
 #include "test/common/unit_main.h"
 
@@ -47,7 +47,7 @@ static void record_text(const char *format, ...)
 		       length < UNIT_TEXT_MAX - at ? length : UNIT_TEXT_MAX - at);
 }
 
-/* Children of the test have the same memory, but their phases are not the test's. */
+/* Children of the test share the memory, but their phases are not the test's. */
 static void phase_set(enum unit_phase phase)
 {
 	if (getpid() == current_pid)
@@ -105,7 +105,10 @@ void criterion_send_assert(struct criterion_assert_stats *stats)
 	record_text("%s:%u: %s\n", stats->file, stats->line, stats->message);
 }
 
-/* Only the thread that runs the test can leave it; elsewhere the process ends, and the failure stays. */
+/*
+ * Only the thread that runs the test can leave it; in another thread the process ends, and the failure stays
+ * recorded.
+ */
 void criterion_abort_test(void)
 {
 	if (getpid() != current_pid || !pthread_equal(pthread_self(), current_thread))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the tests that Criterion's macros lay down, in place of Criterion's own main().
+ * Runs the tests that Criterion's macros define, in place of Criterion's own main().
  *
- * That one has threads of its own when it forks. AddressSanitizer's runtime of gcc 12 does not take the
- * locks of its allocator around fork(), so a child that is made while another thread holds one of them
- * waits for it for ever, before its test begins. Here the process that forks has one thread, which is
- * checked, and every test is a child of it.
+ * Criterion's main() has several threads when it forks. AddressSanitizer's runtime of gcc 12 does not take its
+ * allocator's locks around fork(). So a child that is forked while another thread holds a lock waits for the lock for
+ * ever, before its test begins. Here the forking process has one thread, which is checked, and every test is a child
+ * of it.
  *
  *	program [--tap=FILE] [--jobs N] [--filter PATTERN] [--list]
  *
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of a test that names none, and whose suite does not. */
+/* The time limit of a test that names none, and whose suite names none. */
 #define TIMEOUT_DEFAULT_S 120
 #define JOBS_MAX 64
 #define REASON_MAX 128
@@ -75,7 +75,7 @@ static void die(const char *why)
 	exit(EXIT_FAILURE);
 }
 
-/* Moves on to the next test that is wanted, or the next parameter of this one; false after the last. */
+/* Moves on to the next selected test, or the next parameter of this one; false after the last. */
 static bool item_next(struct unit_item *item)
 {
 	char path[256];
@@ -122,7 +122,7 @@ static void item_name(const struct unit_item *item, char *name, size_t size)
 		(void)snprintf(name, size, "%s::%s", test->category, test->name);
 }
 
-/* On a machine that is TEST_PATIENCE times as slow as others (test/run.sh), so many times as long. */
+/* If the machine is TEST_PATIENCE times as slow as others (test/run.sh), the limit is that many times as long. */
 static double item_timeout_s(const struct unit_item *item)
 {
 	const struct criterion_suite *suite = unit_suite(*item->test);
@@ -157,7 +157,7 @@ static void run_start(struct run *run, const struct unit_item *item)
 	unit_body_run(&run->item, run->record);
 }
 
-/* Why the test that ended like this has failed; empty if it has passed. */
+/* The reason for which a test with this end has failed; empty if it has passed. */
 static void judge(const struct run *run, int status, char reason[REASON_MAX])
 {
 	const struct criterion_test_extra_data *data = (*run->item.test)->data;
@@ -183,7 +183,7 @@ static void judge(const struct run *run, int status, char reason[REASON_MAX])
 		(void)snprintf(reason, REASON_MAX, "the process ended before the test");
 }
 
-/* Indented, so that no line of a test's own words looks like a result. */
+/* Indented, so that no line of a test's own output looks like a result. */
 static void print_text(char *text)
 {
 	char *next;
@@ -193,7 +193,7 @@ static void print_text(char *text)
 		dprintf(tap, "  %s\n", line);
 }
 
-/* Prints the line of a test that has ended, and says whether it has failed. */
+/* Prints the line of a test that has ended, and returns whether it has failed. */
 static bool run_finish(struct run *run, int status)
 {
 	double seconds = (double)(now_ns() - run->began_ns) / (double)NS_PER_S;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the runner of unit tests and a test that it has forked know of each other. Context: tests. */
+/* The data that the runner of unit tests and a forked test share. Context: tests. */
 #ifndef SP_TEST_UNIT_MAIN_H
 #define SP_TEST_UNIT_MAIN_H
 
@@ -30,10 +30,10 @@ struct unit_item {
 	size_t param;
 };
 
-/* NULL where the test's suite is not declared. */
+/* NULL if the test's suite is not declared. */
 const struct criterion_suite *unit_suite(const struct criterion_test *test);
 
-/* Runs the test in this process, which is its own, and ends it. */
+/* Runs the test in this process and ends the process. */
 _Noreturn void unit_body_run(const struct unit_item *item, struct unit_record *record);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handler's walk into one place. */
+/* The handler's walk, with all frames in one array. */
 #ifndef TEST_WALK_H
 #define TEST_WALK_H
 

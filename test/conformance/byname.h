@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * With BY_DLSYM a driver takes each function of its SDK from dlsym(), as ctypes, LuaJIT or a cffi
- * module does; BY_DLSYM is then the library's name. A driver wraps its calls in SDK(function).
+ * With BY_DLSYM a driver takes each function of its SDK from dlsym(), as ctypes, LuaJIT or a cffi module does;
+ * BY_DLSYM is then the library's name. A driver wraps its calls in SDK(function).
  */
 #ifndef TEST_CONFORMANCE_BYNAME_H
 #define TEST_CONFORMANCE_BYNAME_H

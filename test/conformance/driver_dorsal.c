@@ -8,7 +8,7 @@
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
 
-/* An end frees the SDK's handle, so the driver has one of its own around it. */
+/* An end frees the SDK's handle, so the driver wraps it in its own. */
 struct handle {
 	void *span; /* NULL = ended */
 };
@@ -106,6 +106,14 @@ static void set_attribute(void *span, const char *key, const char *value)
 	SDK(otelc_destroy_attr_map)(map);
 }
 
+static void set_status(void *span, bool is_error)
+{
+	const struct handle *h = span;
+
+	SDK(otelc_set_span_status)
+	(h->span, is_error ? OTELC_SPAN_STATUS_CODE_ERROR : OTELC_SPAN_STATUS_CODE_OK, "why");
+}
+
 static void end(void *span)
 {
 	struct handle *h = span;
@@ -130,6 +138,7 @@ static const struct driver driver = {
 			[NEED_NO_SCOPE] = "b-start-attaches",
 			[NEED_HELD] = "b-no-scope",
 			[NEED_CALLBACK] = "no-callback",
+			[NEED_LINKS] = "no-links",
 			[NEED_STORAGE] = "no-storage",
 			[NEED_ODD] = "b-aborts",
 		},
@@ -142,6 +151,7 @@ static const struct driver driver = {
 	.start_remote = start_remote,
 	.ids = ids,
 	.set_attribute = set_attribute,
+	.set_status = set_status,
 	.end = end,
 	.destroy = destroy,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stories' SDK: haproxytech/opentelemetry-c-wrapper, as test/haproxy stands in for it over
- * opentelemetry-cpp, in the generation that FIXTURE_API names.
+ * The stories' SDK: haproxytech/opentelemetry-c-wrapper, for which test/haproxy stands with opentelemetry-cpp, in the
+ * generation that FIXTURE_API names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,7 @@ struct handle {
 #define NAME_MAX_BYTES 64
 #define KIND_SERVER 2
 #define STATUS_OK 1
+#define STATUS_ERROR 2
 #define TRACERS 100
 
 static struct otelc_tracer *tracer;
@@ -65,14 +66,14 @@ static void *handle_of(struct otelc_span *span)
 }
 
 static void *start_from(const char *name, const struct otelc_span *parent,
-			const struct otelc_span_context *context)
+			const struct otelc_span_context *context,
+			const struct otelc_span_link *links, size_t count)
 {
 	struct timespec steady = {1, 2};
 	struct timespec system = {3, 4};
-	struct otelc_span_link link = {.context = context};
 
 	return handle_of(tracer->ops->start_span_with_options(
-		tracer, name, parent, context, &steady, &system, KIND_SERVER, &link, 1));
+		tracer, name, parent, context, &steady, &system, KIND_SERVER, links, count));
 }
 
 static void *start(const char *name, const void *parent)
@@ -84,33 +85,51 @@ static void *start(const char *name, const void *parent)
 	char lent[NAME_MAX_BYTES];
 	void *h;
 
-	/* Whoever keeps the pointer to the name, not the name, finds something else there. */
+	/* The buffer changes later: code that stored the pointer instead of the name would find another text. */
 	snprintf(lent, sizeof(lent), "%s", name);
 	if (p == NULL && turn++ % 2 == 0) {
 		h = handle_of(tracer->ops->start_span(tracer, lent));
 	} else if (p == NULL || turn++ % 2 == 0 ||
 		   p->span->ops->inject_text_map(p->span, &carrier) != OTELC_RET_OK) {
-		h = start_from(lent, p != NULL ? p->span : NULL, NULL);
+		h = start_from(lent, p != NULL ? p->span : NULL, NULL, NULL, 0);
 	} else {
 		context = tracer->ops->extract_text_map(tracer, &carrier);
-		h = start_from(lent, NULL, context);
+		h = start_from(lent, NULL, context, NULL, 0);
 		context->ops->destroy(&context);
 	}
 	memset(lent, 'x', sizeof(lent) - 1);
 	return h;
 }
 
-static void *start_remote(const char *name, const struct driver_ids *parent)
+static struct otelc_span_context *remote(const struct driver_ids *far)
 {
 	struct otelc_carrier carrier;
 	struct otelc_span_context *context;
-	void *h;
 
-	memcpy(carrier.trace_id, parent->trace_id, sizeof(carrier.trace_id));
-	memcpy(carrier.span_id, parent->span_id, sizeof(carrier.span_id));
+	memcpy(carrier.trace_id, far->trace_id, sizeof(carrier.trace_id));
+	memcpy(carrier.span_id, far->span_id, sizeof(carrier.span_id));
 	context = tracer->ops->extract_http_headers(tracer, &carrier);
 	HOST_CHECK(context != NULL);
-	h = start_from(name, NULL, context);
+	return context;
+}
+
+static void *start_remote(const char *name, const struct driver_ids *parent)
+{
+	struct otelc_span_context *context = remote(parent);
+	void *h = start_from(name, NULL, context, NULL, 0);
+
+	context->ops->destroy(&context);
+	return h;
+}
+
+static void *start_linked(const char *name, const void *other, const struct driver_ids *far,
+			  bool is_remote)
+{
+	const struct handle *o = other;
+	struct otelc_span_context *context = remote(far);
+	const struct otelc_span_link links[] = {{.context = context}, {.span = o->span}};
+	void *h = start_from(name, NULL, is_remote ? context : NULL, links, 2);
+
 	context->ops->destroy(&context);
 	return h;
 }
@@ -157,6 +176,14 @@ static const char *set_value(void *span, unsigned way)
 	return "42";
 }
 
+static void set_status(void *span, bool is_error)
+{
+	const struct handle *h = span;
+
+	HOST_CHECK(h->span->ops->set_status(h->span, is_error ? STATUS_ERROR : STATUS_OK, "why") ==
+		   OTELC_RET_OK);
+}
+
 static void end(void *span)
 {
 	static __thread unsigned turn;
@@ -186,7 +213,7 @@ static void refused(struct otelc_span *span)
 	printf("refused %d: %s\n", span == NULL, tracer->err != NULL ? tracer->err : "");
 }
 
-/* What is refused or goes straight through, and far more tracers than anybody has. */
+/* Calls that the wrapper refuses or passes straight through, and far more tracers than any program has. */
 static void odd(void *of_span)
 {
 	const struct handle *h = of_span;
@@ -218,7 +245,7 @@ static void odd(void *of_span)
 	for (int i = 0; i < TRACERS; i++) {
 		struct otelc_tracer *other = new_tracer();
 
-		/* one that was not started starts nothing */
+		/* a tracer that was not started starts no span */
 		refused(other->ops->start_span(other, "x"));
 		(void)other->ops->start(other);
 		HOST_CHECK(other->ops == tracer->ops);
@@ -241,10 +268,12 @@ static const struct driver driver = {
 	.shut_down = shut_down,
 	.start = start,
 	.start_remote = start_remote,
+	.start_linked = start_linked,
 	.ids = ids,
 	.rename = rename_span,
 	.set_attribute = set_attribute,
 	.set_value = set_value,
+	.set_status = set_status,
 	.odd = odd,
 	.needs_name = true,
 	.end = end,

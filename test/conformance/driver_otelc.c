@@ -16,7 +16,7 @@ static otel_string_view_t view(const char *text)
 	return (otel_string_view_t){text, strlen(text)};
 }
 
-/* Before a call that the SDK answers with a status, and after it. */
+/* Called before a call that the SDK answers with a status, and after it. */
 static void before(void)
 {
 	errno = 4242;
@@ -52,7 +52,7 @@ static void *start(const char *name, const void *parent)
 	static __thread unsigned turns;
 	unsigned turn = turns++ % 4;
 	otel_span_start_options_t options = {.kind = 1, .parent = parent};
-	/* A caller that does not know of parent modes: what follows its struct is not one. */
+	/* A caller that does not know parent modes: the bytes behind its struct are no mode. */
 	otel_span_start_options_ex_t more = {
 		.struct_size = offsetof(otel_span_start_options_ex_t, parent_mode),
 		.parent_mode = parent != NULL ? OTEL_PARENT_ROOT : OTEL_PARENT_AMBIENT};
@@ -64,7 +64,7 @@ static void *start(const char *name, const void *parent)
 						   parent != NULL ? &options : NULL);
 	if (parent != NULL)
 		(void)SDK(otel_span_get_context)(parent, &ids_of_parent);
-	/* a span that does nothing has no ids */
+	/* a span without effect has no ids */
 	if (turn == 1 || (parent != NULL && ids_of_parent == NULL))
 		return SDK(otel_tracer_start_span)(tracer, view(name), &options);
 	if (turn == 2 && parent != NULL) {
@@ -145,7 +145,9 @@ static void *start_with(const char *name, const char *key, const char *value)
 	return SDK(otel_tracer_start_span_ex)(tracer, view(name), &options);
 }
 
-/* The options of a caller of the first release end before the attributes: what lies there is none. */
+/*
+ * A caller of the first release has options that end before the attributes: the bytes behind them are no attributes.
+ */
 static void *start_with_value(const char *name, unsigned way, const char **text)
 {
 	const otel_key_value_t given = {
@@ -160,6 +162,29 @@ static void *start_with_value(const char *name, unsigned way, const char **text)
 		return NULL;
 	*text = way == 0 ? "42" : "-";
 	return SDK(otel_tracer_start_span_ex)(tracer, view(name), &options);
+}
+
+static void *start_linked(const char *name, const void *other, const struct driver_ids *far,
+			  bool is_remote)
+{
+	otel_span_link_t links[] = {{NULL, NULL, 0}, {NULL, NULL, 0}};
+	otel_span_context_t *of_other = NULL;
+	otel_span_context_t *of_far =
+		SDK(otel_span_context_create)(far->trace_id, far->span_id, 1, 1, view(""));
+	otel_span_start_options_ex_t options = {
+		.struct_size = offsetof(otel_span_start_options_ex_t, parent_mode),
+		.parent_context = is_remote ? of_far : NULL,
+		.links = links,
+		.link_count = 2};
+	void *span;
+
+	(void)SDK(otel_span_get_context)(other, &of_other);
+	links[0].context = of_far;
+	links[1].context = of_other;
+	span = SDK(otel_tracer_start_span_ex)(tracer, view(name), &options);
+	SDK(otel_span_context_destroy)(of_other);
+	SDK(otel_span_context_destroy)(of_far);
+	return span;
 }
 
 static const char *set_value(void *span, unsigned way)
@@ -187,6 +212,14 @@ static const char *set_value(void *span, unsigned way)
 	}
 }
 
+static void set_status(void *span, bool is_error)
+{
+	/* A code that the SDK does not know: it refuses the call, and the status stays. */
+	HOST_CHECK(SDK(otel_span_set_status)(span, is_error ? 1 : 2, view("")) == OTEL_OK);
+	HOST_CHECK(SDK(otel_span_set_status)(span, is_error ? 2 : 1, view("why")) == OTEL_OK);
+	HOST_CHECK(SDK(otel_span_set_status)(span, 3, view("")) != OTEL_OK);
+}
+
 static void end(void *span)
 {
 	HOST_CHECK(SDK(otel_span_end)(span) == OTEL_OK);
@@ -194,7 +227,7 @@ static void end(void *span)
 
 static void destroy(void *span)
 {
-	/* a destroy leaves the error of the call before it to be read */
+	/* a destroy does not change the error of the call before it */
 	(void)SDK(otel_span_end)(NULL);
 	before();
 	SDK(otel_span_destroy)(span);
@@ -252,7 +285,7 @@ static bool detach(void *scope)
 	return true;
 }
 
-/* What has to be refused, as each call says itself. */
+/* Calls that must be refused, as each call returns. */
 static void odd(void *span)
 {
 	otel_span_start_options_ex_t options = {.struct_size = 39};
@@ -266,7 +299,7 @@ static void odd(void *span)
 		said(what, (unsigned)(uintptr_t)(call));                                           \
 	} while (0)
 	REFUSED(SDK(otel_tracer_start_span)(NULL, view("x"), NULL), "start");
-	/* gives nothing back, and leaves the error of the call before it to be read */
+	/* releases nothing, and does not change the error of the call before it */
 	before();
 	SDK(otel_span_destroy)(SDK(otel_tracer_start_span)(tracer, malformed, NULL));
 	said("destroy", 0);
@@ -314,7 +347,9 @@ static const struct driver driver = {
 	.set_attribute = set_attribute,
 	.start_with = start_with,
 	.start_with_value = start_with_value,
+	.start_linked = start_linked,
 	.set_value = set_value,
+	.set_status = set_status,
 	.attach = attach,
 	.attach_remote = attach_remote,
 	.odd = odd,

@@ -75,13 +75,13 @@ static void *start_ambient(const char *name)
 	trace::StartSpanOptions options;
 	context::Context empty;
 
-	/* a context that says nothing of a span leaves it to the current one */
+	/* a context without information about a span leaves the current one as parent */
 	if (turn++ % 2 != 0)
 		options.parent = empty.SetValue("colour", int64_t{5});
 	return start_with(name, options);
 }
 
-/* Its trace state is of its own, so that a reference too many would be a leak. */
+/* It has its own trace state, so that a reference too many would be a leak. */
 static trace::SpanContext remote(const struct driver_ids *far)
 {
 #ifdef DRIVER_OWN_CLASSES
@@ -111,7 +111,7 @@ static void *start_with_value(const char *name, unsigned way, const char **text)
 {
 	if (way > 0)
 		return nullptr;
-	/* as long as it is said to be */
+	/* as long as the given length */
 	*text = "given at the start";
 	return new SpanPtr(tracer()->StartSpan(
 		name,
@@ -143,7 +143,7 @@ static const char *set_value(void *span, unsigned way)
 	return ways[way].second;
 }
 
-/* What a start asks for its attributes may be any code; this ends another span. */
+/* A start may run any code while it reads its attributes; this code ends another span. */
 class Ending final : public common::KeyValueIterable
 {
       public:
@@ -180,13 +180,23 @@ static bool ids(const void *span, struct driver_ids *out)
 	return own.IsValid();
 }
 
-static void *start_linked(const char *name, const void *other, const struct driver_ids *far)
+/* A parent is given by its ids, or in a context, as a propagator makes it from a header. */
+static void *start_linked(const char *name, const void *other, const struct driver_ids *far,
+			  bool is_remote)
 {
 	using Attributes = std::map<std::string, std::string>;
+	static thread_local unsigned turn;
 	std::vector<std::pair<trace::SpanContext, Attributes>> links{
 		{remote(far), {}}, {span_of(other)->GetContext(), {}}};
+	trace::StartSpanOptions options;
+	context::Context empty;
 
-	return new SpanPtr(tracer()->StartSpan(name, Attributes(), links));
+	if (is_remote && turn++ % 2 == 0)
+		options.parent = remote(far);
+	else if (is_remote)
+		options.parent =
+			trace::SetSpan(empty, SpanPtr(new trace::DefaultSpan(remote(far))));
+	return new SpanPtr(tracer()->StartSpan(name, Attributes(), links, options));
 }
 
 static void rename_span(void *span, const char *name)
@@ -196,10 +206,16 @@ static void rename_span(void *span, const char *name)
 
 static void set_attribute(void *span, const char *key, const char *value)
 {
-	/* keys are as long as they are said to be */
+	/* keys have the given length */
 	const std::string longer = std::string(key) + ".and_more";
 
 	span_of(span)->SetAttribute(nostd::string_view(longer.data(), std::strlen(key)), value);
+}
+
+static void set_status(void *span, bool is_error)
+{
+	span_of(span)->SetStatus(is_error ? trace::StatusCode::kError : trace::StatusCode::kOk,
+				 "why");
 }
 
 static void end(void *span)
@@ -233,7 +249,7 @@ static void check_storage()
 {
 }
 #else
-/* A program's own, with virtual functions that the interface does not have. */
+/* A program's own storage, with virtual functions that the interface does not have. */
 class OwnStorage : public context::ThreadLocalContextStorage
 {
       public:
@@ -252,7 +268,7 @@ class OwnStorage : public context::ThreadLocalContextStorage
 		return ThreadLocalContextStorage::Detach(token);
 	}
 #endif
-	/* If it is deaf, there is nothing in what is current but a mark. */
+	/* A deaf storage returns a context with nothing but a mark. */
 	context::Context GetCurrent() noexcept override
 	{
 		return deaf ? marked : ThreadLocalContextStorage::GetCurrent();
@@ -278,7 +294,7 @@ static void bring_storage(bool deaf)
 		nostd::shared_ptr<context::RuntimeContextStorage>(storage));
 }
 
-/* The object is still what it was, also to who does not know its static type. */
+/* The storage is still the same object, also for code that does not know its static type. */
 static void check_storage()
 {
 #if defined(__cpp_rtti) && !defined(DRIVER_OWN_CLASSES)
@@ -292,7 +308,7 @@ static void check_storage()
 }
 #endif
 
-/* The same context twice: a token finds it by what it is, not by where. */
+/* The same context twice: a token finds it by its value, not by its address. */
 static void odd(void *span)
 {
 	context::Context empty;
@@ -311,7 +327,7 @@ static bool detach(void *scope)
 
 	check_storage();
 
-	/* A token detaches itself again when it goes; there is nothing left for it to find then. */
+	/* A token detaches itself when it is destroyed; it finds nothing then. */
 	if (ok)
 		delete token;
 	return ok;
@@ -348,6 +364,7 @@ extern "C" const struct driver *conformance_driver(void)
 	d.start_with = start_with_attribute;
 	d.start_with_value = start_with_value;
 	d.set_value = set_value;
+	d.set_status = set_status;
 	d.start_ending = start_ending;
 	d.start_linked = start_linked;
 	d.attach = attach;

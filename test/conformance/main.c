@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs every story, each in a process of its own, with the SDK it is linked with or one that it
- * opens. Usage:
+ * Runs every story in its own process. The SDK is linked in or opened. Usage:
  *
- *   main OPTIONS FOLDER      FOLDER gets "verdicts" and "calls.STORY"; stdout tells what a host can see
+ *   main OPTIONS FOLDER      FOLDER gets "verdicts" and "calls.STORY"; stdout gets the facts that a host can see
  *     --plugin FILE          the driver is in a shared object ...
  *     --open local|global|deepbind   ... opened this way before the first story
- *     --late                 ... or by each story, on a thread that was there before
- *     --second FILE          another SDK's driver, whose spans are around those of the story
- *     --turns                with it, and --story: the two SDKs take turns, and the other is loaded anew
+ *     --late                 ... or by each story, on a thread that existed before
+ *     --second FILE          another SDK's driver, with spans around those of the story
+ *     --turns                with --second and --story: the two SDKs take turns, and the other is reloaded
  *     --story NAME           only this one, in this process, which ends with 7; FOLDER gets "spans" as well
- *     --work MILLISECONDS    with it: of work at each expectation; FOLDER gets "work"
- *     --samples COUNT        with it: so many samples at each expectation; FOLDER gets "work"
- *   main --list              prints the names of those that are told where none is named
+ *     --work MILLISECONDS    with --story: works at each expectation; FOLDER gets "work"
+ *     --samples COUNT        with --story: takes samples at each expectation; FOLDER gets "work"
+ *   main --list              prints the names of the stories that run if none is named
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -87,7 +86,7 @@ static int tell(const struct story *story, const struct driver *driver)
 		snprintf(spans, sizeof(spans), "%s/spans.%d.%s", option.folder, (int)getpid(),
 			 story->name);
 	snprintf(work, sizeof(work), "%s/work", option.folder);
-	/* where the SDK writes down what it is asked */
+	/* the file in which the SDK logs its calls */
 	snprintf(calls, sizeof(calls), "%s/calls.%s", option.folder, story->name);
 	setenv("FIXTURE_CALLS", calls, 1);
 	snprintf(verdicts, sizeof(verdicts), "%s/verdicts", option.folder);
@@ -99,7 +98,7 @@ static int tell(const struct story *story, const struct driver *driver)
 	return story_run(story, driver, option.second != NULL ? open_second() : NULL, &files);
 }
 
-/* A thread from before the SDK; it waits until that is there. */
+/* A thread from before the SDK was loaded; it waits for the SDK. */
 static struct {
 	pthread_mutex_t lock;
 	const struct story *story;
@@ -155,7 +154,7 @@ static void run_all(void)
 		if (child == 0) {
 			status = option.late ? run_late(&stories[i]) : tell(&stories[i], driver);
 			fflush(NULL);
-			/* What the end of a process does has tests of its own. */
+			/* Other tests are about the end of a process. */
 			_exit(status);
 		}
 		HOST_CHECK(waitpid(child, &status, 0) == child);

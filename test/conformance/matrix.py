@@ -2,19 +2,18 @@
 """Runs the conformance matrix that matrix.conf describes: every story with every SDK, loaded in
 every way, under the profiler and without it.
 
-  matrix.py run SO RESULTS [CONF PROGRAMS]    prints the matrix; fails if a cell does, or if the
-                              self-check does, which is made without CONF only
+  matrix.py run SO RESULTS [CONF PROGRAMS]    prints the matrix; fails if a cell fails, or if the
+                              self-check fails, which runs only without CONF
   matrix.py readme RESULTS    prints the same as the tables of test/conformance/README.md
-  matrix.py promised RESULTS    the same; of pairs that did not run it says what the others of their SDK, and
-                              matrix.conf, let expect
+  matrix.py promised RESULTS    the same; pairs that did not run get the results that the others of their SDK, and
+                              matrix.conf, predict
   matrix.py ways RESULTS CONF VERSION    prints one table: ways of loading, and the stories proven
   matrix.py ways-in FILE CONF    FILE has a row for each way of CONF
-  matrix.py told FOLDER STDERR work|samples    a story was told with pieces of these: its profile has the program's
+  matrix.py told FOLDER STDERR work|samples    a story ran with such pieces: its profile has the program's
                               CPU time, by span and by value
 
-A cell is proven when each sample taken in the story carried what it has to, each exported span has
-the attribute it has to, and neither the host nor its SDK noticed anything: same output, same end, same calls as
-without us.
+A cell is proven if each sample in the story had the right label, each exported span has the right attribute, and
+neither the host nor its SDK noticed the profiler: same output, same end, same calls as without it.
 """
 import collections
 import concurrent.futures
@@ -34,27 +33,28 @@ CONF = os.path.join(HERE, "matrix.conf")
 BUILD = os.path.join("build", "test", "conformance")
 LIMIT_S = 120 * int(os.environ.get("TEST_PATIENCE", "1"))
 EMULATOR = os.environ.get("TEST_EMULATOR", "").split()
-# Three of them are a piece, where samples are taken in place of work.
+# Three samples are a piece, if samples are taken in place of work.
 SAMPLE_MS = 1000
-# A piece of work begins and ends between two samples, and a CPU clock's timer fires at a tick. An
-# emulator translates code on the thread that runs it.
+# A piece of work begins and ends between two samples, and a CPU clock's timer fires at a tick. An emulator translates
+# code on the thread that runs it.
 SLACK_MS = 60 if EMULATOR else 40
-# What a story does between its pieces is of no span, too. A label that is lost is missed where it belongs,
-# in its span, which gets no more slack for this.
+# The work of a story between its pieces belongs to no span, too. A label that is lost there is missing in its span,
+# which gets no more slack for this.
 OUTSIDE_MS = 120
 SLACK_SHARE = 0.08
-# Which span is whose, and what comes first, is chance here.
+# In this story chance decides which span belongs to which thread, and which comes first.
 AT_ONCE = "first spans at once"
-# Threads wait 50 ms for the one that starts the profiler. On a machine where a start takes longer, their first spans are
+# Threads wait 50 ms for the one that starts the profiler. On a machine with slower starts, their first spans are
 # counted as lost and have no labels. This is a regular expression for that message; without it nothing may be lost.
 TOLD = os.environ.get("MATRIX_TOLD", "")
-# What lacks where the profiler did not see a span: the label, and the attributes. A wrong one is another message.
+# The label and the attributes are missing if the profiler did not see a span. A wrong one has another message.
 MISSING = re.compile(r" line \d+: (no label), not \"[^\"]*\";| span [^;]* has (the profile id) \"\";"
                      r"| span [^;]* lacks (a CPU time);")
-# So many pairs of SDK and way are run, of which one is of each SDK, and one of each way; all of them without it.
+# The number of pairs of SDK and way to run, at least one with each SDK, and one with each way; without it all of
+# them.
 PAIRS = os.environ.get("MATRIX_PAIRS", "all")
 SEED = os.environ.get("MATRIX_SEED") or str(random.SystemRandom().randrange(10**6))
-# What we may ask of an SDK of C, and with which results.
+# The calls that we may make to a C SDK, and their results.
 OURS = re.compile(
     r"ours (get_context \d+ -> [037]"
     r"|context_(trace_id|span_id|flags) [0-9a-f]{16} -> 0|span_context_destroy [0-9a-f]{16}"
@@ -63,8 +63,8 @@ OURS = re.compile(
     r"|set_string_attribute \d+ pyroscope\.profile\.(id|url|baseline\.url) -> 0"
     r"|set_int64_attribute \d+ spanprof\.cpu_time_ns -> 0)")
 
-# What the environment says, and what the stories are to expect from it. Own id and root's name, or
-# the other way round, so that one run shows both.
+# The environment, and what the stories expect with it. Own id and root's name, or the other way round, so that one
+# run shows both.
 OWN_IDS = ("ids=all names=root", {"SPANPROF_SPAN_ID_SCOPE": "all",
                                   "SPANPROF_SPAN_NAME_SCOPE": "root"})
 ROOT_IDS = ("ids=root names=all", {"SPANPROF_SPAN_ID_SCOPE": "root",
@@ -110,7 +110,7 @@ class Conf:
 
 
 def command(conf, sdk, mode):
-    """How the host of that SDK is started in that mode, and what the environment adds."""
+    """How the host of that SDK is started in that mode, and the additional variables."""
     def of(name, which=sdk):
         return os.path.join(conf.programs, which, name)
 
@@ -141,7 +141,7 @@ def command(conf, sdk, mode):
     return known.get(mode, [of(mode)])
 
 
-# Of the program itself, with us and without.
+# Variables for the program itself, with us and without.
 HOST_ENV = {"now": {"FIXTURE_ERRNO": "4711"}}
 MODE_ENV = {
     "root": {"SPANPROF_SPAN_CPU_TIME": "true"},
@@ -153,7 +153,7 @@ MODE_ENV = {
 def clean_environment():
     foreign = ("SPANPROF_", "PYROSCOPE_", "OTEL_", "OTELC_", "FIXTURE_", "LD_PRELOAD")
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(foreign) or (k == "SPANPROF_EXPORTER" and EMULATOR)}
+           if not k.startswith(foreign)}
     env["LC_ALL"] = "C"
     return env
 
@@ -168,8 +168,8 @@ def launched(argv, env):
 
 @contextlib.contextmanager
 def folder_for_exporter():
-    """As TemporaryDirectory, but an exporter whose host is gone may still be writing there, below "profiles": it
-    makes that folder anew, but not the one above."""
+    """Like TemporaryDirectory, but an exporter whose host is gone may still be writing there, below "profiles": it
+    makes that folder again, but not the one above."""
     folder = tempfile.mkdtemp(prefix="spanprof-matrix.")
     os.mkdir(os.path.join(folder, "profiles"))
     try:
@@ -183,11 +183,11 @@ def folder_for_exporter():
 
 
 def run_host(argv, env):
-    """Every story once: what the host showed, and the verdicts."""
+    """Runs every story once: the host's output, and the verdicts."""
     with folder_for_exporter() as folder:
         if "LD_PRELOAD" in env:
             env["SPANPROF_OUTPUT_DIR"] = os.path.join(folder, "profiles")
-            # Stories look for the attributes of spans without samples, too.
+            # Stories check the attributes of spans without samples, too.
             env.setdefault("SPANPROF_ATTRIBUTES", "always")
         argv, env = launched(argv, env)
         done = subprocess.run(["timeout", "--kill-after=5", str(LIMIT_S)] + argv + [folder],
@@ -209,14 +209,14 @@ def run_host(argv, env):
             if name.startswith("calls."):
                 with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                     calls[name[len("calls."):]] = file.read().splitlines()
-    # What the profiler says is its own; the rest is the host's.
+    # The profiler's messages are removed; the rest is the host's.
     stderr = [x for x in done.stderr.splitlines() if not x.startswith("spanprof[")]
     lost = told_losses(done.stderr.splitlines(), story_of)
     return done.returncode, done.stdout, "\n".join(stderr), verdicts, calls, lost
 
 
 def told_losses(lines, story_of):
-    """How many spans each story lost, as the profiler says it: {story: count}."""
+    """How many spans each story lost, by the profiler's message: {story: count}."""
     lost = collections.Counter()
     for line in lines:
         said = re.match(r"spanprof\[(\d+)\]: lost since the last push: (\d+) (?:%s)" % TOLD, line) if TOLD else None
@@ -226,13 +226,13 @@ def told_losses(lines, story_of):
 
 
 def only_lost(detail, count):
-    """Nothing is wrong but that no more than so many labels and attributes are missing."""
+    """Whether the only fault is that at most this many labels and attributes are missing."""
     missing = collections.Counter(found[found.lastindex] for found in MISSING.finditer(detail))
     return MISSING.sub("", " " + detail).strip() == "" and max(missing.values(), default=0) <= count
 
 
 def sections(stdout):
-    """What each story showed."""
+    """The output of each story."""
     out, name = {}, None
     for line in stdout.splitlines():
         if line.startswith("== "):
@@ -271,8 +271,8 @@ def judge(with_us, without):
 
 
 def wrong_calls(story, under, plain):
-    """Each call of the host's reaches its SDK once, as it was made; ours ask for ids and set attributes, and give back
-    what they were given."""
+    """Each call of the host reaches its SDK once, unchanged; our calls ask for ids and set attributes, and release
+    what they got."""
     hosts = [line for line in under if not line.startswith("ours ")]
     if story == AT_ONCE:
         hosts, plain = (sorted(re.sub(r"\d+", "N", line) for line in lines) for lines in (hosts, plain))
@@ -311,7 +311,7 @@ def run_cell(conf, so, sdk, mode, labels=None, more=None, preload=True):
     env.update(scopes)
     env.update(MODE_ENV.get(mode, {}))
     env.update(more or {})
-    # What was lost is told at the end, if somebody waits for it.
+    # Losses are reported at the end, if the host waits for it.
     env["SPANPROF_FLUSH_TIMEOUT"] = "30s" if TOLD else "0"
     env["CONFORMANCE_LABELS"] = labels or ("unseen" if kind == "unseen" else expected)
     if preload:
@@ -320,7 +320,7 @@ def run_cell(conf, so, sdk, mode, labels=None, more=None, preload=True):
 
 
 def self_check(conf, so):
-    """Each way in which a cell can fail does make cells fail."""
+    """Each kind of fault really makes cells fail."""
     wrong = []
 
     def must_fail(what, story, **fault):
@@ -380,7 +380,8 @@ def slack(pieces, kind):
 
 
 def wrong_times(wanted, report, kind="work"):
-    """Whether the CPU time of a span, or of none, is not what the program has measured: {label: [nanoseconds]}."""
+    """Whether the CPU time of a span, or outside of spans, differs from the program's measurement: {label:
+    [nanoseconds]}."""
     got = {s["span_id"]: s["ns"] for s in report["spans"] if s["span_id"]}
     got["-"] = report["total"]["ns"] - report["labelled"]["ns"]
     pieces = collections.defaultdict(list)
@@ -403,7 +404,7 @@ def wrong_times(wanted, report, kind="work"):
 def wrong_values(values, report, kind):
     """As wrong_times(), for the values of an attribute: {text: [nanoseconds]}."""
     got = {v["value"]: v["ns"] for v in report.get("values", [])}
-    # A span that was shown no work may still have a sample of what it did itself.
+    # A span without pieces of work may still have a sample of its own calls.
     for value in set(got) | set(values):
         pieces = values.get(value, [])
         off_ms = (got.get(value, 0) - sum(pieces)) / 1e6
@@ -413,12 +414,24 @@ def wrong_values(values, report, kind):
 
 
 def wrong_marks(exported, report):
-    """The spans that the profile has samples of lead to it, and no others."""
-    # What a thread had left at its end is no sample, and comes after the span's end.
+    """The spans with samples in the profile have a link to it, and no others."""
+    # The rest of a thread's CPU time is no sample, and is recorded after the span's end.
     sampled = {s["span_id"] for s in report["spans"] if s["samples"]} & {s["span_id"] for s in exported}
     marked = {s["span_id"] for s in exported if s["attributes"].get("pyroscope.profile.id") == s["span_id"]}
     own = {s["span_id"] for s in exported if s["attributes"].get("pyroscope.profile.id", s["span_id"]) != s["span_id"]}
     return "" if marked == sampled - own else "marked %s, sampled %s" % (sorted(marked), sorted(sampled))
+
+
+def wrong_failures(failed, folder):
+    """Of each name the slowest root is listed, and each root of a story that fails has a name of its own. The list says
+    error of those that failed, and of no others."""
+    listed = set()
+    for name in os.listdir(folder):
+        for line in lines_of(os.path.join(folder, name)) if name.endswith("-slow.otlp.jsonl") else ():
+            for span in json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+                if span.get("status", {}).get("code") == 2:
+                    listed.add(span["spanId"])
+    return "" if listed == failed else "listed as failed %s, failed %s" % (sorted(listed), sorted(failed))
 
 
 def lines_of(path):
@@ -429,17 +442,19 @@ def lines_of(path):
 
 
 def told(folder, stderr, kind):
-    """What is wrong with a story that was told with work: its verdict, what the profiler said, and the profile."""
+    """The faults of a story that was run with work: its verdict, the profiler's messages, and the profile."""
     verdict = lines_of(os.path.join(folder, "verdicts"))
     if not verdict or not verdict[0].startswith("ok "):
         return "the verdict is %s" % verdict
-    wanted, values, messages = collections.defaultdict(list), collections.defaultdict(list), []
+    wanted, values, messages, failed = collections.defaultdict(list), collections.defaultdict(list), [], set()
     for line in lines_of(os.path.join(folder, "work")):
         words = line.split(" ", 3)
         if words[0] == "says":
             messages.append(line[len("says "):])
         elif words[0] == "value":
             values[line.split(" ", 2)[2]].append(int(words[1]))
+        elif words[0] == "failed":
+            failed.add(words[1])
         else:
             wanted[words[0], words[1], words[3]].append(int(words[2]))
     said = [line for line in lines_of(stderr) if line.startswith("spanprof[")]
@@ -453,7 +468,8 @@ def told(folder, stderr, kind):
     by = ["--by", "test.value"] if values else []
     report = json.loads(subprocess.run(["build/spanprof-report", "--json"] + by + [folder], capture_output=True,
                                        text=True, check=True).stdout)
-    return wrong_times(wanted, report, kind) + wrong_values(values, report, kind) + wrong_marks(exported, report)
+    return (wrong_times(wanted, report, kind) + wrong_values(values, report, kind) + wrong_marks(exported, report) +
+            wrong_failures(failed, folder))
 
 
 NO_LABEL = re.compile(r'( *line \d+: no label, not "[^"]*";)*')
@@ -461,7 +477,7 @@ SYMBOL = {"ok": "+", "unseen": "0", "na": ".", "absent": " ", "not run": "-", "f
 
 
 def drawn(pairs, count, seed):
-    """So many of the pairs by chance, or a few more where each SDK and each way would not be among them otherwise."""
+    """This many random pairs, and a few more if an SDK or a way would not occur otherwise."""
     chance = random.Random(seed)
     left, taken, lacks = list(pairs), [], {x for p in pairs for x in (("sdk", p[0]), ("mode", p[1]))}
     chance.shuffle(left)
@@ -552,7 +568,7 @@ def quoted(title):
 
 
 def shorter(names, everything, word):
-    """Names of a set, in the order of everything, or those that are missing where these are fewer."""
+    """The names of a set, in the order of everything, or the missing names if these are fewer."""
     missing = [n for n in everything if n not in names]
     if not missing:
         return "all " + word
@@ -567,7 +583,7 @@ def family(titles):
 
 
 def not_proven(conf, stories, result):
-    """Lines that tell each reason once: the SDKs, and their stories or ways, that it is the reason for."""
+    """Lines with each reason once: the SDKs, and their stories or ways, to which it applies."""
     told = {}
     for cell, (verdict, why) in result.items():
         if verdict not in ("ok", "fail"):
@@ -594,7 +610,7 @@ def readme(conf, stories, result):
     print("%d ways of loading:\n" % len(conf.modes))
     for letter, title in conf.modes.values():
         print("- %s: %s" % (letter, title))
-    print("\nProven are, of each SDK, so many stories in so many ways, which is so many cells:\n")
+    print("\nThe proven stories, ways and cells of each SDK:\n")
     rows = []
     for sdk, title in conf.sdks.items():
         got = {(s, m): result["%s|%s|%s" % (s, sdk, m)][0] for s in stories for m in conf.modes}
@@ -604,14 +620,14 @@ def readme(conf, stories, result):
         rows.append([quoted(title), str(len({s for s, _ in good})), str(len({m for _, m in good})),
                      "**fails**" if "fail" in got.values() else str(len(good))])
     table(["SDK", "stories", "ways", "cells"], rows)
-    print("What is not proven, and why:\n")
+    print("The cases that are not proven, with the reasons:\n")
     for line in not_proven(conf, stories, result):
         print(line)
 
 
 def promised(conf, stories, result):
-    """Of pairs that did not run, what is due if those that did are right: a cell of these that is not as the tables
-    say shows in the tables."""
+    """The expected results of pairs that did not run, if those that did are right: a cell that differs from the
+    tables shows in the tables."""
     for sdk in conf.sdks:
         lacks = {}
         for story in stories:

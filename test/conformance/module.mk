@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The conformance suite: one table of stories, a driver per SDK, and hosts for every way of linking
-# and loading them. What of it runs, and how, is in matrix.conf.
+# The conformance suite: one table of stories, a driver per SDK, and hosts for every way of linking and loading them.
+# matrix.conf says what runs, and how.
 
 CONFORMANCE_DIR := $(B)/test/conformance
 CONFORMANCE_HDRS := $(wildcard test/conformance/*.h) test/hosts/host.h
@@ -13,10 +13,10 @@ CONFORMANCE_OTELCPP := $(B)/test/otelcpp
 CONFORMANCE_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24
 CONFORMANCE_RPATH := -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/../..',-rpath,'$$ORIGIN/../../otelc'
 
-# Of each C SDK: its library, how to link with it, and its sources for a plugin that has it inside.
+# For each C SDK: its library, how to link with it, and its sources for a plugin that contains it.
 CONFORMANCE_C := otelc dorsal haproxy22 haproxy33 haproxy_cpp
 CONFORMANCE_HAPROXY := $(B)/test/haproxy
-# The generations of the wrapper with its SDK inside, and which small SDK that is.
+# The generations of the wrapper with its SDK inside, and the name of that small SDK.
 CONFORMANCE_GENERATION_haproxy22 := 2.2
 CONFORMANCE_GENERATION_haproxy33 := 3.3
 CONFORMANCE_SDK_haproxy22 := v2_nostd
@@ -148,7 +148,7 @@ $(foreach build,$(CONFORMANCE_MINI),\
 		-Wl,-rpath,'$$$$ORIGIN/../../otelcpp/$(build)'))
 $(foreach build,debian $(CONFORMANCE_MINI),$(eval $(call conformance_cpp,$(build))))
 
-# The small SDKs inside the plugin, and inside the program: there nothing has a symbol.
+# The small SDKs inside the plugin, and inside the program: there they have no symbols.
 CONFORMANCE_STATIC_static := -fPIE
 CONFORMANCE_STATIC_nopie := -fno-pic -fno-pie
 CONFORMANCE_LDFLAGS_static := -pie

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the preloaded object's hidden names, and asking it for a sample. */
+/* Finds the preloaded object's hidden names, and makes it take a sample. */
 #define _GNU_SOURCE
 #include "test/conformance/probe.h"
 
@@ -26,7 +26,7 @@ static struct {
 	ElfW(Addr) base;
 	size_t tls_module;
 	const struct sp_handler_setup *setup;
-	size_t own_offset; /* of sp_thread_own in the object's thread-local storage */
+	size_t own_offset; /* offset of sp_thread_own in the object's thread-local storage */
 	const char *(*text)(uint32_t id, size_t *len);
 	uint32_t (*open_spans)(void);
 	int (*signal_number)(void);
@@ -64,7 +64,7 @@ static const ElfW(Shdr) * symbol_table(const char *file)
 	give_up("stripped");
 }
 
-/* A name that is not there once exactly could be the wrong one. */
+/* A name that does not occur exactly once could be the wrong one. */
 static ElfW(Addr) value_of(const char *file, const char *name)
 {
 	const ElfW(Ehdr) *header = (const void *)file;
@@ -138,7 +138,7 @@ static struct sp_thread *own_thread(void)
 	return *(struct sp_thread **)(void *)(storage + object.own_offset);
 }
 
-/* As the kernel does it when the thread's timer expires; delivered before the call returns. */
+/* The signal is like the kernel's when the thread's timer expires; it is delivered before the call returns. */
 static void expire(const struct sp_thread *t)
 {
 	siginfo_t si;
@@ -172,7 +172,7 @@ void probe_sample(struct probe_label *out)
 	size_t len = 0;
 
 	memset(out, 0, sizeof(*out));
-	/* Nobody samples such a thread with a label: it has no stack of spans. */
+	/* Such a thread has no stack of spans, so its samples have no label. */
 	if (t == NULL)
 		return;
 	made = s = sp_thread_scratch(t);
@@ -190,7 +190,7 @@ void probe_sample(struct probe_label *out)
 
 unsigned probe_open_spans(void)
 {
-	/* Before its activation the profiler has no table to count in. */
+	/* Before it is active the profiler has no table in which it could count. */
 	if (!probe_present() || object.signal_number() == 0)
 		return 0;
 	return object.open_spans();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a CPU sample of the calling thread would carry at this instant. The probe makes the
- * profiler's own signal handler take one: it sends the thread the signal that its timer would send,
- * and reads the sample from the thread's block. It finds the hidden names in the symbol table of
- * the preloaded object, which must not be stripped.
+ * The label that a CPU sample of the calling thread would have at this instant. The probe makes the profiler's own
+ * signal handler take one: it sends the thread the signal that its timer would send, and reads the sample from the
+ * thread's block. It finds the hidden names in the symbol table of the preloaded object, which must not be stripped.
  */
 #ifndef TEST_CONFORMANCE_PROBE_H
 #define TEST_CONFORMANCE_PROBE_H
@@ -20,8 +19,8 @@ struct probe_label {
 };
 
 /*
- * False if the process runs without the profiler. Anything in between, such as an object without
- * the names or a handler that takes no sample, ends the process with a message and status 97.
+ * False if the process runs without the profiler. In other cases, such as an object without the names or a handler
+ * that takes no sample, the process ends with a message and status 97.
  */
 bool probe_present(void);
 
@@ -29,12 +28,12 @@ bool probe_present(void);
 void probe_sample(struct probe_label *out);
 
 /*
- * So many samples of this thread, which are in the profile at the end. Returns the CPU time that they stand for there:
- * 0 if the profiler does not know the thread, which then has none.
+ * Takes that many samples of this thread, which will be in the profile. Returns the CPU time that they count there: 0
+ * if the profiler does not know the thread, which then has no samples.
  */
 uint64_t probe_samples(unsigned count);
 
-/* Spans the profiler takes for open, in the whole process. */
+/* The number of spans that the profiler takes for open, in the whole process. */
 unsigned probe_open_spans(void);
 
 #endif

@@ -13,7 +13,7 @@ static pthread_t thread;
 static sem_t begun;
 static sem_t may_end;
 
-/* Every story of this thread is told with that SDK; the first one waits meanwhile. */
+/* Every story on this thread uses that SDK; the first one waits meanwhile. */
 static void use(const struct driver *driver)
 {
 	static const struct driver *first;
@@ -24,8 +24,8 @@ static void use(const struct driver *driver)
 }
 
 /*
- * A start says which span is active as long as nobody has attached anything: from then on it is
- * attached spans, in the whole process, also for a wrapper that attaches none.
+ * A start makes a span active as long as the program has attached nothing. After the first attach, attached spans are
+ * active, in the whole process, also for a wrapper that attaches none.
  */
 static const struct span *if_active(const struct span *s)
 {

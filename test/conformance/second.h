@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another SDK in the same process: before a story one of its spans begins on a thread of its own,
- * and one comes and goes on the story's thread; after the story it is the same again.
+ * Another SDK in the same process: before a story one of its spans starts on another thread, and one starts and ends
+ * on the story's thread; after the story the same happens again.
  */
 #ifndef TEST_CONFORMANCE_SECOND_H
 #define TEST_CONFORMANCE_SECOND_H

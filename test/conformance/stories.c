@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stories, the same for every SDK: what programs do with spans, and what a sample has to carry
- * at each moment (README.md).
+ * The stories, the same for every SDK: what programs do with spans, and the label of a sample at each moment
+ * (README.md).
  */
 #include "test/conformance/story.h"
 #include "test/hosts/host.h"
 
-/* SP_SPAN_DEPTH_MAX of sampler/open_spans/span_stack.h: of what is deeper only the root is known. */
-#define DEPTH_MAX 128
+/* SP_SPAN_FORGET of sampler/open_spans/span_stack.h: only the root is known of this many of the oldest spans then. */
+#define FORGET 32
 #define DEEP 150
 #define MANY 200
 #define TURNS 4
@@ -77,7 +77,7 @@ static void one_after_another(void)
 	story_open(0);
 }
 
-/* The parent is whatever the SDK has for the current span. */
+/* The SDK's current span becomes the parent. */
 static void ambient(void)
 {
 	bool scopes = sdk->lacks[NEED_SCOPE] == NULL;
@@ -157,7 +157,7 @@ static void scopes(void)
 	story_shows(b);
 	story_detach(scope_b);
 	story_shows(a);
-	/* a context without a span hides what is around it */
+	/* a context without a span hides the spans around it */
 	scope_b = story_attach(NULL);
 	story_shows(NULL);
 	story_detach(scope_b);
@@ -187,7 +187,7 @@ static void attach_here(void *a)
 	story_detach(inner);
 	story_shows(a);
 	story_turn();
-	/* ended meanwhile by the other thread */
+	/* the other thread has ended it meanwhile */
 	story_shows(NULL);
 	story_detach(scope);
 	story_shows(NULL);
@@ -227,7 +227,10 @@ static void scope_there(void)
 	story_finish(a);
 }
 
-/* What is started says nothing about the thread where scopes do, and has the parent that it asks for. */
+/*
+ * If the program uses scopes, the start of a span does not tell for which span the thread works. The span has the
+ * parent that its start names.
+ */
 static void beside(void)
 {
 	struct span *a;
@@ -259,7 +262,7 @@ static void beside(void)
 	story_open(0);
 }
 
-/* As where a server's framework has read a request: what is attached is no span of this process. */
+/* A server's framework has read a request: the attached context has no span of this process. */
 static void remote_scope(void)
 {
 	struct span *a;
@@ -331,7 +334,7 @@ static void own_storage(void)
 	story_finish(a);
 }
 
-/* Whatever is attached, it answers that nothing is: spans label from start to end. */
+/* This storage always answers that nothing is attached: then spans label from start to end. */
 static void deaf_storage(void)
 {
 	struct span *a;
@@ -349,7 +352,7 @@ static void deaf_storage(void)
 	story_expect_message("context::RuntimeContextStorage is not understood");
 }
 
-/* They pile up, in the SDK as well. */
+/* Scopes pile up, in the SDK as well. */
 static void lost_scopes(void)
 {
 	struct span *a;
@@ -417,15 +420,20 @@ static void ended_inside(void)
 	story_open(0);
 }
 
-/* Nothing is ever attached, but a root that links to another says that it goes on with its work, as in MySQL. */
-static void linked(void)
+/* Nothing is ever attached, but a root that links to another one continues its work, as in MySQL. */
+static void linked_by(bool is_remote)
 {
 	struct span *a = story_start("session", NULL);
 	struct span *b;
+	struct span *c;
 
 	story_shows(a);
 	for (int i = 0; i < 2; i++) {
-		b = story_start_linked("statement", a);
+		b = story_start_linked("statement", a, is_remote);
+		story_shows(b);
+		c = story_start("part", b);
+		story_shows(c);
+		story_finish(c);
 		story_shows(b);
 		story_finish(b);
 		story_shows(a);
@@ -433,6 +441,17 @@ static void linked(void)
 	story_finish(a);
 	story_shows(NULL);
 	story_open(0);
+}
+
+static void linked(void)
+{
+	linked_by(false);
+}
+
+/* The same for a client that sends a traceparent: the statement is a part of the client's trace. */
+static void linked_remote(void)
+{
+	linked_by(true);
 }
 
 static void finish_here(void *a)
@@ -489,7 +508,7 @@ static void leave_open(void *unused)
 	story_shows(a);
 }
 
-/* Nobody ends it: it goes with its thread as far as samples are concerned. */
+/* The span never ends: for samples it ends with its thread. */
 static void never_ended(void)
 {
 	struct span *b;
@@ -544,7 +563,7 @@ static void set_here(void *a)
 	story_set(a, STORY_PROFILE_ID, HOSTS_WORD);
 }
 
-/* Programs that say themselves what leads to a profile, and others that say something like it. */
+/* Programs that set their own profile id, and programs with a similar attribute. */
 static void own_id(void)
 {
 	struct span *a = story_start("by itself", NULL);
@@ -568,13 +587,13 @@ static void own_id(void)
 		story_finish(story_start_with("at the start", STORY_PROFILE_ID, HOSTS_WORD));
 		story_finish(story_start_with("almost", "pyroscope.profile.ix", HOSTS_WORD));
 	}
-	/* may get the memory of those before */
+	/* may get the memory of the spans before */
 	a = story_start("after", NULL);
 	story_shows(a);
 	story_finish(a);
 }
 
-/* Of the local root, and what it has when it ends: the child's and what comes too late are none. */
+/* The value of the local root at its end: a child's value, or one that comes too late, does not count. */
 static void end_with_value(struct span *a, void *scope)
 {
 	struct span *b = story_start("b", a);
@@ -598,7 +617,7 @@ static void *attached_if(bool scopes, const struct span *a)
 	return scope;
 }
 
-/* Attributes that become labels of samples, by each way in which the SDK can be given one. */
+/* Attributes that become labels of samples, by each way in which the SDK accepts one. */
 static void values_by(bool scopes)
 {
 	struct span *a;
@@ -631,7 +650,7 @@ static void values(void)
 	}
 }
 
-/* More than are kept apart in a profile. */
+/* More values than a profile distinguishes. */
 static void many_values(void)
 {
 	static char text[MANY_VALUES][8];
@@ -747,14 +766,14 @@ static void forked_child(void)
 	story_shows(NULL);
 }
 
-/* As HAProxy does it: the SDK is there before the process that works with it. */
+/* HAProxy does this: the SDK is initialised before the fork of the process that works with it. */
 static void forked(void)
 {
 	story_forked(forked_child);
 	forked_child();
 }
 
-/* An event loop: two requests at a time on one thread. As long as both are open, no label is the answer. */
+/* An event loop: two requests at a time on one thread. As long as both are open, samples have no label. */
 static void interleaved(void)
 {
 	struct span *a = story_start("a", NULL);
@@ -778,7 +797,7 @@ static void interleaved(void)
 
 static void shows_level(const struct span *s, int level)
 {
-	if (level < DEPTH_MAX)
+	if (level >= FORGET)
 		story_shows(s);
 	else
 		story_shows_root(s);
@@ -790,7 +809,7 @@ static void deep(void)
 
 	for (int i = 0; i < DEEP; i++) {
 		s[i] = story_start("deep", i > 0 ? s[i - 1] : NULL);
-		shows_level(s[i], i);
+		story_shows(s[i]);
 	}
 	for (int i = DEEP; i-- > 0;) {
 		shows_level(s[i], i);
@@ -812,6 +831,26 @@ static void wrapped(void)
 	story_finish(a);
 	story_shows(NULL);
 	story_open(0);
+}
+
+/* A child's status is not its root's, and the last status of a root counts. */
+static void failed(void)
+{
+	static const char *const names[] = {"failed", "mended", "with a failed child"};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct span *a = story_start(names[i], NULL);
+		struct span *b = story_start("child", a);
+
+		story_set_status(i < 2 ? a : b, true);
+		story_shows(b);
+		story_finish(b);
+		if (i == 1)
+			story_set_status(a, false);
+		story_shows(a);
+		story_finish(a);
+	}
+	story_shows(NULL);
 }
 
 #define NEED(what) (1U << NEED_##what)
@@ -846,7 +885,8 @@ const struct story stories[] = {
 	{"64 scopes and one more", NEED(SCOPE), PROVIDER_SAMPLED, many_scopes},
 	{"held by its scope", NEED(HELD), PROVIDER_SAMPLED, held},
 	{"ended inside a start", NEED(CALLBACK), PROVIDER_SAMPLED, ended_inside},
-	{"linked root", NEED(CALLBACK), PROVIDER_SAMPLED, linked},
+	{"linked root", NEED(LINKS), PROVIDER_SAMPLED, linked},
+	{"linked root, remote parent", NEED(LINKS) | NEED(REMOTE), PROVIDER_SAMPLED, linked_remote},
 	{"without a name", 0, PROVIDER_SAMPLED, unnamed},
 	{"own profile id", NEED(ROOT), PROVIDER_SAMPLED, own_id},
 	{"values for labels", NEED(PARENT), PROVIDER_SAMPLED, values},
@@ -858,6 +898,7 @@ const struct story stories[] = {
 	{"shut down first", NEED(SHUTDOWN), PROVIDER_SAMPLED, shut_down_first},
 	{"shut down between", NEED(SHUTDOWN), PROVIDER_SAMPLED, shut_down_between},
 	{"first spans at once", 0, PROVIDER_SAMPLED, at_once},
+	{"failed", NEED(PARENT) | NEED(STATUS), PROVIDER_SAMPLED, failed},
 	{"forked", 0, PROVIDER_SAMPLED, forked},
 };
 

@@ -21,24 +21,24 @@
 
 const struct driver *sdk;
 bool story_used_scopes;
-/* What is started is recorded. */
+/* Started spans are recorded. */
 static bool sampled;
 
-/* Spans of the second SDK that are open all the time. */
+/* Spans of the second SDK that are always open. */
 static unsigned open_around;
 static struct span span[STORY_SPANS_MAX];
 static unsigned spans;
-static char failure[32768]; /* all spans of a story may fail, and each has to be told */
+static char failure[32768]; /* all spans of a story may fail, and each is reported */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct story_files *files;
 static _Atomic unsigned pieces;
 static _Atomic bool any_recorded;
-/* Several threads do the same: in which order they would print is chance. */
+/* Several threads do the same: their output would come in random order. */
 static bool quiet;
 static const struct driver_ids far = {{0x0a, 0xf7, 0x65, 0x19, [15] = 0x9c},
 				      {0xb7, 0xad, 0x6b, [7] = 0x31}};
 
-/* What the run is configured for: whose id and whose name labels a sample, or no hook at all. */
+/* The configuration of the run: whose id and whose name label a sample, or that there is no hook. */
 static struct {
 	bool unasked;
 	bool unseen;
@@ -63,7 +63,7 @@ static void read_labels(void)
 {
 	const char *text = getenv(LABELS_VARIABLE);
 
-	/* A script that looks at something else. */
+	/* A script that checks something else. */
 	if (text == NULL) {
 		labels.unasked = true;
 		return;
@@ -154,9 +154,9 @@ struct span *story_start_ending(const char *name, struct span *other)
 	return started(name, NULL, STEP(sdk->start_ending(name, other->handle)));
 }
 
-struct span *story_start_linked(const char *name, const struct span *other)
+struct span *story_start_linked(const char *name, const struct span *other, bool is_remote)
 {
-	return started(name, NULL, STEP(sdk->start_linked(name, other->handle, &far)));
+	return started(name, NULL, STEP(sdk->start_linked(name, other->handle, &far, is_remote)));
 }
 
 static void has_value(struct span *s, const char *value)
@@ -189,9 +189,9 @@ bool story_set_value(struct span *s, unsigned way)
 {
 	const char *value;
 
-	/* What a root waits for has the label, too. */
+	/* The waits of a root have the label, too. */
 	if (getenv("STORY_WAITS") != NULL)
-		usleep(50000);
+		usleep(150000);
 	value = sdk->set_value != NULL ? STEP(sdk->set_value(s->handle, way)) : NULL;
 	if (value == NULL)
 		return false;
@@ -199,6 +199,15 @@ bool story_set_value(struct span *s, unsigned way)
 	say_errno(errno);
 	has_value(s, value);
 	return true;
+}
+
+void story_set_status(struct span *s, bool is_error)
+{
+	STEP(sdk->set_status(s->handle, is_error));
+	if (!s->ended)
+		s->failed = is_error;
+	say("status of %s %s", s->name, is_error ? "error" : "ok");
+	say_errno(errno);
 }
 
 void story_rename(struct span *s, const char *name)
@@ -311,12 +320,12 @@ static bool works(void)
 	return files->piece_ms > 0 || files->piece_samples > 0;
 }
 
-/* The CPU time of one piece of work; samples cost none. */
+/* The CPU time of one piece of work; samples take none. */
 static int64_t piece(void)
 {
 	int64_t ns;
 
-	/* Before the first span the profiler sleeps. */
+	/* Before the first span the profiler is inactive. */
 	if (!any_recorded)
 		return 0;
 	if (files->piece_ms == 0)
@@ -328,7 +337,7 @@ static int64_t piece(void)
 	return host_cpu_ns() - ns;
 }
 
-/* The other way to look: the thread works, and its profile has to say for whom. */
+/* The other way to check: the thread works, and the profile must show for which span. */
 static void work_for(const struct span *s, const struct span *of_id, const struct span *of_name)
 {
 	char span_id[17] = "-";
@@ -457,7 +466,7 @@ static bool others_turn;
 static bool other_is_done;
 static __thread bool is_other;
 
-/* Gives the turn to the other one, if it is not there already, and waits to get it back. */
+/* Gives the turn to the other thread, if it does not have it already, and waits to get it back. */
 static void take_turns(bool other, bool give)
 {
 	pthread_mutex_lock(&turn_lock);
@@ -570,7 +579,7 @@ static void member(const char *line, const char *key, char *out, size_t size)
 	snprintf(out, len + 1, "%s", at);
 }
 
-/* The CPU time of a local root is a number, which another SDK's attribute of that name is not. */
+/* The CPU time of a local root is a number; another SDK's attribute of that name is not. */
 static void check_cpu_time(const struct span *s, const char *line)
 {
 	const char *at = strstr(line, "\"spanprof.cpu_time_ns\"");
@@ -588,7 +597,7 @@ static void check_cpu_time(const struct span *s, const char *line)
 }
 
 #define KEY "\"" STORY_PROFILE_ID "\""
-/* The id that may stand on a sample is to be found in the span, once, and no other. */
+/* The id on samples must be in the span's attribute, once, and no other id. */
 static void check_attribute(const struct span *s, const char *line)
 {
 	bool wanted = probe_present() && !labels.unseen && (!labels.root_ids || s->root == s);
@@ -597,7 +606,7 @@ static void check_attribute(const struct span *s, const char *line)
 	const char *at = strstr(line, KEY);
 	const char *id = s->own_id;
 
-	/* Of a span without samples there is none, which is for who has the profile to compare. */
+	/* A span without samples has no id; the test that reads the profile compares. */
 	if (works() && (at == NULL || id == NULL))
 		return;
 	hex(s->ids.span_id, sizeof(s->ids.span_id), own);
@@ -618,7 +627,7 @@ static struct span *span_of_line(const char *line)
 
 	member(line, "\"span_id\"", text, sizeof(text));
 	id = htobe64(strtoull(text, NULL, 16));
-	/* An SDK that is loaded anew may count its ids from the beginning. */
+	/* An SDK that was loaded again may count its ids from the beginning. */
 	for (unsigned i = 0; i < spans && (s == NULL || !s->exported); i++) {
 		if (span[i].recorded && memcmp(span[i].ids.span_id, &id, sizeof(id)) == 0)
 			s = &span[i];
@@ -626,7 +635,7 @@ static struct span *span_of_line(const char *line)
 	return s;
 }
 
-/* Those that ended since the file had that size; not the first ones, which are the parent process'. */
+/* The spans that ended since the file had that size; not the first ones, which are the parent process's. */
 static void check_exported(const char *path, off_t from, unsigned first)
 {
 	FILE *file = fopen(path, "re");
@@ -670,7 +679,7 @@ static void write_verdict(const char *path, const char *name, const char *verdic
 	HOST_CHECK(fclose(file) == 0);
 }
 
-/* The reason why the SDK cannot be asked for this story; NULL if it can. */
+/* The reason why the SDK cannot run this story; NULL if it can. */
 static const char *why_not(const struct story *story, const struct driver *driver)
 {
 	for (unsigned need = 0; need < NEEDS; need++) {
@@ -695,7 +704,7 @@ static void tell_with(const struct story *story, const struct driver *driver)
 	story->tell();
 }
 
-static void write_values(void)
+static void write_roots(void)
 {
 	FILE *file = fopen(files->work, "ae");
 
@@ -703,6 +712,12 @@ static void write_values(void)
 	for (unsigned i = 0; i < spans; i++) {
 		if (span[i].value != NULL && span[i].root == &span[i] && span[i].ns > 0)
 			fprintf(file, "value %lld %s\n", (long long)span[i].ns, span[i].value);
+		if (span[i].failed && span[i].root == &span[i]) {
+			fputs("failed ", file);
+			for (unsigned byte = 0; byte < sizeof(span[i].ids.span_id); byte++)
+				fprintf(file, "%02x", (unsigned)span[i].ids.span_id[byte]);
+			fputc('\n', file);
+		}
 	}
 	HOST_CHECK(fclose(file) == 0);
 }
@@ -710,7 +725,7 @@ static void write_values(void)
 static int judge(const struct story *story)
 {
 	if (works())
-		write_values();
+		write_roots();
 	check_exported(files->spans, 0, 0);
 	write_verdict(files->verdicts, story->name,
 		      failure[0] != '\0' ? "fail" : (probe_present() ? "ok" : "silent"), failure);

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The stories with samples at any moment: the right span has them in the profile as well, spans with samples lead
-# to it, what is not recorded has none, and nothing is said but what the story expects. An SDK of C, and one of
-# C++: the same hooks see the others. The samples of the thread's own timer, while it works, are the same.
+# The stories with samples at random moments: the profile has each sample under the right span, spans with samples
+# link to the profile, unrecorded spans have no samples, and the profiler prints only messages that the story expects.
+# The test uses one C SDK and one C++ SDK, because the other SDKs use the same hooks. The samples of the thread's own
+# timer, while the thread works, must agree.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -11,7 +12,7 @@ source test/common/stories.bash
 need python3
 
 for sdk in otelc debian; do
-	# A signal that a thread of an emulator sends to itself may come late.
+	# In an emulator, a signal that a thread sends to itself may come late.
 	[[ -z ${TEST_EMULATOR:-} ]] || {
 		left_out "the emulator takes longer"
 		break
@@ -19,7 +20,7 @@ for sdk in otelc debian; do
 	tell_all "$TEST_LIBS/conformance/$sdk/lazy"
 done
 
-# Long enough that a wrong label cannot hide in the slack of the comparison.
+# Long enough that a wrong label exceeds the slack of the comparison.
 PIECE=(--work 150)
 sdks=(otelc debian)
 [[ -n ${TEST_EMULATOR:-} ]] || sdks+=(haproxy33)

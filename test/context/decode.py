@@ -10,7 +10,7 @@ from pb import fields
 
 
 def messages(data):
-    """Fields that have a length; others are an error here."""
+    """Fields with a length; others are an error here."""
     for number, value in fields(data):
         if isinstance(value, int):
             raise ValueError(f"field {number} is a number")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads dynamic symbols and relocations of mapped files (elf_tls.h). The files are trusted: they are
- * our own builds.
+ * Reads dynamic symbols and relocations of mapped files (elf_tls.h). The files are trusted, because they are our own
+ * builds.
  */
 #define _GNU_SOURCE
 #include "test/context/elf_tls.h"
@@ -51,7 +51,7 @@ static bool map_file(struct file *f, const char *path)
 	return false;
 }
 
-/* The number of the symbol in that table; 0 = it has none. */
+/* The number of the symbol in that table; 0 = not found. */
 static size_t symbol_in(const struct file *f, const Elf64_Shdr *table, const Elf64_Shdr *strings)
 {
 	const Elf64_Sym *s = (const void *)(f->bytes + table->sh_offset);
@@ -65,7 +65,7 @@ static size_t symbol_in(const struct file *f, const Elf64_Shdr *table, const Elf
 	return 0;
 }
 
-/* The place of its descriptor, in the file's addresses; 0 = there is none. */
+/* The address of its descriptor in the file; 0 = there is none. */
 static uint64_t descriptor_in(const struct file *f, const Elf64_Shdr *relocations, size_t symbol)
 {
 	const Elf64_Rela *r = (const void *)(f->bytes + relocations->sh_offset);
@@ -109,7 +109,7 @@ static bool offset_of(pid_t pid, const char *path, uint64_t load, int64_t *offse
 	munmap((void *)(uintptr_t)f.bytes, f.size);
 	if (at == 0)
 		return false;
-	/* the second word of the descriptor: small where it is an offset, else an address */
+	/* the second word of the descriptor: small if it is an offset, otherwise an address */
 	from.iov_base = (void *)(uintptr_t)(load + at + 8);
 	return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof(*offset) &&
 	       *offset > -(INT64_C(1) << 24) && *offset < INT64_C(1) << 24;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a process has the thread-local variable otel_thread_ctx_v1, as an eBPF profiler finds it. */
+/* Finds the thread-local variable otel_thread_ctx_v1 of a process, like an eBPF profiler. */
 #ifndef TEST_CONTEXT_ELF_TLS_H
 #define TEST_CONTEXT_ELF_TLS_H
 
@@ -8,9 +8,9 @@
 #include <sys/types.h>
 
 /*
- * Looks through the objects that the process has mapped for one that defines the variable and has a
- * TLS descriptor for it. *offset is from the thread pointer. False if there is none, or the
- * variable has no offset that is the same in all threads.
+ * Searches the process for an object that defines the variable and has a TLS descriptor for the variable. *offset is
+ * relative to the thread pointer. False if there is no such object, or if the variable's offset differs between
+ * threads.
  */
 bool elf_tls_find(pid_t pid, int64_t *offset);
 

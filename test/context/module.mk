@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A reader of the process and thread context, and what it reads.
+# A reader of the process and thread context, and the publishers that it reads.
 
 CONTEXT_READER := $(B)/test/context-reader
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the process and the thread context of a process from outside, as an eBPF profiler does, and
- * judges what it finds.
+ * Reads the process and the thread context of a process from outside, like an eBPF profiler, and checks them.
  *
  *   context-reader process PID               writes the message ProcessContext to standard output.
  *                                            Exit status 3: there is no mapping; 4: several.
@@ -9,10 +8,11 @@
  *                                            invalid, or "valid TRACE SPAN ROOT".
  *   context-reader watch PID ADDRESS STOPS SECONDS
  *                                            stops the threads of "context flip" one after the
- *                                            other, that often or for so long, and compares each one's record with
- *                                            what the host says, and with the ids that the SDK's
+ *                                            other, that often or for so long, and until each state was seen
+ *                                            (for one more minute at the most), and compares each one's record with
+ *                                            the host's own state, and with the ids that the SDK's
  *                                            stand-in makes: each contains its span's number. Prints
- *                                            how many records it saw for each number of open spans.
+ *                                            the number of records for each number of open spans.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -37,6 +37,7 @@
 #define PAYLOAD_MAX 65536
 #define RECORD_MAX 640
 #define TRIES_MAX 20
+#define MORE_SECONDS 60
 
 __attribute__((format(printf, 1, 2), noreturn)) static void die(const char *format, ...)
 {
@@ -57,7 +58,7 @@ static bool read_memory(pid_t pid, uint64_t address, void *out, size_t bytes)
 	return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
 }
 
-/* How many mappings have the name; *at is the first one's begin. */
+/* The number of mappings with the name; *at is the first one's begin. */
 static unsigned mappings(pid_t pid, uint64_t *at)
 {
 	static const char *const names[] = {"[anon_shmem:OTEL_CTX]", "[anon:OTEL_CTX]",
@@ -109,7 +110,7 @@ static int process_context(pid_t pid)
 	return fwrite(payload, 1, h.bytes, stdout) == h.bytes ? 0 : 1;
 }
 
-/* A span's number, if the id was made by test/hosts/lib/fixture_spans.c of that process. */
+/* A span's number, if test/hosts/lib/fixture_spans.c in that process made the id. */
 static uint32_t number_of(uint64_t id, pid_t pid, unsigned kind)
 {
 	id = id ^ id >> 31 ^ id >> 62;
@@ -193,8 +194,8 @@ static void go_on(pid_t tid, int signo)
 }
 
 /*
- * A thread stops for signals of its own as well, such as the profiler's, and then a request to stop
- * is left over for the next time. Whatever it stopped for without being asked, it goes on.
+ * A thread also stops for its own signals, such as the profiler's, and then a request to stop remains for the next
+ * time. A stop that was not requested is continued.
  */
 static void clear_stops(pid_t tid)
 {
@@ -204,7 +205,7 @@ static void clear_stops(pid_t tid)
 		go_on(tid, status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status));
 }
 
-/* Returns the signal that the thread is to go on with, or 0. */
+/* Returns the signal with which the thread has to continue, or 0. */
 static int stop(pid_t tid)
 {
 	int status = 0;
@@ -216,7 +217,9 @@ static int stop(pid_t tid)
 	return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
 }
 
-/* All ids of a valid record are of one span: its own, and its root's. Returns how far below that. */
+/*
+ * All ids of a valid record belong to one span: its own id, and its root's. Returns the span's depth below the root.
+ */
 static uint32_t check_ids(pid_t pid, const struct record *r)
 {
 	uint32_t trace = number_of(big_endian(r->bytes), pid, 1);
@@ -250,8 +253,8 @@ static void judge(pid_t pid, const struct record *r, uint32_t open)
 }
 
 /*
- * On a busy machine a thread may be stopped again before it has run at all. So it is given some time
- * to go on, and then some more, not always the same.
+ * On a busy machine a thread may be stopped again before it has run at all. So it gets some time to go on, and then a
+ * varying extra time.
  */
 static void let_run(pid_t tid, uint64_t address, const struct truth *before, unsigned long n)
 {
@@ -264,11 +267,20 @@ static void let_run(pid_t tid, uint64_t address, const struct truth *before, uns
 			die("the host's words cannot be read");
 		if (now.changes != before->changes)
 			break;
-		/* Who yields instead waits until all others had their turn, on a busy machine for long. */
+		/* A yield would wait until all others had their turn, which takes long on a busy machine. */
 		nanosleep(&pause, NULL);
 	}
 	for (volatile unsigned long i = 0; i < n * 7919 % 3000; i++)
 		;
+}
+
+/* On a busy machine few stops fit into the time. */
+static bool goes_on(bool has_room, time_t end)
+{
+	bool saw_all = seen[0] > 0 && seen[1] > 0 && seen[2] > 0 && seen[3] > 0;
+	time_t now = time(NULL);
+
+	return (has_room && now <= end) || (!saw_all && now <= end + MORE_SECONDS);
 }
 
 static int watch(pid_t pid, uint64_t address, unsigned long stops, time_t seconds)
@@ -287,9 +299,9 @@ static int watch(pid_t pid, uint64_t address, unsigned long stops, time_t second
 		seize((pid_t)truth[i].tid);
 		signo[i] = stop((pid_t)truth[i].tid);
 	}
-	/* Two of them run at a time: with more, each stop would take as long as they are scheduled. */
+	/* Two of them run at a time: with more, each stop would take as long as their time slices. */
 	go_on((pid_t)truth[0].tid, signo[0]);
-	for (unsigned long n = 0; n < stops && time(NULL) <= end; n++) {
+	for (unsigned long n = 0; goes_on(n < stops, end); n++) {
 		unsigned next = (unsigned)((n + 1) % TRUTH_THREADS);
 		unsigned i = (unsigned)(n % TRUTH_THREADS);
 		pid_t tid = (pid_t)truth[i].tid;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host of these tests (test/hosts/context.c) says of itself, and the reader (reader.c)
+ * The state that the host of these tests (test/hosts/context.c) publishes about itself, which the reader (reader.c)
  * reads together with a thread's record.
  */
 #ifndef TEST_CONTEXT_TRUTH_H
@@ -10,13 +10,13 @@
 
 #define TRUTH_THREADS 8
 
-/* Open spans of the thread; while a call into the SDK is under way, with this bit. */
+/* Open spans of the thread; this bit is set during a call into the SDK. */
 #define TRUTH_CHANGING 0x80000000U
 
 struct truth {
-	_Atomic uint32_t tid; /* 0 = not yet there */
+	_Atomic uint32_t tid; /* 0 = not started yet */
 	_Atomic uint32_t open;
-	_Atomic uint32_t changes; /* of what is said */
+	_Atomic uint32_t changes; /* number of changes of this struct */
 };
 
 #endif

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# What the scripts of this folder share: Debian's programs before others of the same name, and the
-# files that they work on. Sourced after test/e2e/lib.bash.
+# Common parts of the scripts of this folder: Debian's programs before others of the same name, and the files that
+# they work on. Sourced after test/e2e/lib.bash.
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=$WORK GIT_AUTHOR_DATE=@1700000000 GIT_COMMITTER_DATE=@1700000000
@@ -18,7 +18,7 @@ bad()
 	failures+=1
 }
 
-# make_data LINES: numbers in $DATA/lines, ten bytes each; "big", 12 MB; a repository, "base.git".
+# make_data LINES: makes numbers in $DATA/lines, ten bytes each; "big", 12 MB; a repository, "base.git".
 make_data()
 {
 	local i
@@ -43,18 +43,18 @@ make_data()
 	done
 	git -C "$DATA/first" push -q "$DATA/base.git" main
 	rm -rf "$DATA/first"
-	# Servers read here under names of their own.
+	# Servers with another user read here.
 	chmod 755 "$WORK"
 }
 
-# version PACKAGE: as Debian names it; who else may have made it shows.
+# version PACKAGE: Debian's version; a version from elsewhere is recognisable.
 version()
 {
 	dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo '?'
 }
 
-# between MARKER FILE README: the lines of README between "<!-- MARKER:begin -->" and ":end" become
-# those of FILE, unless some would be lost because their programs were not run here.
+# between MARKER FILE README: replaces the lines of README between "<!-- MARKER:begin -->" and ":end" by those of
+# FILE, unless that would lose rows of programs that did not run here.
 between()
 {
 	local had

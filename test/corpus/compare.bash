@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# Runs of one thing without us, with us, and with us below strace, and what has to be the same.
-# Used after test/e2e/lib.bash, by test/corpus/neutral.sh and test/e2e/neutral.sh.
+# Runs of one command without us, with us, and with us below strace, and what must be the same. Used after
+# test/e2e/lib.bash, by test/corpus/neutral.sh and test/e2e/neutral.sh.
 
 readonly OBSERVER=$TEST_LIBS/libobserver.so
 readonly COMPARE_PY=$ROOT/test/corpus/eintr.py
 PROFILED=(SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_FLUSH_TIMEOUT=30s)
 
-# All of the environment, so that nothing of who runs this is in what is compared.
+# The whole environment, so that the caller's does not affect the comparison.
 CLEAN=(env -i PATH="$PATH" HOME="$WORK" LC_ALL=C TZ=UTC)
 
-# under_plain NAME, under_profiled NAME, under_traced NAME: set UNDER, the words to start a program
-# with. What its processes find and leave is in NAME.KIND.seen.
+# under_plain NAME, under_profiled NAME, under_traced NAME: set UNDER, the words with which a program is started.
+# NAME.KIND.seen has what its processes find and leave.
 under_plain()
 {
 	UNDER=("${CLEAN[@]}" OBSERVED="$WORK/$1.plain.seen" LD_PRELOAD="$OBSERVER")
@@ -35,7 +35,7 @@ under_traced()
 	chmod 666 "$WORK/$1.trace"
 }
 
-# Made before, for servers that change their user.
+# Made first, for servers that change their user.
 seen_file()
 {
 	: >"$WORK/$1.seen"
@@ -49,9 +49,8 @@ profiles_folder()
 	chmod 777 "$WORK/$1"
 }
 
-# seen NAME.KIND: what was seen, without what differs from run to run: order, inodes, names of files
-# of a moment and of what the run itself is written to, and the files of a database, which stay open
-# as long as there is room.
+# seen NAME.KIND: the observations, without what differs from run to run: order, inodes, names of temporary files and
+# of the run's own output, and the files of a database, which stay open as long as there is room.
 seen()
 {
 	sed -E -e "s! [0-9]+=$WORK/(pg|maria)/[^ ]*!!g" -e 's/(pipe|socket):\[[0-9]+\]/\1/g' \
@@ -59,7 +58,7 @@ seen()
 		-e "s!$WORK/[a-z0-9_]+\.(plain|profiled)\.!!g" "$WORK/$1.seen" | sort
 }
 
-# interruptions NAME: what eintr.py says of the traced run.
+# interruptions NAME: the output of eintr.py about the traced run.
 interruptions()
 {
 	python3 "$COMPARE_PY" "$WORK/$1.trace"

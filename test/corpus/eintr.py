@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which calls failed with EINTR, by the signal that did it. Usage: eintr.py TRACE, made by strace -f.
 
-Prints how often there were
+Prints how often these occurred:
   signals   of a timer of the profiler: SI_TIMER
-  ours      calls that one of them made fail, although the kernel starts such calls again
-  waits     the same of select(), poll() and the like, which are never started again. strace itself
-            brings these about: where a thread stops for it on its way into a call, the kernel runs what
-            it put off until the way out (ptrace_notify() in kernel/signal.c), the CPU timers among it
-  others    calls that somebody else's signal made fail
-The kernel reports calls that it may start again as ERESTART...; the program sees EINTR where the
+  ours      failed calls because of one of them, although the kernel restarts such calls
+  waits     the same for select(), poll() and similar calls, which are never restarted. strace itself
+            causes these: when a thread stops for strace on its way into a call, the kernel runs the work that
+            it had put off until the way out (ptrace_notify() in kernel/signal.c), including CPU timers
+  others    failed calls because of another signal
+The kernel reports calls that it may restart as ERESTART...; the program sees EINTR if the
 handler's return, rt_sigreturn, says so.
 
 Signals of one thread come before those of the process: where one of ours and another are delivered
-together, ours is first, but it is the other that would have interrupted the call without us.
+together, ours is first, but the other one would have interrupted the call without us.
 """
 import collections
 import re
@@ -27,9 +27,9 @@ TIMER = re.compile(r"--- SIG\w+ \{si_signo=\w+, si_code=SI_TIMER")
 
 def interruptions(lines):
     """Yields "signal" for each of ours, and (whether it was ours, the call) for each EINTR."""
-    call = {}  # per thread: the call that was interrupted last, with nothing after it
-    handlers = collections.defaultdict(list)  # per thread: (ours, call) of handlers that run
-    together = {}  # per thread: the handlers that were started since it last made a call
+    call = {}  # per thread: the last interrupted call, if nothing followed it
+    handlers = collections.defaultdict(list)  # per thread: (ours, call) of running handlers
+    together = {}  # per thread: the handlers that started since its last call
     for line in lines:
         tid, _, text = line.partition(" ")
         text = text.lstrip()

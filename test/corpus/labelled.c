@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded beside the profiler, so that each thread of a program without spans has a label from its
- * begin to its end: the exporter looks at threads in spans only. Before our object in LD_PRELOAD,
- * because the loader calls constructors from the last one on.
+ * Preloaded beside the profiler: gives each thread of a program without spans a label from its begin to its end,
+ * because the exporter looks only at threads in spans. Comes before our object in LD_PRELOAD, because the loader
+ * calls constructors from the last object on.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Debian's own programs, unmodified, under the profiler. Installs servers, so it is not part of test,
-# but for what test/e2e/rooted.sh and test/e2e/neutral.sh ask of programs that are there.
+# Debian's own programs, unmodified, with the profiler. Installs servers, so it is not part of test, except the tests
+# of test/e2e/rooted.sh and test/e2e/neutral.sh with installed programs.
 
 OBSERVER := $(B)/test/libobserver.so
 
@@ -10,7 +10,7 @@ $(OBSERVER): test/corpus/observer.c
 	$(call say,HOST,$@)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -o $@ $<
 
-# Labels the threads of programs that have no spans.
+# Labels the threads of programs without spans.
 LABELLED := $(B)/test/liblabelled.so
 
 $(LABELLED): test/corpus/labelled.c preload/spanprof.h
@@ -21,7 +21,7 @@ $(LABELLED): test/corpus/labelled.c preload/spanprof.h
 TEST_PROGRAMS += $(OBSERVER)
 
 .PHONY: corpus corpus-rooted corpus-neutral corpus-waits
-# Not two prerequisites: each of them keeps all processors busy.
+# Not two prerequisites, because each of them keeps all processors busy.
 corpus: ## Debian programs and servers under the profiler (long; installs its packages first)
 	$(call install_deps,build test corpus)
 	@$(MAKE) --no-print-directory all $(OBSERVER) $(LABELLED)

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016
-# Programs of Debian, unmodified, at 1,000 Hz from their start: what they print, how they end, the
-# descriptors, environment and signal masks of every process at its start and end are as without us,
-# and no call fails with EINTR because of us. Servers are asked the same things with and without; they
-# are told to end by themselves, which their exit status shows.
-# Prints a row of README.md's table for each, which it also puts there.
-# Usage: neutral.sh [NAME...|--table], the last to do no more than that.
+# Programs of Debian, unmodified, at 1,000 Hz from their start: their output, their end, and the descriptors,
+# environment and signal masks of every process at its start and end are the same as without us, and no call fails
+# with EINTR because of us. Servers get the same requests with and without us; they are told to end, and their exit
+# status shows that they ended by themselves.
+# Prints a row of README.md's table for each, which it also writes there.
+# Usage: neutral.sh [NAME...|--table]; --table only updates the table.
 TEST_RUN_LIMIT_S=300
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -20,7 +20,7 @@ source test/corpus/compare.bash
 need strace python3
 strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
 readonly ROWS=$TEST_BUILD/corpus
-# Where one call in a few is a system call, strace takes its time.
+# If one call in a few is a system call, strace is slow.
 REDIS_REQUESTS=20000
 CLEAN+=(GIT_AUTHOR_DATE=@1700000000 GIT_COMMITTER_DATE=@1700000000 GIT_AUTHOR_NAME=t
 	GIT_COMMITTER_NAME=t GIT_AUTHOR_EMAIL=t@example.com GIT_COMMITTER_EMAIL=t@example.com
@@ -79,7 +79,7 @@ declare -A TITLE=([bash_900]='bash, 900 processes' [php_time_limit]='php with a 
 	[git]='git clone, log, gc, fsck' [curl]='curl on loopback' [redis]='redis-server, redis-benchmark, BGSAVE'
 	[nginx]='nginx, thread pool, TLS, reload' [postgres]='postgres, pgbench' [mariadb]='mariadbd')
 
-# same NAME WHAT: NAME.plain.WHAT and NAME.profiled.WHAT.
+# same NAME WHAT: compares NAME.plain.WHAT and NAME.profiled.WHAT.
 same()
 {
 	cmp -s "$WORK/$1.plain.$2" "$WORK/$1.profiled.$2" || {
@@ -88,13 +88,13 @@ same()
 	}
 }
 
-# processes NAME: how many left a profile.
+# processes NAME: the number of processes with a profile.
 processes()
 {
 	profiles_in "$WORK/$1.profiles" | sed -E 's/.*-([0-9]+)-[^-]*-[0-9]+\.pb\.gz$/\1/' | sort -u | wc -l
 }
 
-# row NAME BEFORE: what there was to see, and what of it was not as it should be.
+# row NAME BEFORE: the observations, and those that were wrong.
 row()
 {
 	local name=$1 line ours='?' waits='?' signals='?' others='?'
@@ -121,7 +121,7 @@ row()
 	rm -rf "${WORK:?}/$name".{profiles,traced.profiles,trace}
 }
 
-# tell NAME KIND: the program in a folder that looks like the other times.
+# tell NAME KIND: runs the program in a folder that looks the same each time.
 tell()
 {
 	local name=$1 kind=$2
@@ -148,7 +148,7 @@ program()
 	row "$name" "$before"
 }
 
-# compare_seen NAME [OPTION]: of sort.
+# compare_seen NAME [OPTION]: an option of sort.
 compare_seen()
 {
 	local name=$1 kind
@@ -162,8 +162,8 @@ compare_seen()
 
 # --- Servers --------------------------------------------------------------------------------------
 
-# descriptors PROCESS: how many of what, without the files of a database. Which numbers they have is
-# up to the order in which a server's threads come to open them.
+# descriptors PROCESS: the number of each kind, without the files of a database. Their numbers depend on the order in
+# which a server's threads open them.
 descriptors()
 {
 	local fd
@@ -173,7 +173,7 @@ descriptors()
 	done | grep -Ev "^$WORK/(pg|maria)/" | sed -E -e 's/\[[0-9]+\]//' -e 's/#[0-9]+/#N/' | sort | uniq -c
 }
 
-# asked NAME KIND: the server is started, asked, looked at and ended.
+# asked NAME KIND: the server is started, gets requests, is examined and ended.
 asked()
 {
 	local name=$1 kind=$2
@@ -189,7 +189,7 @@ asked()
 	descriptors "$SERVER" >"$WORK/$name.$kind.open"
 	CLIENT=()
 	"stop_$name"
-	# What it says of itself, without the times, sizes and processes.
+	# Its log, without the times, sizes and processes.
 	cat "$WORK/$name.out" "$WORK/$name.err" | sed -E 's/[0-9]+/N/g' | sort -u >"$WORK/$name.$kind.log"
 }
 
@@ -198,7 +198,7 @@ server()
 	local name=$1
 	local -i before=$failures
 
-	# Its files are made, so that the first run is like the others.
+	# Makes its files, so that the first run is like the others.
 	UNDER=("${CLEAN[@]}")
 	"start_$name"
 	"stop_$name"
@@ -208,13 +208,13 @@ server()
 	same "$name" load_err
 	same "$name" open
 	same "$name" log
-	# How many processes it has for how long is its own affair.
+	# The number and lifetime of its processes may differ.
 	compare_seen "$name" -u
 	asked "$name" traced
 	row "$name" "$before"
 }
 
-# Served to curl from $DATA, by a process of nobody's business.
+# An unprofiled process serves files from $DATA to curl.
 serve_files()
 {
 	python3 -u -m http.server --bind 127.0.0.1 --directory "$DATA" 0 >"$WORK/http.out" 2>"$WORK/http.err" &

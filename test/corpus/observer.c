@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into both of the runs that neutral.sh compares. Writes down what each process finds when
- * its program starts and has when it ends: descriptors, environment, blocked and ignored signals; one
- * line each, appended to the file that OBSERVED names.
+ * Preloaded into both of the runs that neutral.sh compares. Records what each process finds when its program starts
+ * and has when it ends: descriptors, environment, blocked and ignored signals; one line each, appended to the file
+ * that OBSERVED names.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -31,7 +31,7 @@ __attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
 		length += (size_t)n;
 }
 
-/* The file must be there before the first look and not be among what it sees. */
+/* The file must exist before the first record, but not be among the recorded descriptors. */
 static void add_descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -39,7 +39,7 @@ static void add_descriptors(void)
 
 	if (dir == NULL)
 		return;
-	/* Numbers are given out from the lowest, so all there can be comes by itself in order. */
+	/* The lowest free number is used first, so all numbers come in order. */
 	for (int fd = 0; fd < 4096; fd++) {
 		ssize_t n;
 
@@ -58,7 +58,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What the comparison itself brings in. */
+/* Variables of the comparison itself. */
 static int is_ours(const char *variable)
 {
 	return strncmp(variable, "SPANPROF_", 9) == 0 ||
@@ -80,8 +80,8 @@ static void add_environment(void)
 }
 
 /*
- * What a new program inherits is what the kernel says; what it has later is what sigprocmask() says:
- * the profiler's own signal stays out of a mask that blocks nearly all (sampler/README.md).
+ * The kernel says what a new program inherits; sigprocmask() says what it has later: the profiler's own signal stays
+ * out of a mask that blocks nearly all (sampler/README.md).
  */
 static void add_signals(int at_start)
 {
@@ -96,8 +96,9 @@ static void add_signals(int at_start)
 			kernel = strtoull(text + 8, NULL, 16);
 		if (strncmp(text, "SigIgn:", 7) == 0)
 			/*
-			 * But for the two that the C library keeps for itself (32 and 33): they are ignored where
-			 * posix_spawn() started the program, and by default where one that handles them did.
+			 * Except the two signals that the C library keeps for itself (32 and 33): they are ignored if
+			 * posix_spawn() started the program, and have the default action if a program with handlers
+			 * for them did.
 			 */
 			ignored = strtoull(text + 8, NULL, 16) & ~(3ULL << 31);
 	}
@@ -123,7 +124,7 @@ static void observe(const char *when, int at_start)
 	const char *named = getenv("OBSERVED");
 	int fd;
 
-	/* A program may empty its environment later. */
+	/* A program may clear its environment later. */
 	if (path[0] == '\0' && named != NULL)
 		(void)snprintf(path, sizeof(path), "%s", named);
 	length = 0;

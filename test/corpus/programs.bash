@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2016
-# The programs whose stacks are looked at, in the order of the table. What they are given to do:
-# test/corpus/loads/, or load_NAME of servers.bash. WORDS are run in $DATA by a shell that is not
-# profiled itself; $ROUND makes each time a different one. PROCESS is what its processes are called.
+# The programs whose stacks are tested, in the order of the table. Their work is in test/corpus/loads/, or load_NAME
+# of servers.bash. WORDS are run in $DATA by an unprofiled shell; $ROUND makes each run different. PROCESS is the name
+# of its processes.
 
 ROOTED=(python3 perl php php_jit bash git gzip xz openssl sqlite3 gcc clang node java redis nginx postgres
 	postgres_jit mariadb memcached)
@@ -47,7 +47,7 @@ declare -A WORDS=(
 	[java]='java $CORPUS/loads/Load.java $ROUND'
 )
 
-# A name as the profiler gives it to a service: the file of the program.
+# The profiler's name for a service: the file of the program.
 declare -A PROCESS=([python3]='python3[.0-9]*' [perl]='perl' [php]='php[.0-9]*' [php_jit]='php[.0-9]*'
 	[bash]='bash' [git]='git' [gzip]='gzip' [xz]='xz' [openssl]='openssl' [sqlite3]='sqlite3'
 	[gcc]='.*gcc.*|cc1|.*as|collect2' [clang]='clang.*' [node]='node' [java]='java'

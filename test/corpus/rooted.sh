@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs of Debian, unmodified, at 1,000 Hz from their start: at least 99.9 % of the samples, with
-# 95 % confidence, are unwound to the beginning of their thread. Each program is given work until there
-# are SPANPROF_CORPUS_SAMPLES. Prints a row of README.md's table for each, which it also puts there,
-# and below it every kind of stack that is not.
-# With --waits the same of waits (SPANPROF_OFF_CPU), of which there are as many as there are: each thread is
-# labelled from its begin, and what a program waits for is in waiting.bash. No share is asked for.
-# Usage: rooted.sh [--waits] [NAME...|--table], the last to do no more than that.
+# Programs of Debian, unmodified, at 1,000 Hz from their start: at least 99.9 % of the samples, with 95 % confidence,
+# are unwound to the beginning of their thread. Each program is given work until there are SPANPROF_CORPUS_SAMPLES.
+# Prints a row of README.md's table for each, which it also writes there, and below it every kind of stack that is not
+# unwound.
+# With --waits the same for waits (SPANPROF_OFF_CPU), without a minimum number: each thread is labelled from its
+# begin, and waiting.bash has the waits of a program. No share is required. Usage: rooted.sh [--waits]
+# [NAME...|--table]; --table only updates the table.
 readonly SAMPLES=${SPANPROF_CORPUS_SAMPLES:-10000}
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -38,7 +38,7 @@ if [[ $TABLE == waits ]]; then
 		SPANPROF_UPLOAD_INTERVAL=5s)
 fi
 
-# rounds NAME COMMAND...: gives it work until there are enough samples.
+# rounds NAME COMMAND...: runs the command until there are enough samples.
 rounds()
 {
 	local name=$1
@@ -135,7 +135,7 @@ fi
 names=("$@")
 if ((${#names[@]} == 0)); then
 	for name in "${ROOTED[@]}"; do
-		# What is compiled while a program runs makes no difference to what it waits in.
+		# A program's waits do not depend on code that it compiles while it runs.
 		[[ $TABLE == waits && $name == *_jit ]] || names+=("$name")
 	done
 fi

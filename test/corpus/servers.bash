@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Debian's servers, each on a socket in $WORK, started by start_NAME and told to end by stop_NAME,
-# which has to give the exit status that it names. UNDER is what they are started with: variables,
-# strace. What a client asks for is in load_NAME ROUND, whose output does not depend on time.
+# Debian's servers, each on a socket in $WORK, started by start_NAME and told to end by stop_NAME, which checks the
+# exit status. UNDER has the words with which they are started: variables, strace. load_NAME ROUND makes the requests
+# of a client; its output does not depend on time.
 
 UNDER=(env)
-# Who starts what refuses to be root's.
+# The words that start a server which refuses to run as root.
 AS=()
-# What pgbench and redis-benchmark are started with.
+# The words that start pgbench and redis-benchmark.
 CLIENT=()
 SERVER=0
 
@@ -22,7 +22,7 @@ serve()
 	STARTED+=("$SERVER")
 }
 
-# ended NAME STATUS: the server ends, with that status.
+# ended NAME STATUS: waits until the server ends with that status.
 ended()
 {
 	local rc=0
@@ -151,7 +151,7 @@ load_nginx()
 		curl -s --compressed --unix-socket "$WORK/nginx.sock" "http://x/$path" | md5sum
 		curl -s -k --compressed --unix-socket "$WORK/nginx.tls" "https://x/$path" | md5sum
 	done
-	# A handshake each; what does not exist is logged.
+	# One handshake each; requests for missing files are logged.
 	for ((i = 0; i < 20; i++)); do
 		curl -s -k -r "$i-$((i + 9))" --unix-socket "$WORK/nginx.tls" https://x/turn/a/big
 		curl -s -k -r 0-9 --unix-socket "$WORK/nginx.tls" https://x/proxied/big
@@ -160,7 +160,7 @@ load_nginx()
 		-o "$WORK/nginx.missing"
 }
 
-# Its workers are replaced; the old ones end when they have answered.
+# The workers are replaced; the old ones end when they have answered.
 reload_nginx()
 {
 	local before
@@ -193,7 +193,7 @@ stop_nginx()
 
 PG_BIN=$(dirname "$(find /usr/lib/postgresql -name initdb 2>/dev/null | sort -V | tail -1)")
 
-# It refuses to be root's.
+# It refuses to run as root.
 AS_POSTGRES=()
 ((EUID != 0)) || AS_POSTGRES=(setpriv --reuid postgres --regid postgres --clear-groups)
 
@@ -220,7 +220,7 @@ start_postgres()
 	serve postgres "$PG_BIN/postgres" -D "$WORK/pg" -k "$WORK/pg.run" -c listen_addresses= \
 		-c log_checkpoints=off -c autovacuum=off
 	AS=()
-	# Whoever connects too early leaves a process more than others.
+	# A client that connects too early would add a process.
 	poll_until 60 grep -q 'ready to accept connections' "$WORK/postgres.err" ||
 		bad "postgres: not ready"
 	[[ -e $WORK/pg/filled ]] || {

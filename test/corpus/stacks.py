@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the samples of a folder of profiles look like from their outer end.
+"""Whether the stacks in a folder of profiles reach the beginning of their thread.
 
-  count FOLDER PROGRAM          prints how many samples there are of processes that were PROGRAM (a
+  count FOLDER PROGRAM          prints the number of samples of processes with the name PROGRAM (a
                                 regular expression for the whole name)
-  enough FOLDER PROGRAM N       exit 0 if there are N, and of those without generated code enough to
+  enough FOLDER PROGRAM N       exit 0 if there are N, and enough of them without generated code to
                                 prove something, or N
   judge FOLDER PROGRAM NAME VERSION N
                                 prints a row of the table, then each kind of stack that does not reach
-                                its thread's beginning; exit 0 if of those without generated code,
-                                with 95 % confidence, at least 99.9 % do; where N are too few to prove
-                                anything, if all do
+                                its thread's beginning; exit 0 if, of those without generated code,
+                                at least 99.9 % do with 95 % confidence; if N are too few to prove
+                                anything, exit 0 if all do
   waits FOLDER PROGRAM NAME VERSION -  the same row for profiles of waits; exit 0 if there are some
   plausible FOLDER PROGRAM MIN  for short runs: exit 0 unless it is next to impossible that 99.9 % of
                                 them do; there have to be MIN of them
 
-A profile is a pprof profile; only what is asked for here is read of it.
+A profile is a pprof profile; only its needed fields are read.
 """
 import collections
 import glob
@@ -68,14 +68,14 @@ def profiles(folder, program, suffix=""):
 def samples(folder, program):
     for path in profiles(folder, program):
         for stack, n in read_profile(path)[0]:
-            # CPU time that no sample stands for has no stack either.
+            # CPU time without samples has no stack either.
             if "[unsampled cpu]" not in stack:
                 yield stack, n
 
 
 def is_generated(frame):
-    """Code that a program made while it ran, which may be gone since, or that its own compiler put
-    into it (V8)."""
+    """Code that a program generated while it ran, which may be gone since, or that its own compiler put into it
+    (V8)."""
     return frame in ("[anon]", "[unknown]") or frame.startswith("Builtins_")
 
 
@@ -110,7 +110,7 @@ def rooted_at_least(unrooted, n):
 
 
 def lost(folder, program):
-    """Samples that are in no stack, by reason. Each profile tells what its process lost so far."""
+    """Samples without a stack, by reason. Each profile has the losses of its process so far."""
     most = collections.Counter()
     for path in profiles(folder, program):
         process = os.path.basename(path).rsplit("-", 3)[1]
@@ -135,7 +135,7 @@ def enough(folder, program, wanted):
 
 
 def outer_ends(folder, program):
-    """Two counters, for stacks without and with generated code: all, and the ends of unrooted ones."""
+    """Two counters, for stacks without and with generated code: all stacks, and the ends of unrooted ones."""
     total = collections.Counter()
     ends = {True: collections.Counter(), False: collections.Counter()}
     for stack, n in samples(folder, program):
@@ -172,7 +172,7 @@ def waits(folder, program, name, version, _):
     total, ends = collections.Counter(), {True: collections.Counter(), False: collections.Counter()}
     for path in profiles(folder, program, "-off_cpu"):
         for stack, n in read_profile(path)[0]:
-            # What has no stack, because the thread was not blocked or was not looked at then.
+            # A wait has no stack if the thread was not blocked, or could not be read then.
             if stack[0] == "[waiting for a CPU]":
                 continue
             generated = any(map(is_generated, stack))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2016
-# What the programs of programs.bash are given to wait for, which is input that comes slowly, children,
-# timers and other threads. Servers wait by themselves.
+# The waits of the programs of programs.bash: input that comes slowly, children, timers and other threads. Servers
+# wait by themselves.
 
-# slow [LINE]: the line, or numbers, for a second
+# slow [LINE]: prints the line, or numbers, for a second
 SLOW='slow() { for i in {1..20}; do sleep 0.05; echo "${1-$i}"; done; }'
 
 declare -A WAITING=(

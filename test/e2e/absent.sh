@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Our hooks make SDKs look present that are not: whoever calls them gets what the SDK returns for a
-# failure, whenever that is, before our constructor and after our destructor too.
+# Our hooks make SDKs look present that are not. A program that calls their functions gets the SDK's result for a
+# failure, at any time: before our constructor and after our destructor too.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What profiles say of 1, 2 and 8 busy threads, and of a known mix of spans, is what the threads' own
-# CPU clocks say, at 100 and at 1,000 Hz. make soak takes a hundred times as long.
+# The profiles of 1, 2 and 8 busy threads, and of a known mix of spans, agree with the threads' own CPU clocks, at 100
+# and at 1,000 Hz. make soak takes a hundred times as long.
 # Runs alone: it compares CPU time with clocks to a few per cent.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
 readonly CLOCKS=$TEST_BUILD/test/accuracy/clocks
-# CPU time per thread, and of the mix: at 100 Hz a percentage point is 3.1 standard deviations after
-# four minutes, and 4.4 after eight.
+# CPU time per thread, and shares of the mix: at 100 Hz a percentage point is 3.1 standard deviations after four
+# minutes, and 4.4 after eight.
 readonly SOAK=${SOAK_SECONDS:-0}
 readonly EACH_MS=$((SOAK > 0 ? SOAK * 100 : 600))
 readonly MIX_MS=$((SOAK > 0 ? SOAK * 800 : 2400))

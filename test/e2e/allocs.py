@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a report of allocations with what a program counted: TRUTH REPORT MEAN DEVIATIONS.
+"""Compares a report of allocations with the program's own counts: TRUTH REPORT MEAN DEVIATIONS.
 
-A program that has none left of something tells 0 blocks of it, and then there have to be none.
+If a program reports 0 blocks of a kind, the report must have none.
 """
 import json
 import math
@@ -16,10 +16,11 @@ with open(truth, encoding="utf-8") as file:
     for line in file:
         size, blocks, name = line.rstrip("\n").split(" ", 2)
         size, blocks = int(size), int(blocks)
-        # One is sampled with this probability, and then counts for its inverse.
+        # A block is sampled with this probability, and then counts as its inverse.
         chance = -math.expm1(-size / mean)
         row = rows.get(name, {"bytes": 0, "blocks": 0})
-        # A thousandth besides, as sums are rounded. Of few large blocks one or two may be missed, and nothing between.
+        # A thousandth more, because sums are rounded. Of a few large blocks one or two may be missed, so no smaller
+        # deviation is possible.
         deviation = math.sqrt(blocks * (1 - chance) / chance) + blocks / 1000 + 0.4 if blocks else 1e-9
         off = max(abs(row["blocks"] - blocks) / deviation, abs(row["bytes"] - size * blocks) / (size * deviation))
         worst = max(worst, off)

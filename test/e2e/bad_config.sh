@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016
-# A bad value of any variable, under any of its names, is worth exactly one line that names the
-# variable; the host runs as ever, is profiled as if it were not set, and no secret is shown.
+# A bad value of any variable, under any of its names, causes exactly one line, which names the variable. The host
+# runs as usual, is profiled as if the variable were not set, and no secret is shown.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -11,13 +11,12 @@ readonly SECRET=hunter2hunter2
 run plain "$HOSTS/spend" 60
 expect_rc plain 7
 
-# A value that this type of variable cannot have. Secrets are bad by their control character, and so
-# is all text.
+# A value that this type of variable cannot have. The control character makes any text bad, and so secrets.
 bad_value()
 {
 	case $1 in
 	bool) echo maybe ;;
-	enum*) echo sideways ;;
+	enum* | off*) echo sideways ;;
 	integer*) echo "12 monkeys" ;;
 	duration*) echo 15 ;;
 	signal*) echo SIGKILL ;;
@@ -38,15 +37,15 @@ try()
 	local name=$1 value=$2 lines protocol=()
 
 	mkdir -p "$WORK/profiles"
-	# What is OpenTelemetry's counts where its protocol is chosen.
+	# An OpenTelemetry variable counts only if its protocol is chosen.
 	[[ $name != OTEL_EXPORTER_OTLP_* ]] || protocol=(SPANPROF_PROTOCOL=otlp)
-	# The variable itself comes last: it may be the folder's.
+	# The variable itself comes last: it may be SPANPROF_OUTPUT_DIR.
 	run_under try SPANPROF_OUTPUT_DIR="$WORK/profiles" "${protocol[@]}" "$name=$value" "$HOSTS/spend" 60
 	cmp -s "$WORK/plain.out" "$WORK/try.out" || fail "$name: other output"
 	expect_rc try 7
 	lines=$(grep -c 'spanprof\[' "$WORK/try.err" || true)
 	if [[ $name == SPANPROF_OUTPUT_DIR ]]; then
-		# Without a folder it tries the usual server, which is not there.
+		# Without a folder the exporter tries the default server, which does not exist here.
 		lines=$(grep -c 'SPANPROF_OUTPUT_DIR' "$WORK/try.err" || true)
 	fi
 	if ((lines != 1)) || ! grep -Eq "spanprof\[[0-9]+\]: .*$name" "$WORK/try.err"; then
@@ -69,7 +68,7 @@ while IFS='|' read -r names type; do
 		PYROSCOPE_PROFILING_INTERVAL) value=15 ;;
 		SPANPROF_SPAN_LABELS) value=a,b,c,d,e ;;
 		OTEL_PYROSCOPE_ROOT_SPAN_ONLY | OTEL_PYROSCOPE_ADD_SPAN_NAME) value=maybe ;;
-		# Whatever is not a plain no switches us off, before anything could be said.
+		# Every value that is not a plain no switches the profiler off, before there could be a message.
 		SPANPROF_DISABLED) continue ;;
 		*) value=$(bad_value "$type") ;;
 		esac
@@ -84,11 +83,11 @@ run_under unsure SPANPROF_OUTPUT_DIR="$WORK/unsure" SPANPROF_DISABLED=maybe "$HO
 expect_same plain unsure out err rc
 [[ ! -e $WORK/unsure ]] || fail "SPANPROF_DISABLED=maybe does not switch off"
 
-# A name that is nearly one of ours is most likely a mistake.
+# A name similar to one of ours is most likely a mistake.
 run_under typo SPANPROF_OUTPUT_DIR="$WORK/typo" SPANPROF_SAMPLERATE=100 "$HOSTS/spend" 60
 [[ $(grep -c 'spanprof\[.*SPANPROF_SAMPLERATE' "$WORK/typo.err") == 1 ]] || fail "a typo is not told"
 
-# Good secrets do not show up either, whatever else is wrong.
+# Valid secrets do not appear either, even if other settings are wrong.
 run_under good SPANPROF_SERVER_ADDRESS="http://user:$SECRET@127.0.0.1:$(refused_port)" \
 	SPANPROF_AUTH_TOKEN="$SECRET" SPANPROF_HTTP_HEADERS="{\"X-Key\":\"$SECRET\"}" \
 	SPANPROF_LOG_LEVEL=debug "$HOSTS/spend" 60

@@ -19,7 +19,7 @@ def program():
 
 
 class Browser:
-    """A browser with one page; use it in a "with" statement."""
+    """A browser with one page, for a "with" statement."""
 
     def __init__(self, width=1200, height=700):
         self.folder = tempfile.TemporaryDirectory()
@@ -27,12 +27,12 @@ class Browser:
         self.buffer = b""
         self.session = None
         self.said = []  # messages of the page's console, and errors of its scripts
-        self.asked = []  # addresses that it wanted to load
+        self.asked = []  # addresses that the page wanted to load
         to_browser, self.to = os.pipe()
         self.answers, from_browser = os.pipe()
 
         def place():
-            # 3 and 4 are the numbers that the browser expects; either pipe may have one of them.
+            # The browser expects the numbers 3 and 4; either pipe may have one of them.
             a, b = os.dup(to_browser), os.dup(from_browser)
             a, b = os.dup2(a, 100), os.dup2(b, 101)
             os.dup2(a, 3)
@@ -56,7 +56,7 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        try:  # so that it waits for its own processes, which nobody else may
+        try:  # so that no other code waits for its processes
             self.session = None
             self.call("Browser.close")
             self.process.wait(LIMIT_S)
@@ -115,7 +115,7 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, expression):
-        """Until the expression is true; returns its value."""
+        """Waits until the expression is true; returns its value."""
         until = time.monotonic() + LIMIT_S
         while True:
             value = self.value(expression)
@@ -129,7 +129,9 @@ class Browser:
         self.said.clear()
         self.asked.clear()
         self.call("Page.navigate", url=address)
-        self.wait(f"document.readyState === 'complete' && location.href !== 'about:blank' && {json.dumps(address)} === location.href")
+        # A page may add its own choice behind the "#".
+        self.wait("document.readyState === 'complete' && location.href !== 'about:blank' && "
+                  f"{json.dumps(address)}.split('#')[0] === location.href.split('#')[0]")
 
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -149,7 +151,7 @@ class Browser:
         self.call("Input.insertText", text=text)
 
     def middle(self, selector):
-        """Where the middle of an element is, which must be there and visible."""
+        """The middle of an element, which must exist and be visible."""
         return self.value(f"(() => {{ const r = ({selector}).getBoundingClientRect();"
                           "return [r.left + r.width / 2, r.top + r.height / 2]; })()")
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The way of a Kubernetes pod: its volume alone is enough. An application's image without libcurl or any other
-# library of ours is profiled with what the init container of scripts/deploy copied, over the very settings of
-# its manifest. The exporter runs on the loader and the C library of the volume, so that the image may have older
-# ones. And where the program has these libraries itself it gets its own, and no other.
+# In a Kubernetes pod the volume alone suffices. The image of an application, without libcurl and our other libraries,
+# is profiled with the files that the init container of scripts/deploy copied, by the settings of its manifest. The
+# exporter runs on the loader and the C library of the volume, so that the image may have older ones. If the program
+# itself has these libraries, it gets its own and no others.
 # shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -25,7 +25,7 @@ manifest()
 root_make "$APP"
 mkdir -p "$CARRIER"/{proc,dev,spanprof,opt} "$APP/spanprof" "$APP/usr/lib"
 rm -r "${APP:?}$PRODUCT"
-# What came with the exporter goes; what is left is the program's own.
+# Removes the files that came with the exporter; the others are the program's own.
 rm -rf "${APP:?}"/{lib,lib64,usr}
 for file in "$HOSTS/spend:/app/test/spend" "$TEST_LIBS/libfixture-otelc.so:/usr/lib/libfixture-otelc.so"; do
 	root_add "$APP" "${file%%:*}" "${file#*:}"
@@ -43,7 +43,7 @@ expect_rc init 0
 [[ ! -s $WORK/init.err ]] || fail "init: $(<"$WORK/init.err")"
 ((EUID != 0)) || [[ $(stat -c %u "$VOLUME/lib/spanprof/libspanprof.so") == "$(manifest init-user)" ]] ||
 	fail "not copied by the user of the init container"
-# A container that is started again copies once more.
+# A container that is restarted copies the files again.
 inside again "$(manifest init-user)" "$CARRIER" --bind "$VOLUME" /spanprof -- "${command[@]}"
 expect_rc again 0
 [[ -x $VOLUME/lib/spanprof/spanprof-exporter ]] || fail "the copy of the exporter is not executable"
@@ -71,7 +71,7 @@ expect_rc empty 7
 	fail "empty: $(<"$WORK/empty.err")"
 mv "$VOLUME/away" "$VOLUME/$BUNDLE"
 
-# In an image without any C library, by another place, and by a link.
+# In an image without any C library, at another path, and through a link.
 readonly BARE=$WORK/bare.root
 mkdir -p "$BARE"/{proc,dev,elsewhere,out}
 ln -s elsewhere/bin/spanprof-report "$BARE/report"
@@ -84,7 +84,7 @@ NO_PROC=1 inside no_proc "$APP_USER" "$BARE" --ro-bind "$VOLUME" /elsewhere -- \
 	/elsewhere/bin/spanprof-report --version
 expect_rc no_proc 0
 
-# The tools of the volume need nothing of the image either.
+# The tools of the volume need no file of the image either.
 mkdir -m 777 "$WORK/out"
 chmod 777 "$WORK/out"
 inside files "$APP_USER" "$APP" --ro-bind "$VOLUME" /spanprof --setenv LD_LIBRARY_PATH /usr/lib \
@@ -95,7 +95,7 @@ inside told "$APP_USER" "$APP" --ro-bind "$VOLUME" /spanprof --bind "$WORK/out" 
 expect_rc told 0
 expect "$WORK/told.out" 'd["labelled"]["ns"] > 0'
 
-# A program that opens libcurl gets the system's, and it works; ours is in another process.
+# A program that opens libcurl gets the system's, and it works; ours is loaded in another process.
 cat >"$WORK/late.py" <<'END_OF_LATE'
 import ctypes, sys, time
 def mapped(part):
@@ -117,14 +117,17 @@ curl.curl_easy_setopt(ctypes.c_void_p(easy), 10002, sys.argv[1].encode())
 curl.curl_easy_setopt(ctypes.c_void_p(easy), 44, ctypes.c_long(1))
 assert curl.curl_easy_perform(ctypes.c_void_p(easy)) == 0
 END_OF_LATE
-# What is called python3 may be a shell script that calls others: each of them would be profiled and would
-# push at its own end, all at once.
+# python3 may be a shell script that starts other programs: each of them would be profiled, and all would push at once
+# at their ends.
 python=$(python3 -c 'import sys; print(sys.executable)')
 settings=(LD_PRELOAD="$VOLUME/lib/spanprof/libspanprof.so" SPANPROF_PROFILE=always
 	PYROSCOPE_SERVER_ADDRESS="$DOUBLE_URL")
+# Root starts no program from a folder to which everybody may write.
+chown -R 0:0 "$VOLUME"
+chmod 755 "$VOLUME"
 run late "${settings[@]}" OTEL_SERVICE_NAME=late "$python" "$WORK/late.py" "$DOUBLE_URL/ready"
 expect_rc late 0
-# And one that is linked with it, and ends while the exporter is being started.
+# And a program that is linked with libcurl, and ends while the exporter is being started.
 run linked "${settings[@]}" OTEL_SERVICE_NAME=linked curl -sS -o "$WORK/body" "$DOUBLE_URL/ready"
 expect_rc linked 0
 for name in late linked; do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic over JSON that the shell scripts of this folder need; exit 0 = holds.
+"""Checks of JSON documents for the shell scripts of this folder; exit 0 = true.
 
   ask FILE EXPRESSION          prints the value of a Python expression over the document d; of a report
                                also over what words() names
@@ -31,7 +31,8 @@ def fail(text):
 
 
 def words(d):
-    """What hosts.table asks of a report: times in milliseconds, and of the file $SPANS the spans with our attributes."""
+    """The terms in hosts.table: times of the report in milliseconds, and the spans in the file $SPANS that have our
+    attributes."""
     def attributes():
         with open(os.environ["SPANS"], encoding="utf-8") as file:
             return sum("pyroscope.profile.id" in line for line in file)

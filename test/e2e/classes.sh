@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Classes of opentelemetry-cpp are found in files that have them, and in no other file of the machine: 300
+# Classes of opentelemetry-cpp are found in the files that have them, and in no other file of the machine: 300
 # libraries, or with SCAN_FOLDERS="/usr /opt" every file there (make scan).
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -22,8 +22,8 @@ found $SDK/v2_stl17/libmini.so
 END
 diff "$WORK/expected" "$WORK/found" || fail "not those that have the classes"
 
-# Others', by the names that their tables of symbols have: a file without those names that has the classes
-# would be a program that links the SDK statically, which a machine of tests does not have.
+# Objects of other projects, found by the names in their tables of symbols. A file that has the classes without those
+# names would be a program with a static SDK, and a test machine has none.
 if [[ -n ${SCAN_FOLDERS-} ]]; then
 	# shellcheck disable=SC2086
 	find $SCAN_FOLDERS -xdev -type f \( -perm -u+x -o -name '*.so*' \) >"$WORK/all" 2>/dev/null || true

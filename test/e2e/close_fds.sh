@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119
-# A host that closes every descriptor and opens its own files as 0, 1 and 2 finds in them what it
-# wrote and nothing else, even when there would be something to complain about; its profile arrives.
+# A host closes every descriptor and opens its own files as 0, 1 and 2. The files contain only its own output, even if
+# we have something to report; its profile arrives.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 curl
 
-# own_files FOLDER: exactly the host's lines.
+# own_files FOLDER: the files contain exactly the host's lines.
 own_files()
 {
 	local fd
@@ -31,7 +31,7 @@ run_under file SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_OUTPUT_DIR="$WORK/profile
 expect_same plain file out rc
 own_files "$WORK/file"
 report "$WORK/profiles" "$WORK/report.json"
-# The host's 150 ms before and 1200 ms after it closed everything.
+# The host's 150 ms before it closed everything, and 1200 ms after.
 expect "$WORK/report.json" 'd["labelled"]["ns"] > 1.1e9'
 
 double_start --ack-delay 0
@@ -43,7 +43,7 @@ expect_clean_double
 double_get /double/spans "$WORK/spans.json"
 expect "$WORK/spans.json" 'd["with_span"]["ns"] > 1.1e9'
 
-# Uploads that fail are worth a message, but not in a file that is no longer stderr.
+# Failed uploads cause a message, but it must not go into a file that is no longer stderr.
 run_under trouble SPANPROF_UPLOAD_INTERVAL=200ms \
 	SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" SPANPROF_STATUS_FILE="$WORK/trouble.status" \
 	"$HOSTS/close_fds" "$WORK/trouble"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Beside other preloaded objects, in either order, and in programs with sanitizers the program ends as
-# without us and its profile is complete.
+# With other preloaded objects, in either order, and in programs with sanitizers, the program ends as without us and
+# its profile is complete.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -41,6 +41,26 @@ if [[ -e $LIBRARIES/libprofiler.so.0 ]]; then
 	compgen -G "$WORK/cpu.libprofiler*" >/dev/null || fail "the other profiler did not profile"
 fi
 
+# A library in front of syscall() and similar functions sees the program's calls, and none of ours. The samples' label
+# of the thread's name needs a system call in the handler, so a handler that came through the library would wait for
+# the lock that its own thread holds.
+run wrapper.plain LD_PRELOAD="$TEST_LIBS/libwrapper.so" "$HOSTS/calls" 300000
+# through NAME OBJECTS [VARIABLE=VALUE]
+through()
+{
+	local name=wrapper.$1
+
+	mkdir "$WORK/$name.d"
+	run "$name" LD_PRELOAD="$TEST_LIBS/libwrapper.so:$2" SPANPROF_OUTPUT_DIR="$WORK/$name.d" SPANPROF_THREAD_NAME=true \
+		SPANPROF_THREAD_CONTEXT=true SPANPROF_SAMPLE_RATE=1000 "${@:3}" "$HOSTS/calls" 300000
+	expect_same wrapper.plain "$name" out err rc
+	report "$WORK/$name.d" "$WORK/$name.json" --type cpu
+	expect "$WORK/$name.json" 'd["labelled"]["ns"] >= 0.7 * d["total"]["ns"] >= 20e6'
+	tried+=("$name")
+}
+through cpu "$SO"
+through alloc "$SO:${SO%/*}/libspanprof-alloc.so" SPANPROF_ALLOC=true
+
 # sanitized NAME COMPILER OPTION [HOST]
 sanitized()
 {
@@ -54,9 +74,9 @@ sanitized asan gcc address && beside asan LD_PRELOAD="$runtime:$SO" "$WORK/asan.
 	beside asan.unordered LD_PRELOAD="$SO" ASAN_OPTIONS=verify_asan_link_order=0 "$WORK/asan.host" 200
 sanitized asan.static clang address && beside asan.static LD_PRELOAD="$SO" "$WORK/asan.static.host" 200
 sanitized ubsan gcc undefined && beside ubsan LD_PRELOAD="$SO" "$WORK/ubsan.host" 200
-# reports_nothing NAME COMPILER OPTION LIBRARY...: with threads, signals and a fork, which a thread sanitizer
-# takes over, and would report what it sees unordered of ours. Without address randomization, because
-# that of gcc 12 cannot map its memory where there is much of it.
+# reports_nothing NAME COMPILER OPTION LIBRARY...: with threads, signals and a fork. A thread sanitizer replaces these
+# functions, and would report unordered accesses of ours. Address randomization is off, because gcc 12's sanitizer
+# cannot map its memory on machines with much of it.
 reports_nothing()
 {
 	local name=$1 IFS=:
@@ -70,11 +90,11 @@ reports_nothing()
 	mkdir "$WORK/$name.d"
 	run "$name" LD_PRELOAD="${*:4}" SPANPROF_OUTPUT_DIR="$WORK/$name.d" setarch -R "$WORK/$name.host"
 	expect_same "$name.plain" "$name" rc out
-	# What we say ourselves is no report; a loaded machine may leave a thread without a timer.
+	# Our own messages are no reports; a loaded machine may leave a thread without a timer.
 	sed -i '/^spanprof\[/d' "$WORK/$name.err"
 	expect_same "$name.plain" "$name" err
 	report "$WORK/$name.d" "$WORK/$name.json"
-	# The spans burn 520 ms. What the sanitizer itself takes outside of them is more on some machines.
+	# The spans burn 520 ms. The sanitizer itself takes more time outside of them on some machines.
 	expect "$WORK/$name.json" 'd["total"]["ns"] >= d["labelled"]["ns"] >= 300e6'
 	tried+=("$name")
 }
@@ -82,8 +102,8 @@ reports_nothing tsan gcc thread "$SO"
 reports_nothing tsan.static clang thread "$SO"
 reports_nothing asan.threads clang address "$SO"
 
-# Another copy of ours, as where /etc/ld.so.preload has the package's and a program is started with one of its own: the
-# first one profiles, the other one does nothing.
+# A second copy of our object: /etc/ld.so.preload may have the package's, and a program may be started with one of its
+# own. The first one profiles, the other one does nothing.
 mkdir "$WORK/other"
 cp "$SO" "$EXPORTER" "$WORK/other"
 readonly COPIES=$SO:$WORK/other/libspanprof.so

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# In containers of every kind the program runs as it would without us, as process 1 with its own
-# signals and status, and is profiled wherever that is possible: read-only root, other users, no
-# /tmp, no /proc, no shell, parts of the profiler missing.
+# In containers of every kind the program runs as without us, as process 1 with its own signals and status, and is
+# profiled wherever possible. The containers have a read-only root, other users, no /tmp, no /proc, no shell, or lack
+# parts of the profiler.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
@@ -26,7 +26,7 @@ fresh()
 	mkdir -m 777 "$WORK/$1"
 }
 
-# spend NAME ROOT COMMAND... [--] : a host with a span, profiled into /out.
+# spend NAME ROOT COMMAND... [--] : runs a host with a span in that root, profiled into /out.
 spend()
 {
 	local name=$1 root=$2
@@ -45,7 +45,7 @@ profiled()
 	[[ ! -s $WORK/$1.err ]] || fail "$1: $(<"$WORK/$1.err")"
 }
 
-# unprofiled NAME TEXT: one line of ours, and it says why.
+# unprofiled NAME TEXT: the only line of ours says why.
 unprofiled()
 {
 	[[ -z $(profiles_in "$WORK/$1.d") ]] || fail "$1: a profile"
@@ -61,7 +61,7 @@ for start in "$BIN/spanprof-entrypoint" "$BIN/spanprof-run"; do
 	pid=$!
 	STARTED+=("$pid")
 	poll_until 20 grep -q 'a b' "$WORK/$name.out" || fail "$name: $(<"$WORK/$name.err")"
-	# timeout, bubblewrap, process 1
+	# timeout, bubblewrap, and process 1 in it
 	inner=$(pgrep -P "$(pgrep -P "$pid")")
 	kill -TERM "$inner"
 	rc=0
@@ -73,7 +73,7 @@ for start in "$BIN/spanprof-entrypoint" "$BIN/spanprof-run"; do
 done
 
 OPTIONS=()
-# No shell, no /tmp, another user, a read-only root: what "restricted" pods have.
+# No shell, no /tmp, another user, a read-only root: as in "restricted" pods.
 spend distroless "$SLIM" "$BIN/spanprof-run" /app/test/spend 50
 profiled distroless
 spend entrypoint "$IMAGE" "$BIN/spanprof-entrypoint" /app/test/spend 50
@@ -85,7 +85,7 @@ spend variable "$SLIM" /app/test/spend 50
 profiled variable
 OPTIONS=()
 
-# A static program cannot be profiled, what it starts can.
+# A static program cannot be profiled, but a program that it starts can.
 spend static "$IMAGE" "$BIN/spanprof-run" /bin/busybox sh -c '/app/test/spend 50; exit $?'
 [[ -n $(profiles_in "$WORK/static.d") ]] || fail "static: no profile of what it starts"
 grep -q '/bin/busybox is statically linked' "$WORK/static.err" || fail "static: $(<"$WORK/static.err")"
@@ -93,7 +93,7 @@ inside wiped "$NOBODY" "$IMAGE" -- "$BIN/spanprof-entrypoint" /bin/busybox env -
 expect_rc wiped 42
 grep -qx 'preload -' "$WORK/wiped.out" || fail "env -i leaves something"
 
-# Without /proc: works, or one line and the program as ever.
+# Without /proc the program is profiled, or it runs without the profiler and one line says why.
 NO_PROC=1 spend no_proc "$SLIM" "$BIN/spanprof-run" /app/test/spend 50
 if [[ -s $WORK/no_proc.err ]]; then
 	unprofiled no_proc 'spanprof'
@@ -103,8 +103,9 @@ else
 	echo 'without /proc: profiled'
 fi
 
-# Parts that are missing: bad_exporter.sh and entrypoint.sh have the other ones.
-# A folder does not need libcurl; where there is a server as well, the status file tells that it is missing.
+# Missing parts of the installation; bad_exporter.sh and entrypoint.sh have more cases.
+# Profiles in a folder do not need libcurl; if there is a server as well, the status file says that libcurl is
+# missing.
 cp -a "$SLIM" "$WORK/uncurled"
 [[ -n $(find "$WORK/uncurled" -name 'libcurl*' -print -exec rm {} +) ]] || fail "no libcurl is in the root"
 OPTIONS=(--setenv PYROSCOPE_SERVER_ADDRESS http://127.0.0.1:1 --setenv SPANPROF_STATUS_FILE /out/status.json)
@@ -123,7 +124,7 @@ spend other "$WORK/other" "$BIN/spanprof-run" /app/test/spend 50
 unprofiled other 'built for'
 
 ((EUID == 0)) || skip "passed as far as it goes without root: noexec"
-# A volume that nothing may be executed from.
+# A volume that is mounted with noexec.
 cp -a "$IMAGE" "$WORK/noexec"
 cat >"$WORK/noexec.sh" <<-END
 	set -e

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# SPANPROF_HOOK_DLSYM: spans that reach the SDK by a pointer from dlsym() are seen with the switch and not
-# without, those of a second copy of the SDK never, and the loader answers every question of the host as it
-# does without us. So it does to plugins that are opened with RTLD_DEEPBIND, whose spans are not seen.
+# SPANPROF_HOOK_DLSYM: spans that reach the SDK by a pointer from dlsym() are seen only with this switch, and those of
+# a second copy of the SDK never. The loader answers the host as without us. Plugins that are opened with
+# RTLD_DEEPBIND get the same answers, and their spans are not seen.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
 export FIXTURE_SEED=9 SPANPROF_SAMPLE_RATE=250
 
-# names NAME: the span names in the profiles of a folder. Both copies of the fixture's SDK count ids
-# from one seed, so two spans may have the same.
+# names NAME: the span names in the profiles of a folder. Both copies of the fixture's SDK count ids from one seed, so
+# two spans may have the same id.
 names()
 {
 	if [[ -n $(profiles_in "$WORK/$1") ]]; then
@@ -24,7 +24,7 @@ of_host()
 	grep -E '^([ab] )?(init|start|end)' "$WORK/$1.calls"
 }
 
-# try NAME WANTED_NAMES [VARIABLE=VALUE]... -- COMMAND...: the same with and without us.
+# try NAME WANTED_NAMES [VARIABLE=VALUE]... -- COMMAND...: output and status are the same with and without us.
 try()
 {
 	local name=$1 wanted=$2 settings=() seen
@@ -39,7 +39,7 @@ try()
 	run "$name.plain" FIXTURE_CALLS="$WORK/$name.plain.calls" "$@"
 	run_under "$name.under" FIXTURE_CALLS="$WORK/$name.under.calls" \
 		SPANPROF_OUTPUT_DIR="$WORK/$name" "${settings[@]}" "$@"
-	# the program has two copies
+	# there are two copies in the program
 	sed -i '/^spanprof.*: another copy of libopentelemetry_c_api.so /d' "$WORK/$name.under.err"
 	expect_same "$name.plain" "$name.under" out err rc
 	[[ $(result "$name.under.rc") == 2[23] ]] || fail "$name: $(result "$name.under.err")"
@@ -58,7 +58,7 @@ try dlsym.disabled '' SPANPROF_HOOK_DLSYM=true SPANPROF_DISABLED=true -- "$HOST"
 try deepbind.off '' -- "$HOST" deepbind
 try deepbind.on 'by-pointer' SPANPROF_HOOK_DLSYM=true -- "$HOST" deepbind
 
-# A language that calls C functions by pointer.
+# A language that calls C functions through pointers.
 cat >"$WORK/spans.py" <<'P'
 import ctypes
 import sys

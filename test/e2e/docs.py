@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of the pages that their readers may copy: prints each as "PAGE:LINE COMMANDS", the lines of one block
-joined by a tab. In Markdown these are blocks marked "sh", and code within a line that begins with
-"spanprof-run", or with "spanprof-report" and names a folder. In man pages these are the lines of EXAMPLES. A comment
-"docs-test: no, REASON" before a block, or before a line of EXAMPLES, leaves it out."""
+"""Commands of the pages that readers may copy. Prints each as "PAGE:LINE COMMANDS"; tabs join the lines of one block.
+In Markdown these are blocks marked "sh", and code within a line that begins with "spanprof-run", or with
+"spanprof-report" and names a folder. In man pages these are the lines of EXAMPLES. A comment "docs-test: no, REASON"
+before a block, or before a line of EXAMPLES, leaves it out."""
 
 import re
 import sys
 
 INLINE = re.compile(r"`(spanprof-run [^`]+|spanprof-report [^`]* /[^`]+)`")
-# What a reader has to fill in.
+# Words for which a reader has to put in his own.
 BLANKS = re.compile(r"\b(PID|DIR|FILE|COMMAND|NAME)\b|\.\.\.")
 
 
-# A server that runs until it is interrupted, and times at which there are no profiles here.
+# --serve runs until it is interrupted, and the test has no profiles from the times that the pages name.
 ELSEWHERE = re.compile(r" --serve | --(baseline-)?(from|to) ")
 
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every command of the front page, of the pages that users are sent to and of the man pages works, as far as
-# it needs neither network nor root. docs.py says which commands those are. They run as they are printed but
-# for the places: the objects are those of the build, the server is the test's, ./your-server is a host that
-# records spans. "make" only says what it would do, and "sudo" runs its command as whoever runs this.
+# Every command of the front page, of the pages to which users are sent and of the man pages works, as far as it needs
+# neither network nor root. docs.py finds these commands. The test runs them as they are printed, but with other
+# paths: the objects of the build, the server of the test, and for ./your-server a host that records spans. "make"
+# only prints its actions, and "sudo" runs its command as the present user.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -12,8 +12,8 @@ readonly BIN=$WORK/bin PLACE=$WORK/place PROFILES=$WORK/profiles
 mkdir "$BIN" "$PLACE"
 ln -s "$HOSTS/spend" "$PLACE/your-server"
 ln -s "$ROOT/scripts" "$PLACE/scripts"
-for program in "$TEST_BUILD"/spanprof-* "$ROOT"/scripts/spanprof-*; do
-	ln -s "$program" "$BIN/"
+for program in "$ROOT"/scripts/spanprof-* "$TEST_BUILD"/spanprof-*; do
+	ln -sf "$program" "$BIN/"
 done
 printf '#!/bin/sh\nexec "$@"\n' >"$BIN/sudo"
 printf '#!/bin/sh\necho "apt-get is not for tests" >&2; exit 1\n' >"$BIN/apt-get"
@@ -23,7 +23,7 @@ chmod +x "$BIN"/{sudo,apt-get,make}
 
 # shellcheck disable=SC2119
 double_start
-# The profiles that the pages speak of: two spans of one name, of which one is asked for by its id.
+# The profiles that the pages mention: two spans of one name, and one of their ids.
 for id in 1 2; do
 	run_under "profiles.$id" SPANPROF_OUTPUT_DIR="$PROFILES" "$HOSTS/spend" 200 'OrderVehicle /car'
 	expect_rc "profiles.$id" 7
@@ -32,28 +32,28 @@ report "$PROFILES" "$WORK/profiles.json"
 span_id=$(sed -n 's/.*"span_id": *"\([0-9a-f]*\)".*/\1/p' "$WORK/profiles.json" | head -n 1)
 [[ -n $span_id ]] || fail "no span in the profiles"
 
-# placed COMMANDS: the same with the places of this test
+# placed COMMANDS: the commands with the paths of this test
 placed()
 {
 	sed -e "s|/usr/local/lib/spanprof/libspanprof.so|$SO|g; s|http://pyroscope:4040|$DOUBLE_URL|g" \
-		-e "s#/var/tmp/\(profiles\|before\|after\)#$PROFILES#g; s|9a517183f26a089d|$span_id|g" <<<"$1" |
+		-e "s#/var/lib/\(profiles\|before\|after\)#$PROFILES#g; s|9a517183f26a089d|$span_id|g" <<<"$1" |
 		sed -E 's/^(.*your-server.*)$/{ \1; } || [ $? = 7 ]/'
 }
 
-# attempt NAME COMMANDS: as a reader would, in a shell of its own.
+# attempt NAME COMMANDS: runs them as a reader would, in a separate shell.
 attempt()
 {
 	local name=$1 commands
 
 	commands=$(placed "$2")
-	# Lines that only set variables are for the server that is started next.
+	# If the lines only set variables, they are for the next server that is started.
 	if ! grep -qv '^export ' <<<"$commands"; then
 		commands+=$'\n{ ./your-server; } || [ $? = 7 ]'
 	fi
 	run "$name" PATH="$BIN:$PATH" HOME="$WORK" OTEL_SERVICE_NAME=checkout PYROSCOPE_SERVER_ADDRESS="$DOUBLE_URL" \
 		bash -euc "cd '$PLACE'; $commands"
 	[[ $(result "$name.rc") == 0 ]] || return 1
-	# A server that is profiled as the page says has nothing to complain about.
+	# A server that is profiled as the page says prints no message of ours.
 	[[ $commands != *your-server* ]] || ! grep '^spanprof' "$WORK/$name.err"
 }
 
@@ -66,15 +66,15 @@ while read -r place commands; do
 	}
 done < <(python3 test/e2e/docs.py README.md scripts/deploy/README.md CONTRIBUTING.md scripts/man/*.[1-8])
 ((tried >= 10)) || fail "only $tried blocks of commands"
-[[ -s $PLACE/all.html ]] || fail "the page's flame graph was not written"
+[[ -s $PLACE/slow.html ]] || fail "the page's flame graph was not written"
 # The doctor's push has no samples.
 double_get /double/stats "$WORK/stats.json"
 expect "$WORK/stats.json" 'd["accepted"]["profiles"] >= 4 and d["rejected"] == {}'
 
-# A command that does not work is noticed, in each kind of place.
-printf '%s\n' '```sh' 'spanprof-report --no-such /var/tmp/profiles' '```' >"$WORK/block.md"
+# A command that does not work is found in each kind of page.
+printf '%s\n' '```sh' 'spanprof-report --no-such /var/lib/profiles' '```' >"$WORK/block.md"
 printf '%s\n' 'Run `spanprof-run --no-such ./your-server`.' >"$WORK/inline.md"
-printf '%s\n' '.SH EXAMPLES' '.nf' 'spanprof\-report \-\-no\-such /var/tmp/profiles' '.fi' >"$WORK/page.1"
+printf '%s\n' '.SH EXAMPLES' '.nf' 'spanprof\-report \-\-no\-such /var/lib/profiles' '.fi' >"$WORK/page.1"
 printf '%s\n' '```sh' 'SPANPROF_NO_SUCH=1 LD_PRELOAD=/usr/local/lib/spanprof/libspanprof.so ./your-server' '```' \
 	>"$WORK/variable.md"
 printf '%s\n' '```sh' 'make no-such-target' '```' >"$WORK/target.md"

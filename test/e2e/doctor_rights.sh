@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119
-# spanprof-doctor looks at processes of its own user, and as root at any that runs in its own root: whoever may
-# not look is told who should ask and from where. Nothing that a process names is opened with root's rights.
+# spanprof-doctor examines processes of its own user, and as root any process in its own root folder. If the user may
+# not, the doctor says who should run it and where. It opens no file that a process names with root's rights.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
@@ -21,7 +21,7 @@ cp build/spanprof-{run,report} scripts/spanprof-doctor "$BIN"
 install -m 600 /dev/null "$SECRET"
 echo '{"samples": {}, "state": "root-only-word"}' >"$SECRET"
 
-# target COMMAND...: a process to look at, which is about to become a program called sleep.
+# target COMMAND...: a process to examine, which is about to become a program called sleep.
 target()
 {
 	"$@" >/dev/null 2>&1 </dev/null &
@@ -31,7 +31,7 @@ target()
 	poll_until 20 grep -q '^Name:.*\(sleep\|busybox\)' "/proc/$HOST_PID/status" || fail "no target"
 }
 
-# refused NAME WORDS COMMAND...: it does not look, and says who should.
+# refused NAME WORDS COMMAND...: the doctor refuses, and says which user should run it.
 refused()
 {
 	local name=$1 words=$2
@@ -46,7 +46,7 @@ refused()
 
 target "${AS_NOBODY[@]}" sleep 300
 refused user "it is a process of user $NOBODY: run this as that user or as root" setpriv --reuid "$OTHER" --regid "$OTHER" --clear-groups
-# Its user alone is not enough where the program has been another one: only root may look.
+# If the program has had another user, being its present user is not enough: only root may examine it.
 cat >"$WORK/hide.c" <<-END
 	#include <sys/prctl.h>
 	#include <unistd.h>
@@ -54,7 +54,7 @@ cat >"$WORK/hide.c" <<-END
 END
 gcc -o "$WORK/hide" "$WORK/hide.c"
 target "${AS_NOBODY[@]}" "$WORK/hide"
-refused hidden 'does not let its own user look at it: run this as root' "${AS_NOBODY[@]}"
+refused hidden 'its own user may not examine it: run this as root' "${AS_NOBODY[@]}"
 target "${AS_NOBODY[@]}" "$WORK/hide"
 refused powerless 'root needs CAP_SYS_PTRACE' setpriv --bounding-set=-sys_ptrace
 target "${AS_NOBODY[@]}" "$WORK/hide"
@@ -63,7 +63,7 @@ kill "$HOST_PID"
 expect_rc root 1
 grep -q '^  WRONG  LD_PRELOAD is not set' "$WORK/root.out" || fail "$(<"$WORK/root.out")"
 
-# Another root, mounts or pids: the same path, or number, is another one there.
+# A process with another root, other mounts or pids: the same path or id means something else there.
 readonly JAIL=$WORK/jail
 mkdir -p "$JAIL"
 root_add "$JAIL" "$(type -P busybox)" /bin/sleep
@@ -74,9 +74,9 @@ if unshare -m true 2>/dev/null; then
 	refused mounts 'runs in another container or root: run this in there' env
 fi
 
-# What another user's process names is not opened by root, whatever variable it is in; the doctor as that user
-# cannot open it. Its own files it may name as it likes: it gets nothing by it.
-names=(SPANPROF_STATUS_FILE SPANPROF_OUTPUT_DIR SPANPROF_EXPORTER SPANPROF_AUTH_TOKEN_FILE SPANPROF_TLS_CA_FILE)
+# Root must not open a file that another user's process names, in any variable; the doctor run as that user cannot
+# open it. A user may name his own files: that gives him nothing.
+names=(SPANPROF_STATUS_FILE SPANPROF_OUTPUT_DIR SPANPROF_AUTH_TOKEN_FILE SPANPROF_TLS_CA_FILE)
 variables=("LD_PRELOAD=$SECRET/libspanprof.so")
 for name in "${names[@]}"; do
 	variables+=("$name=$SECRET")
@@ -91,7 +91,7 @@ if grep "\"$SECRET" "$WORK/names.calls" >&2 || grep root-only-word "$WORK"/names
 	fail "what the process names was touched"
 fi
 
-# Of a program with more rights than its caller has, the environment is the caller's.
+# If a program has more rights than its caller, its environment comes from the caller.
 cp "$(type -P sleep)" "$WORK/sleep"
 chmod 4755 "$WORK/sleep"
 target "${AS_NOBODY[@]}" env SPANPROF_RATE=x "$WORK/sleep" 300
@@ -101,7 +101,7 @@ if grep -q '^Uid:.[0-9]*.0.' "/proc/$HOST_PID/status"; then
 fi
 kill "$HOST_PID"
 
-# However much there is in the environment, the look at it ends.
+# Reading an environment is bounded, however large it is.
 mapfile -t many < <(seq -f 'V%.0f=1' 20000)
 target env -i "${many[@]}" "$(type -P sleep)" 300
 run many "$DOCTOR" "$HOST_PID"

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A process that ends while the exporter is being started, or before: the first span is the last thing
-# that it does, or comes when main is over, in a function registered with atexit. It ends as without us,
-# says nothing, and waits no longer than it was told to. What it sampled is sent also if it was gone before
-# the exporter could look at it.
-# Runs alone: it judges how long things take.
+# A process that ends while the exporter is being started, or before: its first span is the last thing that it does,
+# or comes after main(), in an atexit() function. It ends as without us, prints nothing, and waits no longer than
+# configured. Its samples are sent even if it was gone before the exporter could read its mappings.
+# Runs alone: it judges durations.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -20,7 +19,7 @@ for flush in 0 2s; do
 	done
 done
 
-# One span, and the end.
+# One span, and then the end.
 run short.plain "$HOSTS/spend" 30
 for flush in 0 2s; do
 	mkdir "$WORK/short.$flush.d"
@@ -29,7 +28,7 @@ for flush in 0 2s; do
 	expect_same short.plain "short.$flush" out err rc
 done
 (($(result short.0.ms) <= $(result short.plain.ms) + 700)) || fail "FLUSH_TIMEOUT=0 waits: $(result short.0.ms) ms"
-# Its exporter may be late, but it comes.
+# The exporter may come late, but it comes.
 is_there()
 {
 	[[ -n $(profiles_in "$WORK/$1.d") ]]
@@ -38,15 +37,15 @@ for name in short.0 short.2s; do
 	poll_until 10 is_there "$name" || fail "$name: no profile"
 done
 
-# One that becomes another program, and no hook sees it. That one lives until the profile is there, which is not as late
-# as the next upload: as long as the exporter lives, the memory of the program before is held.
+# A process that executes another program unnoticed by our hooks. The new program runs until the profile is there,
+# which is earlier than the next upload: while the exporter runs, the memory of the old program is held.
 mkdir "$WORK/executes.d"
 run_under executes SPANPROF_OUTPUT_DIR="$WORK/executes.d" SPANPROF_UPLOAD_INTERVAL=10m "$HOSTS/outside" execute \
 	"until ls $WORK/executes.d/*.pb.gz; do sleep 0.01; done >/dev/null 2>&1"
 expect_rc executes 0
 expect_silent executes
 
-# One that no hook sees the end of, with an exporter that begins when it is gone.
+# A process whose end no hook notices, with an exporter that begins when it is gone.
 cat >"$WORK/late" <<END
 #!/bin/bash
 for ((i = 0; i < 6000; i++)); do
@@ -55,11 +54,13 @@ for ((i = 0; i < 6000; i++)); do
 done
 END
 chmod 755 "$WORK/late"
+LATE=$(object_with "$WORK/late.object" "$WORK/late")
+readonly LATE
 for how in last_exit kill_thread; do
 	rm -f "$WORK/over"
 	mkdir "$WORK/$how.d"
 	run "$how.plain" "$HOSTS/outside" "$how"
-	run_under "$how" SPANPROF_EXPORTER="$WORK/late" SPANPROF_OUTPUT_DIR="$WORK/$how.d" "$HOSTS/outside" "$how"
+	run "$how" LD_PRELOAD="$LATE" SPANPROF_OUTPUT_DIR="$WORK/$how.d" "$HOSTS/outside" "$how"
 	touch "$WORK/over"
 	expect_same "$how.plain" "$how" out err rc
 	poll_until 10 is_there "$how" || fail "$how: no profile"

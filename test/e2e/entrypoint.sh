@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# spanprof-entrypoint: the command gets exactly what it was given, our object is in front of what was preloaded
-# already, and where it would be of no use the command runs as ever with one line on stderr.
+# spanprof-entrypoint: the command gets exactly its arguments, and our object comes before objects that were preloaded
+# already. If the object would be of no use, the command runs as usual and stderr gets one line.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -42,7 +42,7 @@ quiet()
 	[[ ! -s $WORK/$1.err ]] || fail "$1: $(<"$WORK/$1.err")"
 }
 
-# aside NAME TEXT: not preloaded, and the only line on stderr says why.
+# aside NAME TEXT: the object is not preloaded, and the only line on stderr says why.
 aside()
 {
 	[[ $(grep -c '^spanprof-entrypoint: ' "$WORK/$1.err") == 1 ]] || fail "$1: not one line: $(<"$WORK/$1.err")"
@@ -58,7 +58,7 @@ other_machine()
 	printf '%b' "$1" | dd of="$2" bs=1 seek=18 conv=notrunc status=none
 }
 
-# What is handed on. All that follows is the command's, options too.
+# The arguments for the command: all that follows belongs to it, including options.
 enter args -- "$HOSTS/entry" 'two words' '' '*' -x -- --version '$HOME' $'a\nb'
 expect_rc args 42
 quiet args
@@ -81,7 +81,7 @@ for given in nonexistent /nonexistent /etc/passwd; do
 	(($(result our.error.rc) >= 126)) || fail "$given: status $(result our.error.rc)"
 done
 
-# What was preloaded already.
+# Objects that were preloaded already.
 enter behind LD_PRELOAD=libc.so.6 -- "$HOSTS/entry"
 has behind "preload $OURS:libc.so.6"
 enter list 'LD_PRELOAD=libc.so.6 libm.so.6' -- "$HOSTS/entry"
@@ -94,7 +94,7 @@ enter nested -- "$ENTRY" sh -c '"$@"; exit $?' sh "$ENTRY" "$HOSTS/entry"
 has nested "preload $OURS"
 expect_rc nested 42
 
-# Where it steps aside.
+# Reasons not to preload.
 for off in SPANPROF_DISABLED=true SPANPROF_DISABLED=TRUE OTEL_SDK_DISABLED=true \
 	PYROSCOPE_AGENT_ENABLED=false OTEL_PYROSCOPE_START_PROFILING=False; do
 	enter off "$off" -- "$HOSTS/entry"
@@ -132,7 +132,7 @@ aside space 'spaces'
 other_machine '\xb7\x00' "$WORK/arm"
 enter arm -- "$WORK/arm"
 grep -q '^spanprof-entrypoint: .*built for' "$WORK/arm.err" || fail "arm"
-# The name of the loader has its length; the file is not run but looked at.
+# The new name of the loader has the same length; the file is only read, never run.
 sed 's|/lib64/ld-linux-x86-64.so.2|/lib/ld-musl-x86_64.so.1\x00\x00\x00|' "$HOSTS/entry" >"$WORK/musl"
 chmod +x "$WORK/musl"
 printf '#!%s\n' "$WORK/musl" >"$WORK/script"
@@ -141,12 +141,12 @@ for musl in musl script; do
 	enter "$musl" -- "$WORK/$musl"
 	grep -q '^spanprof-entrypoint: .*built for musl' "$WORK/$musl.err" || fail "$musl: $(<"$WORK/$musl.err")"
 done
-# Static programs may start others.
+# Static programs may start other programs.
 enter static -- "$HOSTS/static" 1 nothing
 expect_rc static 20
 quiet static
 
-# Nothing else is started.
+# No other program is started.
 run strace strace -f -qq -e trace=execve -e signal=none -o "$WORK/execs" "$ENTRY" "$HOSTS/entry"
 expect_rc strace 42
 [[ $(grep -c 'execve(' "$WORK/execs") == 2 ]] || {
@@ -154,7 +154,7 @@ expect_rc strace 42
 	fail "something else was started"
 }
 
-# By the PATH, as in an image; relative; and by a link from elsewhere.
+# By the PATH, as in an image; by a relative path; through a link from elsewhere.
 run installed PATH="$PLACE/bin:$PATH" spanprof-entrypoint "$HOSTS/entry"
 has installed "preload $OURS"
 (

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# However a process ends, it ends promptly and with its own status. What was sampled is there then where it
-# could be asked to wait, and a little later where it could not: the exporter goes on without it.
-# Runs alone: it judges how long things take.
+# A process ends promptly and with its own status, in every way of ending. If the profiler can make the process wait,
+# its samples have arrived before it ends; otherwise the exporter sends them a little later.
+# Runs alone: it judges durations.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
 readonly WORK_MS=1000 # what the host itself takes, on a busy machine
 
-# arrived HOW: nearly all of the span's 200 ms
+# arrived HOW: nearly all of the span's 200 ms have arrived
 arrived()
 {
 	[[ -n $(profiles_in "$WORK/profiles.$1") ]] || return 1
@@ -46,18 +46,18 @@ ending handler_exit 46 arrives
 ending open_span 40 arrives
 ending main_thread_first 0 arrives
 ending last_thread 0 arrives
-# Nobody is asked before these.
+# We get no control before these ends.
 ending exit_group 47 later
 ending abort 134 later
 ending sigterm 143 later
 ending exec 48 lost
 
-# Nothing to send, nothing to wait for: a server that is not there costs an exec nothing.
+# Without samples there is no wait: a missing server does not delay an exec.
 run_under exec.quick SPANPROF_SERVER_ADDRESS=http://192.0.2.1:4040 "$HOSTS/replaced" execv
 expect_rc exec.quick 0
 (($(result exec.quick.ms) < 3000)) || fail "exec waited $(result exec.quick.ms) ms"
 
-# A host that wants to go at once may: no flush, no wait for a server that does not answer.
+# A host can be set to end at once: no flush, and no wait for a server that does not answer.
 double_start --fault blackhole=1,count=0
 mkdir "$WORK/hurry"
 run_under hurry SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_FLUSH_TIMEOUT=0 \
@@ -68,7 +68,7 @@ run_under hurry.lost SPANPROF_SERVER_ADDRESS="http://127.0.0.1:$(refused_port)" 
 grep -q 'not waiting for the last push (SPANPROF_FLUSH_TIMEOUT=0)' "$WORK/hurry.lost.err" || fail "nobody tells"
 (($(result hurry.ms) <= $(result return.plain.ms) + 1500)) || fail "FLUSH_TIMEOUT=0 waits"
 
-# Who is asked waits until the server has taken the last push.
+# A host that we can hold up waits until the server has taken the last push.
 double_start --ack-delay 1000
 for how in return _exit _Exit quick_exit; do
 	run_under "waits.$how" SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" "$HOSTS/ending" "$how"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The exporter's process is started so that its host does not notice, in every position a host can be
-# in, and it begins with nothing of the host's. A program linked with our files stands for the host.
+# A host in any state does not notice the start of the exporter's process. That process begins with nothing of the host's.
+# A program that is linked with our files stands for the host.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -22,7 +22,7 @@ environment SEEN
 environment SPANPROF_LOG=debug
 END
 
-# starter NAME LAUNCHER... -- CASE: it ends well, and what the stand-in saw is in NAME.seen.
+# starter NAME LAUNCHER... -- CASE: the host ends well, and NAME.seen has the stand-in's observations.
 starter()
 {
 	local name=$1
@@ -45,7 +45,7 @@ expect_wanted()
 	diff "$WORK/wanted" "$WORK/$1.seen" >&2 || fail "$1: the program began with something else"
 }
 
-# An emulator cannot execute a program of its own processor; the stand-in is one for this machine.
+# An emulator cannot execute a program of the emulated processor, so the stand-in is a program for this machine.
 if [[ -n ${TEST_EMULATOR:-} ]]; then
 	STAND_IN=$ROOT/build/test/exporter-stand-in
 	starter emulated -- emulated
@@ -63,7 +63,7 @@ for case in missing not_executable no_memory kill_exporter kill_keeper host_ends
 	starter "$case" -- "$case"
 done
 
-# As a fork, and so with the descriptors of valgrind itself.
+# As after a fork, and so with valgrind's own descriptors.
 if command -v valgrind >/dev/null; then
 	starter valgrind valgrind --quiet --error-exitcode=9 -- emulated
 else
@@ -73,7 +73,7 @@ fi
 ((EUID == 0)) || skip "pid 1, unshared namespaces and another user need root; the rest passed"
 starter no_processes -- no_processes
 starter unshared -- unshared
-# --mount-proc mounts at the root first, which has to be a mount point for that; in a chroot it may be none.
+# --mount-proc first mounts at the root, which has to be a mount point; in a chroot it may be none.
 unshare -pf --mount-proc true 2>"$WORK/unshare.err" || skip "$(<"$WORK/unshare.err"); the rest passed"
 starter init unshare -pf --mount-proc -- init
 expect_wanted init

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A prefork server whose master records no span has one exporter for all of its workers, and what each of
-# them sampled arrives, in a folder and at a server that takes up to a second to answer each push, though
-# all workers end together. The exporter ends with the server. Of workers that do nothing it opens next to nothing.
+# A prefork server whose master records no span has one exporter for all its workers. The samples of all workers
+# arrive, in a folder and at a server that takes up to a second to answer each push, though all workers end together.
+# The exporter ends with the server. For idle workers it opens almost no files.
 # shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -15,7 +15,7 @@ all_have_ended()
 	[[ -z $(exporters_in "$WORK") ]]
 }
 
-# start NAME VARIABLE=VALUE...: the server, until its standard input ($GO) is closed.
+# start NAME VARIABLE=VALUE...: starts the server, which ends when its standard input ($GO) is closed.
 start()
 {
 	local name=$1
@@ -40,7 +40,7 @@ finish()
 	exec {GO}>&-
 	wait "$SERVER" || rc=$?
 	[[ $rc == 12 ]] || fail "$1: exit status $rc: $(cat "$WORK/$1.err")"
-	# Of a slow server the last worker may say so; that nothing was lost is asked for below.
+	# With a slow server the last worker may report that; below we check that nothing was lost.
 	! grep -v 'before the server has taken the last' "$WORK/$1.err" >"$WORK/said" || fail "$1: it says: $(<"$WORK/said")"
 	poll_until 20 all_have_ended || fail "$1: exporters are left behind"
 }
@@ -50,7 +50,7 @@ has_status()
 	[[ $(find "$WORK/$1.status" -type f | wc -l) == "$WORKERS" ]]
 }
 
-# serve NAME VARIABLE=VALUE...: starts it and has it finish; one exporter serves all.
+# serve NAME VARIABLE=VALUE...: starts and ends the server; one exporter serves all.
 serve()
 {
 	local name=$1 all pid
@@ -59,7 +59,7 @@ serve()
 	poll_until 20 has_status "$name" || fail "$name: not all workers are served: $(exporters_in "$WORK")"
 	all=$(exporters_in "$WORK")
 	[[ $all =~ ^[0-9]+$ ]] || fail "$name: $WORKERS workers have these exporters: $all"
-	# Each of them is told to be served.
+	# The log says for each of them that it is served.
 	while read -r _ pid; do
 		build/spanprof-report --status "$pid" >"$WORK/told" 2>&1 || fail "$name: $(<"$WORK/told")"
 		grep -q '^state *active: ' "$WORK/told" || fail "$name: worker $pid is told of as: $(<"$WORK/told")"
@@ -67,7 +67,7 @@ serve()
 	finish "$name"
 	grep -q '"with_span": [1-9]' "$WORK/$name.status"/* || fail "$name: no worker has a sample in its span"
 	for file in "$WORK/$name.status"/*; do
-		# On a busy machine the kernel's tick may miss all of a worker's 50 ms.
+		# On a busy machine no tick of the kernel may hit a worker's 50 ms.
 		expect "$file" "d['samples']['put'] == d['samples']['drained'] > 0"
 		expect "$file" "d['state'] == 'ending' and not any(d['loss'].values())"
 	done
@@ -79,7 +79,7 @@ serve folder SPANPROF_OUTPUT_DIR="$WORK/profiles"
 for file in "$WORK"/folder.status/*; do
 	pid=${file##*/}
 	build/spanprof-report --json "$WORK/profiles"/*-"$pid"-*.pb.gz >"$WORK/one.json"
-	# One may have been taken just after the span's end.
+	# One sample may have come just after the span's end.
 	expect "$file" "d['samples']['with_span'] == $(ask "$WORK/one.json" 'd["labelled"]["samples"]')"
 	expect "$file" "d['samples']['with_span'] + d['samples']['without_span'] == $(ask "$WORK/one.json" 'd["total"]["samples"]')"
 done
@@ -91,8 +91,8 @@ for file in "$WORK"/server.status/*; do
 done
 expect_clean_double
 
-# opens_little: the exporter opens files of /proc/PID, by names in a folder that is open, less than once a second
-# for each worker.
+# opens_little: the exporter opens files of /proc/PID relative to an open folder, less than once a second for each
+# worker.
 opens_little()
 {
 	local opened

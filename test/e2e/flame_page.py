@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at flame graphs of spanprof-report with a real browser.
+"""Opens flame graphs of spanprof-report in a real browser.
 
 usage: flame_page.py profiles FOLDER    writes profiles
        flame_page.py names              prints functions and their short names, as JSON
-       flame_page.py look FOLDER        looks at the pages all, deep, wall, diff, few, evil,
+       flame_page.py look FOLDER        looks at the pages all, deep, wall, diff, few, evil, towers,
                                         waits.off_cpu and waits.wall (.html) there
 
-"look" ends with 77 where there is no browser. What the page's functions answer is page_logic.js's.
+"look" ends with 77 if there is no browser. page_logic.js tests the functions of the page.
 """
 import json
 import os
@@ -33,7 +33,13 @@ NAMES = {
     "memcpy@plt": "memcpy@plt",
     "a::b::c (src/deep/c.cc:12)": "b::c (c.cc:12)",
     "[unsampled cpu]": "[unsampled cpu]",
+    "shop::Row::get() const &": "Row::get",
 }
+# A tower of the C++ library between functions of the program, one tower above the C library, and two kinds of
+# recursion.
+INVOKE = ["std::thread::_State_impl<F>::_M_run()" + APP, "void std::__invoke_impl<void, F>(F&&)" + APP,
+          "std::function<void ()>::operator()() const" + APP]
+SORT = ["void std::sort<It>(It, It)" + APP, "void std::__introsort_loop<It>(It, It)" + APP, "memcpy" + LIBC]
 
 
 def profiles(folder):
@@ -62,6 +68,13 @@ def profiles(folder):
     p.sample(["main" + APP, "futex_wait" + LIBC, "[waiting for a CPU]"], 5, 5 * 10 ** 9, span_name="GET /orders")
     p.write(f"{folder}/a/spanprof-shop-12-20010909T014640Z-000001.wall.pb.gz")
     p = Profile("cpu", 1000000000)
+    p.sample(["main" + APP, *INVOKE, "work" + APP, *SORT], 40, 40 * 10 ** 7)
+    p.sample(["main" + APP, *INVOKE, "work" + APP], 10, 10 ** 8)
+    p.sample(["main" + APP] + ["eval" + APP] * 3 + ["leaf" + APP], 20, 20 * 10 ** 7)
+    p.sample(["main" + APP] + ["value" + APP, "array" + APP] * 3 + ["leaf" + APP], 30, 30 * 10 ** 7)
+    os.makedirs(f"{folder}/towers")
+    p.write(f"{folder}/towers/spanprof-shop-12-20010909T014640Z-000001.pb.gz")
+    p = Profile("cpu", 1000000000)
     p.sample(["main" + APP, EVIL + APP], 5, 5 * 10 ** 7, span_id="aa", span_name=EVIL)
     p.write(f"{folder}/evil/spanprof-<b>evil-1-20010909T014640Z-000001.pb.gz")
 
@@ -72,7 +85,7 @@ def expect(what, got, wanted):
 
 
 def frame(name):
-    """The first frame with that full name, as an expression of the page."""
+    """The first frame with that full name, as an expression in the page."""
     return f"[...document.querySelectorAll('.frame')].find(e => e.frame.name === {name!r})"
 
 
@@ -94,7 +107,7 @@ def look_at_all(page, address):
     for name, kind in (("main", "own"), ("malloc", "library"), ("[unsampled cpu]", "unsampled")):
         expect("kind of " + name, page.value(f"{frame(name)}.classList.contains({kind!r})"), True)
 
-    # The width of the window, whatever it is.
+    # The page fits any width of the window.
     for width in (600, 1300):
         page.size(width, 500)
         page.wait(f"innerWidth === {width} && Math.abs({frame('all')}.offsetWidth - {width - 20}) < 2")
@@ -120,7 +133,7 @@ def copy_name(page):
     page.key("c")
     page.wait("copied.length === 2")
     expect("copied", page.value("copied"), [HANDLE, HANDLE])
-    # Where that is not allowed, the whole name is marked.
+    # If the clipboard is forbidden, the whole name is selected.
     page.key("c")
     page.wait(f"getSelection().toString() === {HANDLE!r}")
 
@@ -135,9 +148,9 @@ def zoom_and_search(page):
     page.key("/")
     page.type("^(render|STORE)$")
     page.wait("document.querySelectorAll('.found').length === 3")
-    # store calls render, which is not counted twice
+    # store calls render, which does not count twice
     expect("matched", page.value(element("matched") + ".value"), "matched: 57.26 % in 2 places")
-    # n goes from match to match, the widest first, and zooms to what is too narrow to be seen.
+    # n goes from match to match, the widest first, and zooms to a match that is too narrow to be seen.
     page.key("Enter")
     selected = "document.querySelector('.frame.selected').frame"
     for key, place, name in (("n", 1, "render"), ("n", 2, "store"), ("n", 1, "render"), ("N", 2, "store")):
@@ -177,7 +190,7 @@ def walk(page):
     expect("zoomed out by Escape", "POST /cart" in names(page), True)
 
 
-# The lowest contrast of text and background of frames, as WCAG 2.2 defines it.
+# The lowest contrast of a frame's text and background, by WCAG 2.2.
 CONTRAST = """(() => {
     const light = (rgb) => rgb.map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
         .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
@@ -209,7 +222,7 @@ def contrast(page):
 
 
 def focus(page):
-    """Where the focus is can be seen: the frames come after the tools."""
+    """The focus is visible: frames come after the tools."""
     page.click(element("search"))
     for _ in range(10):
         if page.value("document.activeElement.id") == "frames":
@@ -232,7 +245,7 @@ def other_views(page):
 
 
 def visible(what):
-    """Whether an element is in the window, and not under the head or the foot of the page."""
+    """Whether an element is in the window, and not covered by the head or the foot of the page."""
     return (f"(() => {{ const r = ({what}).getBoundingClientRect();"
             "return r.top >= document.querySelector('header').getBoundingClientRect().bottom - 1 &&"
             " r.bottom <= document.getElementById('details').getBoundingClientRect().top + 1; })()")
@@ -252,13 +265,13 @@ def callers_and_callees(page, folder):
     expect("callers above", got, [["GET /orders", "POST /cart"], ["main", "main"], [HANDLE, "store"], ["render"]])
     expect("sums", page.value(element("numbers") + ".textContent"),
            "56.98 % of all, 4.000 s CPU, itself 4.000 s, 400 samples")
-    # A stack counts once, also if a caller and a callee match.
+    # A stack counts once, even if both a caller and a callee match.
     page.key("/")
     page.type("render|store|main")
     page.wait(element("matched") + ".value.startsWith('matched: 56.98 %')")
     page.key("Escape")
 
-    # A caller is zoomed to like any frame; Escape goes back, and then to the whole profile.
+    # A click zooms to a caller as to any frame; Escape goes back, and then to the whole profile.
     page.click(frame("store"))
     expect("zoomed to a caller", names(page), ["render", "store", "main", "POST /cart"])
     expect("numbers of a caller", page.value(element("numbers") + ".textContent"),
@@ -272,7 +285,7 @@ def callers_and_callees(page, folder):
     page.key("Escape")
     expect("the whole profile", names(page)[0], "all")
 
-    # A span is left where spans are not drawn.
+    # The choice of a span ends in a view without spans.
     page.click(frame("POST /cart"))
     page.key("f")
     expect("a span", names(page), ["POST /cart", "main", "store", "render", "rare"])
@@ -316,7 +329,7 @@ def look_at_deep(page, folder):
         for _ in range(count):
             page.key(key)
         expect("the selected frame is seen after " + key, page.value(visible(selected)), True)
-    # A name longer than a line is there to the end, and what the frame takes is told as well.
+    # A name longer than a line is shown to its end, and so is the frame's time.
     expect("name", page.value(element("name") + ".textContent"), LONG)
     for part in ("name", "numbers"):
         expect(part + " is not cut", page.value(
@@ -332,7 +345,7 @@ def look_at_others(page, folder):
     page.go(f"file://{folder}/diff.html")
     expect("more", page.value(frame("render") + ".classList.contains('more')"), True)
     expect("less", page.value(frame("store") + ".classList.contains('less')"), True)
-    # twice as many, but two
+    # twice as many, but only two samples
     expect("too few", page.value(frame("rare") + ".classList.contains('unchanged')"), True)
     page.go(f"file://{folder}/evil.html")
     expect("errors", page.said, [])
@@ -343,23 +356,24 @@ def look_at_others(page, folder):
 
 
 def look_at_few(page, folder):
-    """A comparison that can tell nothing says so, and its colours tell what those of a single profile do."""
+    """A comparison with too few samples says so, and its colours mean the same as in a single profile."""
     page.go(f"file://{folder}/few.html")
     expect("verdict", page.value(element("verdict") + ".innerText"),
-           "Too few samples to compare: 7 samples here, 6 in the baseline. Colours tell whose code a frame is.")
+           "Not enough samples to be sure: 7 samples here, 6 in the baseline. Colours tell whose code a frame is.")
     for name, kind in (("main", "own"), ("few", "library"), ("[incomplete]", "marker")):
         expect("kind of " + name, page.value(f"{frame(name)}.classList.contains({kind!r})"), True)
     legend = "[...document.querySelectorAll('#legend li')].map(e => e.innerText)"
-    expect("legend", page.value(legend), ["own code", "libraries", "not known, or too narrow"])
+    expect("legend", page.value(legend), ["own code", "libraries", "not known, or too narrow", "widths: the mean of both shares"])
     page.go(f"file://{folder}/diff.html")
     expect("no verdict", page.value(element("verdict") + ".hidden"), True)
-    expect("legend of a comparison", len(page.value(legend)), 3)
+    expect("legend of a comparison", page.value(legend)[2:],
+           ["no difference, or too few samples to say", "widths: the mean of both shares"])
     page.go(f"file://{folder}/all.html")
     expect("no markers", page.value(legend), ["own code", "libraries", "unsampled", "span names"])
 
 
 def look_at_waits(page, folder):
-    """What the exporter wrote: a wait has a colour and a legend of its own, and is told with its kind."""
+    """Profiles of the exporter: a wait has its own colour and legend, and its text says its kind."""
     leaf = "futex (lock)"
     for kind in ("off_cpu", "wall"):
         page.go(f"file://{folder}/waits.{kind}.html")
@@ -380,6 +394,142 @@ def look_at_waits(page, folder):
         expect("in the list", leaf in rows and "futex" not in rows, True)
 
 
+def name_of(stack, i):
+    return stack[i].partition("@")[0]
+
+
+def address(page):
+    return page.value("location.hash")
+
+
+def go_anew(page, where):
+    """A new page, so that the browser does not only scroll to another part."""
+    page.call("Page.navigate", url="about:blank")
+    page.wait("location.href === 'about:blank'")
+    page.go(where)
+
+
+def pictured(page):
+    """The frames, their positions, and the texts about them."""
+    return page.value("""[[...document.querySelectorAll('.frame')].map(e => [e.frame.name, e.textContent, e.className, e.style.cssText]),
+        ...['matched', 'filters', 'functions', 'name', 'numbers'].map(id => document.getElementById(id).textContent),
+        [...document.querySelectorAll('input')].map(e => [e.id, e.type === 'checkbox' ? e.checked : e.value])]""")
+
+
+def fold(page, folder):
+    where = f"file://{folder}/towers.html"
+    go_anew(page, where)
+    everything = names(page)
+    page.click(element("libraries"))
+    box, sort = frame(name_of(INVOKE, 0)), frame(name_of(SORT, 0))
+    expect("towers are boxes", [name for name in names(page) if name not in ("eval", "value", "array", "leaf")],
+           ["all", "main", name_of(INVOKE, 0), "work", name_of(SORT, 0)])
+    expect("a box has a mark", page.value(box + ".textContent"), "\u25b8 std::thread::_State_impl::_M_run")
+    page.mouse("mouseMoved", page.middle(sort))
+    expect("what is told of it", page.value(element("tip") + ".lastChild.textContent"),
+           "40.00 % of all, 0.400 s CPU, itself 0.400 s, 40 samples; 2 more library functions in it, a click opens it")
+    page.key("/")
+    page.type("introsort")
+    page.wait(element("matched") + ".value === 'matched: 40.00 % in 1 place'")
+    expect("found inside", page.value(sort + ".classList.contains('found')"), True)
+    page.key("Escape")
+    page.click(sort)
+    expect("opened", {name_of(SORT, 1), name_of(SORT, 2)} <= set(names(page)), True)
+    expect("the other one is not", name_of(INVOKE, 1) in names(page), False)
+    opened = address(page)
+    page.value("history.back()")
+    page.wait(frame(name_of(SORT, 1)) + " === undefined")
+    page.value("history.forward()")
+    page.wait(frame(name_of(SORT, 1)) + " !== undefined")
+    expect("the address of it", address(page), opened)
+    # With the keyboard alone.
+    page.click(frame("work"))
+    page.key("ArrowUp")
+    page.key("Enter")
+    expect("opened by Enter", name_of(INVOKE, 2) in names(page), True)
+    page.click(element("reset"))
+    page.click(element("libraries"))
+    expect("no boxes", names(page), everything)
+    page.click(element("recursion"))
+    expect("one round", [names(page).count(name) for name in ("eval", "value", "array", "leaf")], [1, 1, 1, 2])
+    expect("its time", page.value(frame("eval") + ".frame.ns"), 2 * 10 ** 8)
+    page.click(element("recursion"))
+    expect("all rounds", names(page), everything)
+
+
+def filter_by(page, expression, kind):
+    page.key("/")
+    page.type(expression)
+    page.wait("!" + element("filter") + ".hidden")
+    page.click(element(kind))
+
+
+def filters(page, folder):
+    where = f"file://{folder}/towers.html"
+    go_anew(page, where)
+    told = element("filters") + ".textContent"
+    filter_by(page, "^(EVAL|work)$", "focus")
+    expect("focused", "value" in names(page), False)
+    expect("what is left", page.value(told), "focus: ^(EVAL|work)$ \u00d7shown: 70.00 % of all, 0.700 s CPU, 70 samples")
+    expect("the search is over", page.value(element("search") + ".value"), "")
+    filter_by(page, "^std::", "hide")
+    expect("hidden", [name for name in names(page) if name.startswith(("std::", "void"))], [name_of(INVOKE, 1), *(
+        name_of(SORT, i) for i in (0, 1))])
+    filter_by(page, "^void std::", "hide")
+    expect("a second expression", names(page), ["all", "main", "work", "eval", "memcpy", "eval", "eval", "leaf"])
+    page.click(frame("memcpy"))
+    expect("numbers", page.value(element("numbers") + ".textContent"), "40.00 % of all, 0.400 s CPU, itself 0.400 s, 40 samples")
+    shown, there = pictured(page), address(page)
+    page.value("history.back()")
+    page.wait(f"{frame('eval')} !== undefined")
+    page.value("history.go(-2)")
+    page.wait("location.hash.startsWith('#focus') && !location.hash.includes('hide')")
+    page.wait(f"{frame(name_of(INVOKE, 0))} !== undefined")
+    # The same address shows the same page in another browser.
+    go_anew(page, where + there)
+    expect("errors", page.said, [])
+    expect("the same picture", pictured(page), shown)
+    page.click(element("filters") + ".querySelectorAll('button')[1]")
+    filter_by(page, "leaf", "ignore")
+    expect("ignored", "eval" in names(page), False)
+    for _ in range(2):
+        page.click(element("filters") + ".querySelector('button')")
+    expect("all again", [page.value(element("filters") + ".hidden"), "value" in names(page)], [True, True])
+
+
+def addresses(page, folder):
+    """Each choice and each view can be reached by its address alone."""
+    for name, steps in (("all", (lambda: page.click(frame(HANDLE)), lambda: page.click(element("listed")),
+                                 lambda: page.click(element("inverted")), lambda: page.click(element("by-span")),
+                                 lambda: page.click(frame("store")), lambda: page.key("f"), lambda: page.key("/"),
+                                 lambda: page.type("re"), lambda: page.key("Enter"), lambda: page.click(frame("main")))),
+                        ("diff", (lambda: page.click(frame("store")),)),
+                        ("deep", (lambda: page.click(element("recursion")), lambda: page.click(frame(LONG))))):
+        where = f"file://{folder}/{name}.html"
+        go_anew(page, where)
+        before = [("", pictured(page))]
+        for step in steps:
+            step()
+            if address(page) != before[-1][0]:
+                before.append((address(page), pictured(page)))
+        expect("addresses of " + name, len(before) > 1 and all(len(there) < 150 for there, _ in before), True)
+        for there, shown in before[1:]:
+            go_anew(page, where + there)
+            expect(f"{name} at {there}", pictured(page), shown)
+    # The page is drawn, whatever the address contains.
+    for there in ("#focus=(&ignore=[&hide=*", "#zoom=x&open=..a.&around=b&search=%ff", "#by-span=x&%", "#focus=" + "a" * 5000,
+                  "#search=" + EVIL, "#focus=" + EVIL):
+        go_anew(page, f"file://{folder}/evil.html")
+        page.value(f"location.hash = {there!r}")
+        page.wait("document.querySelectorAll('.frame').length > 0")
+        expect(f"errors at {there[:40]}", page.said, [])
+        expect("elements", page.value("document.querySelectorAll('img, b:not(#tip b, #name)').length"), 0)
+    go_anew(page, f"file://{folder}/all.html")
+    page.value("location.hash = '#focus=('")
+    page.wait(element("filters") + ".textContent === 'focus: ( (no regular expression) \u00d7'")
+    expect("all is there", len(names(page)) > 5, True)
+
+
 def look(folder):
     if not browser.program():
         print("there is no chromium")
@@ -393,13 +543,16 @@ def look(folder):
         other_views(page)
         callers_and_callees(page, folder)
         list_of_functions(page, folder)
+        fold(page, folder)
+        filters(page, folder)
+        addresses(page, folder)
         look_at_deep(page, folder)
         look_at_others(page, folder)
         look_at_few(page, folder)
         look_at_waits(page, folder)
 
 
-if sys.argv[1] == "names":
+if __name__ == "__main__" and sys.argv[1] == "names":
     print(json.dumps(NAMES))
-else:
+elif __name__ == "__main__":
     {"profiles": profiles, "look": look}[sys.argv[1]](sys.argv[2])

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The flame graphs of spanprof-report in a real browser, where one is installed: what is drawn in which
-# colour, clicks, keys, search, the other views; and that names of a profile stay text.
+# The flame graphs of spanprof-report in a real browser, if one is installed: frames and their colours, clicks, keys,
+# search, the other views. Names of a profile stay text.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -15,10 +15,11 @@ run wall "$REPORT" --type wall --flamegraph "$WORK/wall.html" "$WORK/a"
 run diff "$REPORT" --baseline "$WORK/b" --flamegraph "$WORK/diff.html" "$WORK/a"
 run few "$REPORT" --baseline "$WORK/fewer" --flamegraph "$WORK/few.html" "$WORK/few"
 run evil "$REPORT" --flamegraph "$WORK/evil.html" "$WORK/evil"
-for name in all deep wall diff few evil; do
+run towers "$REPORT" --flamegraph "$WORK/towers.html" "$WORK/towers"
+for name in all deep wall diff few evil towers; do
 	expect_rc "$name" 0
 done
-# What the exporter wrote, of a program that waits in known ways.
+# A profile that the exporter wrote, of a program with known waits.
 mkdir "$WORK/waits"
 run_under waits SPANPROF_OUTPUT_DIR="$WORK/waits" SPANPROF_OFF_CPU=true SPANPROF_WALL=true "$HOSTS/waits" 5 60
 expect_rc waits 0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A span that is never ended labels its thread until it is too old, and no longer.
-# Runs alone: it judges how much of a run a span is old.
+# A span that never ends labels its thread until it is too old, and no longer.
+# Runs alone: it judges for which part of a run a span is too old.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -19,9 +19,9 @@ with open(sys.argv[1], encoding="utf-8") as file:
     report = json.load(file)
 labelled = report["labelled"]["ns"] / 1e6
 rest = report["total"]["ns"] / 1e6 - labelled
-# What it used while the span was young for certain: 200 ms, or less where it got no processor.
+# The time that the span used while it was certainly young: 200 ms, or less if it got no processor.
 young, after = (float(word) for word in sys.argv[2].split())
 print("%.0f ms labelled, %.0f ms young; %.0f ms not, %.0f ms aged" % (labelled, young, rest, after))
-# The rest is more, by what the waiting took.
+# The rest is longer, by the CPU time of the waiting.
 sys.exit(young <= 0 or labelled < 0.75 * young - 10 or rest < 0.75 * after)
 EOF

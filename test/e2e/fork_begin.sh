@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A forked child has a timer and no more until it has used CPU time worth a sample or records a span: one that
-# executes another program or ends before that makes hardly a system call of ours and contacts nobody. One
-# that uses CPU time is sampled, also if it makes no call that is hooked.
+# A forked child has only a timer until it has used CPU time for a sample or records a span. If it executes another
+# program or ends before, it makes almost no system call of ours and contacts no process. A child that uses CPU time
+# is sampled, even without a hooked call.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need strace python3
 
-# of_children NAME: the system calls of each forked child before its exec or its end, in a line.
+# of_children NAME: the system calls of each forked child before its exec or its end, one child per line.
 of_children()
 {
 	local pid
@@ -21,14 +21,14 @@ of_children()
 		done
 }
 
-# children NAME HOW [VARIABLE=VALUE]...: leaves NAME.children
+# children NAME HOW [VARIABLE=VALUE]...: writes NAME.children
 children()
 {
 	local name=$1 how=$2
 	local -a variables=()
 
 	shift 2
-	# To the host alone: strace waits for children that we may have, too.
+	# For the host alone: strace would wait for our children, too.
 	(($# == 0)) || mapfile -t variables < <(printf -- '-E\n%s\n' "$@")
 	echo go | timeout 60 strace "${variables[@]}" -ff -o "$WORK/$name.trace" "$HOSTS/forks" \
 		3 0 "$how" >"$WORK/$name.out" 2>"$WORK/$name.err" || [[ $? == 12 ]] ||
@@ -54,7 +54,7 @@ cheap()
 	calls=$((($(wc -w <"$WORK/$name.children") - plain) / 3))
 	echo "$name: $calls system calls in a child"
 	((calls <= MOST)) || fail "$name: $(<"$WORK/$name.children")"
-	# It would see us: the child has a timer.
+	# This test would notice the profiler: the child has a timer.
 	grep -q timer_settime "$WORK/$name.children" || fail "$name: no timer: $(<"$WORK/$name.children")"
 }
 
@@ -62,8 +62,8 @@ cheap exec exec
 cheap end end
 cheap always end SPANPROF_PROFILE=always
 
-# Children without a hooked call, not even at their end, in the span of their parent. Of what a child used after its
-# last sample nothing can be known.
+# Children without a hooked call, even at their end, in the span of their parent. CPU time after a child's last sample
+# cannot be known.
 mkdir "$WORK/raw"
 echo go | LD_PRELOAD=$SO SPANPROF_OUTPUT_DIR=$WORK/raw timeout 60 "$HOSTS/forks" 3 300 raw >"$WORK/raw.out" \
 	2>"$WORK/raw.err" || [[ $? == 12 ]] || fail "raw: $(<"$WORK/raw.err")"

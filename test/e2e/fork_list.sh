@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A child forked while another thread of its parent is inside dl_iterate_phdr() or dlopen() profiles
-# itself: nothing of ours in it waits for the loader's lock, which nobody holds any more. What is loaded
-# its exporter reads from outside.
+# A child is forked while another thread of its parent is inside dl_iterate_phdr() or dlopen(). The child is profiled:
+# nothing of ours in it waits for the loader's lock, which no thread of the child can release. Its exporter reads its
+# loaded objects from outside.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-# forks NAME CHILDREN SPANS [OBJECT]: runs the host, with a folder of profiles per run.
+# forks NAME CHILDREN SPANS [OBJECT]: runs the host, with a folder of profiles for each run.
 forks()
 {
 	local name=$1
@@ -19,7 +19,7 @@ forks()
 	expect_silent "$name"
 }
 
-# The processes that have a profile, a line each.
+# The processes that have a profile, one per line.
 profiled()
 {
 	while read -r pid; do
@@ -35,6 +35,6 @@ for how in open own; do
 	forks "loading.$how" 3 "$how" "$TEST_LIBS/libburn.so"
 	[[ $(profiled "loading.$how") == "$(<"$WORK/loading.$how.out")" ]] || fail "loading, $how: children without a profile"
 done
-# One that records no span is left alone.
+# A process without spans is not profiled.
 forks none 2 none "$TEST_LIBS/libburn.so"
 [[ -z $(profiled none) ]] || fail "a profile of a child without spans"

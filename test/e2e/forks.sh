@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nobody waits for an exporter that is stopped: neither forked children at their end, nor the host.
+# No process waits for a stopped exporter: neither forked children at their end, nor the host.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -11,7 +11,7 @@ is_ready()
 	grep -qx ready "$WORK/$1.out" && [[ -s $WORK/$1/$HOST.status ]]
 }
 
-# start NAME [VARIABLE=VALUE]... HOST ARGUMENT...: until it is about to fork, with profiles in $WORK/NAME.
+# start NAME [VARIABLE=VALUE]... HOST ARGUMENT...: runs it until it is about to fork, with profiles in $WORK/NAME.
 start()
 {
 	local name=$1
@@ -34,7 +34,7 @@ has_ended()
 	! kill -0 "$HOST" 2>/dev/null
 }
 
-# finish NAME SECONDS: lets it fork, and it ends as it would without us, in that time.
+# finish NAME SECONDS: lets it fork; it ends within that time, as it would without us.
 finish()
 {
 	local rc=0
@@ -51,11 +51,11 @@ none_left()
 	[[ -z $(exporters_in "$WORK") ]]
 }
 
-# Nobody waits for an exporter that is stopped: neither children that have samples, nor the host at its end.
+# If the exporter is stopped, no process waits for it: neither children with samples, nor the host at its end.
 start stopped "$HOSTS/forks" 300 5 end
 exporter=$(exporters_in "$WORK/stopped")
 kill -STOP "$exporter"
-# Children that waited would take minutes; without a wait a machine that does much else may need 20 s for them.
+# If each child waited, the test would take minutes; without waits a busy machine may need 20 s.
 finish stopped 60
-# It was killed before the host's end, as nobody may inherit it.
+# The exporter was stopped before the host's end. It must end, because no process may inherit it.
 poll_until 20 none_left || fail "stopped: the exporter does not end"

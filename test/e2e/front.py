@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stands before the double: TLS with a certificate of the test's choice, or a Unix socket.
+"""A server in front of the double: TLS with a certificate of the test's choice, a Unix socket, a forwarder, or a
+page.
 
-usage: front.py PORT_FILE BACKEND_PORT (--cert PEM [--client-ca PEM] [--version 1.2|1.3] | --unix PATH)
-Copies bytes both ways, one connection at a time per thread, until it is killed.
+usage: front.py PORT_FILE BACKEND_PORT [--cert PEM [--client-ca PEM] [--version 1.2|1.3] | --unix PATH] [--away PATH]
+       [--page TITLE] [--count PATH]
+Copies bytes both ways, one connection at a time per thread, until it is killed. While the file of --away exists it
+closes what it accepts, as a forwarder of layer 4 that has nobody behind it. --page answers everything with such a page,
+with --away while that file exists. --count adds a line to the file for each connection: the bytes that went to the server.
 """
 import os
 import socket
@@ -13,26 +17,50 @@ import threading
 
 
 def copy(source, sink):
+    copied = 0
     try:
         while data := source.recv(65536):
             sink.sendall(data)
+            copied += len(data)
     except OSError:
         pass
     try:
         sink.shutdown(socket.SHUT_WR)
     except OSError:
         pass
+    return copied
 
 
-def serve(client, context, backend):
+def answer_with_page(client, title):
+    page = f"<html><title>{title}</title><body>Your name?</body></html>".encode()
+    client.recv(65536)
+    client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n"
+                   b"Content-Length: %d\r\n\r\n%s" % (len(page), page))
+    client.shutdown(socket.SHUT_WR)
+    while client.recv(65536):
+        pass
+    client.close()
+
+
+def serve(client, context, backend, options):
     try:
+        is_away = os.path.exists(options.get("--away", ""))
+        if is_away and "--page" not in options:
+            client.close()
+            return
+        if "--page" in options and (is_away or "--away" not in options):
+            answer_with_page(client, options["--page"])
+            return
         if context is not None:
             client = context.wrap_socket(client, server_side=True)
         with client, socket.create_connection(("127.0.0.1", backend)) as server:
             back = threading.Thread(target=copy, args=(server, client), daemon=True)
             back.start()
-            copy(client, server)
+            sent = copy(client, server)
             back.join()
+        if "--count" in options:
+            with open(options["--count"], "a") as f:
+                f.write(f"{sent}\n")
     except OSError:
         client.close()
 
@@ -64,7 +92,7 @@ def main():
     os.rename(port_file + ".partial", port_file)
     while True:
         client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, context, backend), daemon=True).start()
+        threading.Thread(target=serve, args=(client, context, backend, options), daemon=True).start()
 
 
 main()

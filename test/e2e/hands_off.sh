@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the program does to itself never waits for the exporter: a change of its user while a server hangs.
-# close_fds.sh has files in the place of its stderr.
-# Runs alone: it judges how long things take.
+# Actions of the program on itself never wait for the exporter: here a change of its user while a server hangs.
+# close_fds.sh has a program that replaces its stderr.
+# Runs alone: it judges durations.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
 readonly HOST=$HOSTS/outside
 
-# A server that takes what it is sent and never answers. It says when it has begun to read.
+# A server that reads the request and never answers. It reports when it has begun to read.
 python3 -c '
 import os, socket, sys
 listener = socket.socket(); listener.bind(("127.0.0.1", 0)); listener.listen(8)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The rows of hosts.table: each program with us and without, whose output and status have to be the same, and the
-# profile of it. hosts.sh [--without] [PATTERN] picks rows by name. With --without the object does nothing: a
-# row that wants a profile has to find none, or it would prove nothing.
-# HOSTS_TOLD: what may be told of every row, where the machine is so slow that it loses something.
+# Runs the rows of hosts.table: each program with us and without. Output and status have to be the same, and the
+# profile must fit. hosts.sh [--without] [PATTERN] picks rows by name. With --without the object does nothing: then a
+# row that wants a profile must fail, or it would prove nothing.
+# HOSTS_TOLD: an allowed message for every row, if the machine is so slow that samples are lost.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -17,7 +17,9 @@ fi
 readonly WANTED=${1:-${HOSTS_ROWS:-*}} without
 # shellcheck disable=SC2053
 [[ valgrind.spend != $WANTED ]] || need valgrind
-# Most rows wait as long as they work.
+# shellcheck disable=SC2053
+[[ stacks.erlang != $WANTED ]] || need erl varnishtest java
+# Most rows wait longer than they work, so several run at once.
 readonly AT_ONCE=3
 
 has_profile()
@@ -46,7 +48,7 @@ try()
 		[[ -z $(ls "$WORK/$name.d") ]] || fail "there is a profile"
 		! grep -qs 'pyroscope\.profile' "$WORK/$name.spans" || fail "a span has our attributes"
 	else
-		# Nobody is asked before some ends: the exporter may come later.
+		# Some ends give us no control: the exporter may come later.
 		[[ -n $without ]] || poll_until 10 has_profile "$name" || true
 		has_profile "$name" || fail "no profile"
 		report "$WORK/$name.d" "$WORK/$name.json"

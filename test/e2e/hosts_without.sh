@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Each row of hosts.table that wants a profile fails with an object that does nothing. What only compares a program
-# with itself would pass.
+# Each row of hosts.table that wants a profile fails with an object that does nothing. A row that only compares a
+# program with itself would pass.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -1,19 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that become somebody else while they are profiled: another user with or without its
-# capabilities, another user namespace. They end as without us, and what is written after that belongs to
-# whom they have become.
+# Programs that change their identity while they are profiled: another user with or without its capabilities, another
+# user namespace. They end as without us, and files that are written afterwards belong to the new user.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 setpriv unshare capsh
 ((EUID == 0)) || skip "only root may become somebody else"
-# Whoever the programs become may write here.
+# The programs may become any user: all may write here.
 chmod 755 "$WORK"
 readonly PROFILES=$WORK/profiles
 mkdir -m 777 "$PROFILES"
 export SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR=$PROFILES
-# So may they read what they load: the repository may be in root's own folder.
+# All users may read the files that the programs load, even if the repository is in a folder of root's.
 mkdir "$WORK/object"
 cp "$SO" "$EXPORTER" "$WORK/object"
 chmod -R a+rX "$WORK/object"
@@ -21,11 +20,11 @@ run_under()
 {
 	run "$1" LD_PRELOAD="$WORK/object/libspanprof.so" "${@:2}"
 }
-# A python3 that is a script of its own would be another program to change users in.
+# If python3 is a script, it is another program that changes its user.
 PYTHON=$(python3 -c 'import sys; print(sys.executable)')
 readonly PYTHON
 
-# same NAME COMMAND...: out, err and exit status are as without the profiler.
+# same NAME COMMAND...: output, errors and exit status are the same as without the profiler.
 same()
 {
 	local name=$1
@@ -56,7 +55,7 @@ for program in "su nobody -s /bin/sh -c" "runuser -u nobody -- sh -c" "chroot --
 	same "${words[0]}" "${words[@]}" "$WHO"
 done
 
-# What the threads of a process are, in one line each without repetition.
+# The identities of a process's threads, each different one in a line.
 readonly THREADS='
 import ctypes, glob, os, re, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -98,7 +97,7 @@ expect "$WORK/keep/status" 'not any(d["loss"].values())'
 [[ $(stat -c %u "$WORK/keep/status") == 65534 ]] || fail "the status file is not of the new user"
 [[ $(stat -c %u "$(profiles_in "$WORK/keep" | tail -1)") == 65534 ]] || fail "nor is the last profile"
 
-# Again and again, as servers do that act for their clients; and while a fork is under way.
+# Repeated changes, as in servers that act for their clients; and changes during a fork.
 readonly BACK_AND_FORTH="$THREADS"'
 for i in range(200):
     os.seteuid(65534); os.seteuid(0)
@@ -111,8 +110,8 @@ run_under forth "$PYTHON" -S -c "$BACK_AND_FORTH"
 expect_same forth.plain forth out err rc
 expect_rc forth 0
 
-# A worker that becomes somebody else while its master does not: both are profiled to their ends, each by an
-# exporter that has its rights.
+# A worker changes its user and its master does not: both are profiled to their ends, each by an exporter with its
+# rights.
 readonly WORKER="$THREADS"'
 pid = os.fork()
 if pid == 0:
@@ -123,7 +122,7 @@ os.waitpid(pid, 0); work(); print(only()[0])'
 run worker.plain "$PYTHON" -S -c "$WORKER"
 mkdir -m 777 "$WORK/worker"
 run_under worker SPANPROF_OUTPUT_DIR="$WORK/worker" "$PYTHON" -S -c "$WORKER"
-# What the first exporter has taken of the worker by then, if anything, is lost, counted and told.
+# Samples of the worker that the first exporter has taken by then are lost, counted and reported.
 sed -i '/^spanprof\[[0-9]*\]: [0-9]* samples* lost before a profile was made of .*$/d' "$WORK/worker.err"
 expect_same worker.plain worker out err rc
 expect_rc worker 0
@@ -132,8 +131,8 @@ expect "$WORK/worker.json" '0.3e9 < d["total"]["ns"] < 0.7e9'
 [[ $(profiles_in "$WORK/worker" | xargs stat -c %u | sort -u | xargs) == "0 65534" ]] ||
 	fail "not each as its user"
 
-# In the middle of an upload to a server that takes the profile and never answers: it is cut off.
-# The host goes on once the server has begun to read.
+# In the middle of an upload to a server that reads the profile and never answers: the upload is cut off. The host
+# goes on once the server has begun to read.
 "$PYTHON" -S -c '
 import socket, sys
 listener = socket.socket(); listener.bind(("127.0.0.1", 0)); listener.listen(8)

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# No process of ours is ever seen by wait(): neither by the profiled program, nor by pid 1 or a subreaper,
-# which would get it when the program ends, however that ends by itself, before and after an exec.
+# wait() never sees a process of ours: neither in the profiled program, nor in pid 1 or a subreaper, which would
+# inherit it when the program ends. The program ends in each way by itself, before and after an exec.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 readonly N=${INHERITED_RUNS:-2}
 export SPANPROF_SAMPLE_RATE=500
 
-# looked NAME WAITS LAUNCHER... -- VARIABLE=VALUE... ARGUMENT...: what the ancestor has seen of N children.
+# looked NAME WAITS LAUNCHER... -- VARIABLE=VALUE... ARGUMENT...: what the ancestor has noticed of N children.
 looked()
 {
 	local name=$1 waits=$2
@@ -26,12 +26,12 @@ looked()
 	done
 	run "$name" "${launcher[@]}" env PRELOAD="$SO" "${variables[@]}" "$HOSTS/inheritor" "$@"
 	expect_rc "$name" 0
-	# The daemons end when they like, and signals of several that end at once are one.
+	# The daemons end at any time, and several that end at once cause one signal.
 	grep -qxE "waits $waits signals $([[ $waits == "$N" ]] && echo "$N" || echo '[0-9]+') wrong 0" "$WORK/$name.out" ||
 		fail "$name: $(<"$WORK/$name.out")"
 }
 
-# ends LAUNCHER... -- SUBREAPER: each way to end.
+# ends LAUNCHER... -- SUBREAPER: tests each way to end.
 ends()
 {
 	local end name waits
@@ -40,7 +40,7 @@ ends()
 	for end in exit _exit quick threads last exec failing worker daemon; do
 		name=${launcher[0]-$end}.${!#}.$end
 		waits=$N
-		# The daemon itself is inherited.
+		# The ancestor inherits the daemon, too.
 		[[ $end != daemon || ${!#} == plain && ${#launcher[@]} == 0 ]] || waits=$((2 * N))
 		mkdir "$WORK/$name.profiles"
 		looked "$name" "$waits" ${launcher[@]+"${launcher[@]}"} -- \
@@ -53,13 +53,15 @@ ends()
 ends -- subreaper
 ends -- plain
 
-# A server that never answers is waited for at each end, and not a moment more by whoever waits for all.
+# Each end waits for a server that never answers, but an ancestor that waits for all children waits no longer.
 refused=http://192.0.2.1:4040
 looked dead "$N" -- SPANPROF_SERVER_ADDRESS=$refused SPANPROF_FLUSH_TIMEOUT=300ms subreaper "$N" exit
 (($(result dead.ms) < N * 1500)) || fail "a dead server is waited for $(result dead.ms) ms"
 
-# A keeper without an exporter is none to be found either.
-looked missing "$N" -- SPANPROF_EXPORTER=/nonexistent SPANPROF_OUTPUT_DIR="$WORK" subreaper "$N" exit
+# A keeper without an exporter is invisible as well.
+mkdir "$WORK/alone"
+cp "$SO" "$WORK/alone"
+looked missing "$N" -- PRELOAD="$WORK/alone/libspanprof.so" SPANPROF_OUTPUT_DIR="$WORK" subreaper "$N" exit
 
 ((EUID == 0)) || skip "pid 1 needs root; the rest passed"
 unshare -pf --mount-proc true 2>/dev/null || skip "no pid namespaces here; the rest passed"

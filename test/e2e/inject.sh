@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# System calls and allocations that fail, in the object and in the exporter, one a run: no host dies, hangs,
-# prints or returns anything else, and nothing of ours outlives it. make inject tries a thousand.
-# Runs alone: it runs on all processors, and judges what is left behind after a while.
+# System calls and allocations fail, in the object and in the exporter, one in each run: no host dies, hangs, prints
+# or returns anything else, and nothing of ours outlives it. make inject tries a thousand.
+# Runs alone: it uses all processors, and checks what is left after a while.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What "make install" copies works from there, completes its options in bash, and "make uninstall"
-# takes all of it away and nothing else.
+# The installation by "make install" works in its place and completes its options in bash; "make uninstall" removes
+# all of it and nothing else.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -16,7 +16,8 @@ for file in "$PREFIX"/bin/spanprof-*; do
 	[[ $(find "$PREFIX/share/man" -name "${file##*/}.[18]" | wc -l) == 1 ]] || fail "no man page of $file"
 done
 
-# Again, where programs may start with what is there: no name is missing for a moment, or has half a file.
+# A second installation, while programs start with the installed files: every name exists all the time, with a
+# complete file.
 if ! python3 - "$PREFIX" make -s SPANPROF_SKIP_DEPS=1 install PREFIX="$PREFIX" >"$WORK/log" 2>&1 <<'END'; then
 import ctypes, os, struct, subprocess, sys
 
@@ -70,7 +71,7 @@ printf '#include <spanprof.h>\nint main(void) { spanprof_label_push("00f067aa0ba
 run label "$WORK/label"
 expect_rc label 0
 
-# completed WORD...: what bash would offer for the last word
+# completed WORD...: the completions of bash for the last word
 completed()
 {
 	bash -c '

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill_at.py PROGRAM FUNCTION OUT: a copy of the program that kills itself (SIGKILL) where FUNCTION begins."""
+"""kill_at.py PROGRAM FUNCTION OUT: makes a copy of the program that kills itself (SIGKILL) at the begin of
+FUNCTION."""
 import os
 import struct
 import subprocess
 import sys
 
-# kill(getpid(), SIGKILL) in system calls, by e_machine: the function's first instructions.
+# kill(getpid(), SIGKILL) in system calls, by e_machine: these become the function's first instructions.
 CODE = {
     62: bytes.fromhex("b827000000 0f05 89c7 be09000000 b83e000000 0f05"),
     183: struct.pack("<5I", 0xd2801588, 0xd4000001, 0xd2800121, 0xd2801028, 0xd4000001),

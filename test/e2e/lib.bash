@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# What the scripts of this folder share; sourced from the top of the repository. Gives each script a
-# folder of its own that is removed at the end ($WORK), an environment without our variables but
-# SPANPROF_ATTRIBUTES=always, and every program it runs a time limit.
+# Functions for the scripts of this folder, sourced from the top of the repository. Each script gets its own folder
+# ($WORK), which is removed at the end, an environment without our variables except SPANPROF_ATTRIBUTES=always, and a
+# time limit for every program that it runs.
 set -euo pipefail
 
 readonly ROOT=$PWD
-# Another build's objects, such as sanitized ones, are tried with this variable.
+# This variable selects the objects of another build, such as sanitized ones.
 readonly TEST_BUILD=${TEST_BUILD:-$ROOT/build}
-readonly SO=${TEST_OBJECTS:-$TEST_BUILD}/libspanprof.so
-# The program that the object starts, from its own folder.
+SO=${TEST_OBJECTS:-$TEST_BUILD}/libspanprof.so
+# The program that the object starts, in its own folder.
 readonly EXPORTER=${SO%/*}/spanprof-exporter
 readonly HOSTS=$TEST_BUILD/test/hosts
 readonly TEST_LIBS=$TEST_BUILD/test
 readonly DOUBLE=$TEST_LIBS/pyroscope-double
 readonly CHECK=$ROOT/test/e2e/check.py
 readonly RUN_LIMIT_S=$((${TEST_RUN_LIMIT_S:-60} * ${TEST_PATIENCE:-1}))
-# The default of SPANPROF_FLUSH_TIMEOUT and a second, as README promises. Where all is slower, the exporter at the end of a
-# program is too, and has more time.
+# The default of SPANPROF_FLUSH_TIMEOUT plus a second, as README promises. On slow test machines the exporter has more
+# time at the end of a program.
 readonly FLUSH_LIMIT_S=$((2 * ${TEST_PATIENCE:-1}))
 readonly EXIT_LIMIT_S=$((FLUSH_LIMIT_S + 1))
 
 # shellcheck source=test/common/servers.bash
 source test/common/servers.bash
 
-# Whoever runs the tests may have set some for other programs.
+# The caller's environment may have variables for other programs.
 for variable in $(compgen -e); do
 	case $variable in
 	SPANPROF_* | PYROSCOPE_* | OTEL_* | OTELC_* | FIXTURE_* | LD_PRELOAD | *_proxy | *_PROXY)
@@ -34,7 +34,16 @@ for variable in $(compgen -e); do
 done
 unset variable
 [[ -z ${TEST_PATIENCE:-} ]] || export SPANPROF_FLUSH_TIMEOUT=${FLUSH_LIMIT_S}s
-# With TEST_ALLOC=1 hosts have the second object as well, and their allocations are sampled.
+# The kernel executes the exporter, so an emulated object has a script in its place.
+if [[ -n ${TEST_EMULATOR:-} ]]; then
+	mkdir "$WORK/emulated"
+	cp "${SO%/*}"/libspanprof*.so "$WORK/emulated"
+	printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$TEST_EMULATOR" "$EXPORTER" >"$WORK/emulated/spanprof-exporter"
+	chmod 755 "$WORK/emulated" "$WORK/emulated/spanprof-exporter"
+	SO=$WORK/emulated/libspanprof.so
+fi
+readonly SO
+# With TEST_ALLOC=1 hosts get the second object as well, and their allocations are sampled.
 PRELOAD=$SO
 if [[ ${TEST_ALLOC:-} == 1 ]]; then
 	PRELOAD+=:${SO%/*}/libspanprof-alloc.so
@@ -42,11 +51,11 @@ if [[ ${TEST_ALLOC:-} == 1 ]]; then
 fi
 readonly PRELOAD
 export LC_ALL=C TZ=UTC
-# Stories tell by its attributes which spans a program had, also of spans that are too short for a sample.
+# The attributes tell which spans a program had, including spans too short for a sample.
 export SPANPROF_ATTRIBUTES=always
-# A host that says nothing about its spans must not leave files in the repository.
+# A host without a file for its spans must not write files into the repository.
 export OTELC_SPANS_FILE=/dev/null
-# Hosts name their service by variables, or leave it without a name (test/sdk/README.md).
+# Variables name the service of hosts, or leave it without a name (test/sdk/README.md).
 export OTELC_NAMELESS=true
 
 skip()
@@ -55,7 +64,7 @@ skip()
 	exit 77
 }
 
-# left_out WHAT: a part of the script that cannot be run here. The runner reports it as a skip of its own.
+# left_out WHAT: a part of the script cannot run here. The runner reports it as a separate skip.
 left_out()
 {
 	echo "$*" >>"${TEST_LEFT_OUT:-/dev/null}"
@@ -76,11 +85,21 @@ need()
 	done
 }
 
-# Programs can be run as a user without rights: it is root who asks, and the build is not in root's own folder.
+# Programs can run as a user without rights: the caller is root, and the build is not in root's own folder.
 has_nobody()
 {
 	((EUID == 0)) && command -v setpriv >/dev/null &&
 		setpriv --reuid=65534 --regid=65534 --clear-groups test -r "$SO"
+}
+
+# object_with FOLDER PROGRAM: makes that folder, with an object that starts the program as its exporter. Prints the
+# object's path.
+object_with()
+{
+	mkdir -p "$1"
+	cp "$SO" "$1/libspanprof.so"
+	cp "$2" "$1/spanprof-exporter"
+	echo "$1/libspanprof.so"
 }
 
 now_ms()
@@ -88,7 +107,7 @@ now_ms()
 	echo $((${EPOCHREALTIME/./} / 1000))
 }
 
-# An emulator (see test/aarch64) takes the variables of the program as options.
+# An emulator (see test/aarch64) takes the program's variables as options.
 emulate()
 {
 	local -a command=()
@@ -101,26 +120,22 @@ emulate()
 	exec "${command[@]}" "$@"
 }
 
-# Runs a program of the tests with the variables before it.
+# Runs a program of the tests with the given variables.
 LAUNCH=(env)
 if [[ -n ${TEST_EMULATOR:-} ]]; then
 	export -f emulate
 	LAUNCH=(bash -c 'emulate "$@"' emulate)
-	# What the program executes, the kernel executes.
-	printf '#!/bin/sh\nexec %s "%s"\n' "$TEST_EMULATOR" "$EXPORTER" >"$WORK/spanprof-exporter"
-	chmod 755 "$WORK/spanprof-exporter"
-	export SPANPROF_EXPORTER=$WORK/spanprof-exporter
 fi
 readonly -a LAUNCH
 
-# run NAME [VARIABLE=VALUE]... COMMAND...: leaves NAME.out, NAME.err, NAME.rc and NAME.ms in $WORK.
+# run NAME [VARIABLE=VALUE]... COMMAND...: writes NAME.out, NAME.err, NAME.rc and NAME.ms into $WORK.
 run()
 {
 	local name=$1 rc=0 began
 
 	shift
 	began=$(now_ms)
-	# In a subshell, whose remarks on hosts that abort nobody wants to read.
+	# In a subshell, because the shell's remarks on hosts that abort are of no use.
 	(timeout --kill-after=5 "$RUN_LIMIT_S" "${LAUNCH[@]}" "$@" >"$WORK/$name.out" \
 		2>"$WORK/$name.err" </dev/null; exit $?) 2>/dev/null || rc=$?
 	echo $(($(now_ms) - began)) >"$WORK/$name.ms"
@@ -142,7 +157,7 @@ result()
 	cat "$WORK/$1"
 }
 
-# value NAME WORD: what the host printed behind that word.
+# value NAME WORD: the host's output behind that word.
 value()
 {
 	awk -v name="$2" '$1 == name { print $2 }' "$WORK/$1.out"
@@ -156,7 +171,7 @@ expect_rc()
 	}
 }
 
-# expect_same A B KIND...: two runs left the same out, err or rc.
+# expect_same A B KIND...: two runs have the same out, err or rc.
 expect_same()
 {
 	local a=$1 b=$2 kind
@@ -170,7 +185,7 @@ expect_same()
 	done
 }
 
-# Nothing of ours on stderr.
+# stderr has no line of ours.
 expect_silent()
 {
 	if grep 'spanprof\[' "$WORK/$1.err" >&2; then
@@ -183,20 +198,20 @@ profiles_in()
 	find "$1" -maxdepth 1 -name '*.pb.gz' | sort
 }
 
-# report FOLDER FILE [OPTION]...: what spanprof-report says of the folder's profiles, as JSON.
+# report FOLDER FILE [OPTION]...: the report of spanprof-report about the folder's profiles, as JSON.
 report()
 {
 	[[ -n $(profiles_in "$1") ]] || fail "no profile in $1"
 	build/spanprof-report --json "${@:3}" "$1" >"$2"
 }
 
-# ask FILE EXPRESSION: a Python expression over the JSON document d.
+# ask FILE EXPRESSION: prints the value of a Python expression over the JSON document d.
 ask()
 {
 	python3 "$CHECK" ask "$@"
 }
 
-# expect FILE EXPRESSION: it must be true.
+# expect FILE EXPRESSION: the expression must be true.
 expect()
 {
 	[[ $(ask "$1" "$2") == True ]] || {
@@ -224,7 +239,7 @@ double_query()
 		--data "$body" "$@"
 }
 
-# All that was accepted is there, nothing was refused, and nothing was accepted only to be dropped.
+# Everything that the double accepted is stored, and it refused nothing.
 expect_clean_double()
 {
 	double_get /double/stats "$WORK/stats.json" "$@"
@@ -233,7 +248,7 @@ expect_clean_double()
 	expect "$WORK/stats.json" 'd["silently_dropped"]["total"] == 0'
 }
 
-# A port that nobody listens on: bound once, and free again.
+# A port without a listener: bound once, and free again.
 refused_port()
 {
 	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'

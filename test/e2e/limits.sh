@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A server with limits below our profiles, by bytes, by samples, by its budget or by what stands before
-# it: all that fits in parts arrives, once, and what does not is told in one sentence. The double stands
-# in for a tenant with limits of its own.
+# A server with limits below our profiles: on bytes, on samples, by its budget or by a proxy in front of it.
+# Everything that fits in parts arrives, once, and one sentence reports the rest. The double plays a tenant with
+# limits of its own.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 curl
-# However busy the machine is, all of it is one profile.
+# Even on a busy machine all samples are in one profile.
 export SPANPROF_UPLOAD_INTERVAL=1h SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=20s
-# A profile of one sample is 800 bytes as a rule and 1,600 for a deep stack, compressed 600 and 900.
+# A profile of one sample has 800 bytes as a rule and 1,600 with a deep stack; compressed 600 and 900.
 readonly TAKEN='d["samples"]["with_span"] + d["samples"]["without_span"]'
 
 # try NAME [VARIABLE=VALUE]...
@@ -29,7 +29,7 @@ try()
 		"$(ask "$WORK/$name.json" "$TAKEN")" "$(ask "$WORK/stats.json" 'd["rejected"]')"
 }
 
-# halved NAME REASON: the limit was met, and nothing is lost of what was taken.
+# halved NAME REASON: the limit was reached, and no sample is lost.
 halved()
 {
 	expect "$WORK/stats.json" "d['rejected'].get('$2', 0) > 0 and len(d['rejected']) == 1"
@@ -53,19 +53,19 @@ for protocol in push ingest; do
 	double_start --ack-delay 0 --limit profile=2500
 	try "bytes_$protocol"
 	halved "bytes_$protocol" profile_size_limit
-	# As a proxy before the server, which looks at the compressed request alone.
+	# A proxy in front of the server limits the compressed request.
 	double_start --ack-delay 0 --limit body=1400
 	try "body_$protocol"
 	halved "body_$protocol" body_limit
 done
 unset SPANPROF_PROTOCOL
 
-# A budget below the profile, of which the server says the same as of one that is used up.
+# A budget smaller than the profile: the server's answer is the same as for a budget that is used up.
 double_start --ack-delay 0 --limit burst=2800
 try budget
 halved budget rate_limited
 
-# Not even one sample fits: told, and counted to the last one.
+# Not even one sample fits: all samples are reported and counted as lost.
 double_start --ack-delay 0 --limit profile=100
 try nothing_fits
 expect "$WORK/nothing_fits.json" \

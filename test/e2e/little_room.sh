@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# How much of a program's addresses and memory we take; hosts.table has programs that have little of them.
+# How much of a program's address space and memory the profiler takes; hosts.table has programs with little of them.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 readonly HOST=$HOSTS/outside
-# Measured with a ring, snapshots and names of the default sizes: mapped, not touched.
+# Measured with a ring, snapshots and names of the default sizes: mapped memory, not all of it used.
 readonly GROWN_MIB=24
 
 # profiled NAME COMMAND...

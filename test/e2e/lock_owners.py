@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who held the locks of test/hosts/locks, against what its profiles say. Usage: lock_owners.py FOLDER SPANS OUTPUT NAME..."""
+"""Compares the real holders of the locks of test/hosts/locks with the profiles. Usage: lock_owners.py FOLDER SPANS
+OUTPUT NAME..."""
 import collections
 import glob
 import gzip
@@ -10,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "common"))
 from pb import fields, packed
 
-# Locks of which nothing may be said, and the one whose writers wait for readers too.
+# Locks whose holder is unknown, and the lock whose writers also wait for readers.
 SILENT = {"semaphore", "join", "future", "once", "imposter", "imposter_inline", "rust", "go"}
 PARTLY = {"readers", "condition"}
 LOCK = "futex (lock)"
@@ -53,7 +54,7 @@ def spans_of(path):
 
 
 def judge(spans, labels, frames):
-    """Whether an owner is told; a wrong one ends the test."""
+    """Whether the sample names an owner; a wrong owner ends the test."""
     name, by = labels["span_name"], labels.get("blocked_by_span_id")
     if by is None:
         if frames[0].startswith("held by "):
@@ -68,14 +69,14 @@ def judge(spans, labels, frames):
     if frames[1] != LOCK:
         fail("an owner of what is no lock: %s" % frames)
     function = frames[0][len("held by %s" % name):]
-    # Who signals a condition may have to wait for those that it woke before.
+    # A thread that signals a condition may have to wait for threads that it woke before.
     if function not in ("", " in hold_asleep") and not (name == "condition" and function.endswith("::with_condition")):
         fail("%s: %s" % (name, frames[:3]))
     return True
 
 
 def shares(spans, path):
-    """For which part of the time somebody held each lock."""
+    """The part of the time for which each lock was held."""
     held = collections.Counter()
     for span in spans.values():
         held[span["name"]] += int(span["attributes"].get("held", 0))
@@ -103,7 +104,7 @@ def main(folder, spans, output, *names):
                  100 * held[name]))
         if whole == 0:
             fail("%s: no wait at all" % name)
-        # Of one lock there are some hundred looks, and those of one moment find the same.
+        # There are some hundred looks at a lock, and looks at the same moment find the same owner.
         if name not in SILENT | PARTLY:
             told, there = told + known[name], there + held[name] * whole
             if known[name] < 0.5 * held[name] * whole:
@@ -111,7 +112,7 @@ def main(folder, spans, output, *names):
     print("%.1f %% of the time that locks were held" % (100 * told / there))
     if told < 0.9 * there:
         fail("%d of %d ns have an owner" % (told, there))
-    # Who runs has none, and so has who could run.
+    # An owner that runs, or could run, has no stack.
     if sum(functions.values()) < 0.1 * sum(known.values()):
         fail("owners that sleep are not seen to")
     print("%d sections" % sum(1 for s in spans.values() if int(s["attributes"].get("last", 0))))

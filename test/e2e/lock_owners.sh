@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Who waits for a lock is told who holds it: of every wait that has an owner in the profile it was the owner, and nine
-# tenths of the time that threads wait for mutexes that are held have one. Of locks that are not the C library's nothing
-# is said. $LOCK_SECTIONS of each lock (make owners-long: 1,000), among 16 threads.
+# Waits for locks name the holder: every owner in the profile was the real one, and nine tenths of the time that
+# threads wait for held mutexes have an owner. Locks that are not the C library's have none. $LOCK_SECTIONS of each
+# lock (make owners-long: 1,000), among 16 threads.
 # Runs alone: it judges how long threads wait, and for whom.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -17,7 +17,7 @@ else
 	left_out "threads get no priority here"
 fi
 
-# Locks of other languages, where their compilers are.
+# Locks of other languages, if their compilers are installed.
 if command -v rustc >/dev/null &&
 	env -u MAKEFLAGS rustc -O --crate-type cdylib -o "$WORK/liblocks_rust.so" test/hosts/lib/locks.rs; then
 	names+=(rust)
@@ -39,7 +39,7 @@ expect_rc owners 0
 expect_silent owners
 python3 test/e2e/lock_owners.py "$WORK/owners" "$WORK/owners.spans" "$WORK/owners.out" "${names[@]}"
 
-# Who waits for each other for good is told, once.
+# A deadlock is reported once.
 mkdir "$WORK/deadlock"
 run_under deadlock SPANPROF_OUTPUT_DIR="$WORK/deadlock" SPANPROF_OFF_CPU=true OTELC_SPANS_JSON="$WORK/deadlock.spans" \
 	"$HOSTS/locks" deadlock 3

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What scripts/deploy tells clusters, systemd and compose to do is accepted by their rules, and all
-# that it refers to exists.
+# Clusters, systemd and compose accept the files of scripts/deploy by their rules, and everything to which the files
+# refer exists.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -9,7 +9,7 @@ need python3 systemd-analyze
 python3 -c 'import yaml' 2>/dev/null || skip "python3-yaml is not installed"
 python3 test/install/manifests.py
 
-# A service that is as closed as systemd can make it, with our drop-in as it is and with the password.
+# A service that is as confined as systemd can make it, with our unchanged drop-in and with the password.
 readonly UNITS=$WORK/units
 mkdir -p "$UNITS/checkout.service.d"
 cat >"$UNITS/checkout.service" <<-END_OF_UNIT
@@ -26,7 +26,7 @@ cat >"$UNITS/checkout.service" <<-END_OF_UNIT
 	RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 	CapabilityBoundingSet=
 END_OF_UNIT
-# verified: what systemd says about the unit with the drop-in
+# verified: systemd's output about the unit with the drop-in
 verified()
 {
 	systemd-analyze --man=no --recursive-errors=no verify "$UNITS/checkout.service" >"$WORK/said" 2>&1 ||

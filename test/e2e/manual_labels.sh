@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A program's own labels (spanprof.h) are on its samples, in every kind of object, beside and inside
-# spans; without us the same program runs and its pushes say that nobody is there.
+# A program's own labels (spanprof.h) are on its samples, in every kind of object, beside and inside spans. Without us
+# the same program runs, and its pushes return that there is no profiler.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
 export SPANPROF_SAMPLE_RATE=500
 
-# under NAME [VARIABLE=VALUE]... COMMAND...: run, and NAME.json with what was sampled.
+# under NAME [VARIABLE=VALUE]... COMMAND...: runs it; NAME.json has the samples.
 under()
 {
 	local name=$1
@@ -20,8 +20,8 @@ under()
 	report "$WORK/$name" "$WORK/$name.json"
 }
 
-# labelled NAME SPAN_ID SPAN_NAME [PIECE]: the CPU time of the pieces of work of that name, but for the first sample and
-# the last, which have a part of another one's.
+# labelled NAME SPAN_ID SPAN_NAME [PIECE]: the CPU time of the pieces of work with that name. The first and the last
+# sample may belong partly to other work.
 labelled()
 {
 	local worked sum="sum(s['ns'] for s in d['spans'] if s['span_id'] == '$2' and s['span_name'] == '$3')"
@@ -31,7 +31,7 @@ labelled()
 	expect "$WORK/$1.json" "$worked * 0.5 < $sum < $worked * 1.5"
 }
 
-# names NAME SPAN_NAME...: these and no others, but for a sample that fell between two calls.
+# names NAME SPAN_NAME...: the samples have these names and no others, except a sample between two calls.
 names()
 {
 	local name=$1 wanted
@@ -65,7 +65,7 @@ for kind in pie exec cxx noplt libplugin.so; do
 	fi
 done
 
-# Out of reach, and switched off: nobody is there.
+# The object is unreachable, or switched off.
 run_under static "$HOSTS/labels_static" alone
 run_under off SPANPROF_DISABLED=true "$HOSTS/labels_pie" alone
 for name in static off; do
@@ -84,18 +84,18 @@ labelled all 00f067aa0ba902bb around
 id=$(sed -n 's/.*"name":"span of span".*"span_id":"\([0-9a-f]*\)".*/\1/p' "$WORK/all.spans")
 labelled all "$id" 'span of span'
 
-# Under root scope a span has the root it would have without labels, and a label itself.
+# With scope root, a span has the same root as without labels, and a label is its own root.
 under root FIXTURE_SPANS="$WORK/root.spans" "$HOSTS/labels" spans
 names root 'in span' 'span outside' around 'span inside'
 labelled root 00f067aa0ba902ba 'in span'
 labelled root 00f067aa0ba902bb around
 id=$(sed -n 's/.*"name":"span outside".*"span_id":"\([0-9a-f]*\)".*/\1/p' "$WORK/root.spans")
 labelled root "$id" 'span outside' 'span of span'
-# and the label in a span is work of its trace
+# a label inside a span belongs to the span's trace
 trace=$(sed -n 's/.*"name":"span outside","trace_id":"\([0-9a-f]*\)".*/\1/p' "$WORK/root.spans")
 expect "$WORK/root.json" "{s['trace_id'] for s in d['spans'] if s['span_name'] == 'in span'} == {'$trace'}"
 
-# Thousands of pushes too many cost labels, which is told, and not a span.
+# Thousands of superfluous pushes lose labels, which is reported, but no span.
 under leak "$HOSTS/labels" leak
 names leak after 'balanced again'
 labelled leak 00f067aa0ba902b9 'balanced again'

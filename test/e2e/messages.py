@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command whose stderr is a socket, as journald gives it to a service, and prints what came there.
+"""Runs a command whose stderr is a socket, as journald gives it to a service, and prints what the command wrote
+there.
 
 Usage: messages.py COMMAND [ARGUMENT]...
 """

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# In programs for musl we do no harm: their loader takes us in or leaves us out, the program does not
-# notice, whatever it is told by our variables; and both starters step aside with one line.
+# In programs for musl we do no harm: their loader loads our object or not, and the program notices nothing, with any
+# value of our variables. Both launchers print one line and run the program without us.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
@@ -75,13 +75,13 @@ run_under always SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/profiles" SP
 	"$HOST" 'a b'
 for name in asleep always; do
 	expect_same plain "$name" out rc
-	# Otherwise this would prove nothing.
+	# Otherwise the test would prove nothing.
 	grep -qx 'mapped 1' "$WORK/$name.err" || fail "$name: musl's loader did not take us in"
 	[[ $(<"$WORK/$name.err") == 'mapped 1' ]] || fail "$name: $(<"$WORK/$name.err")"
 done
 [[ -z $(profiles_in "$WORK/profiles") ]] || fail "profiled under musl"
 
-# The exporter's libraries are glibc's: nothing of it may be looked for.
+# The exporter's libraries are glibc's: none of them may be searched for.
 for start in build/spanprof-{run,entrypoint}; do
 	run aside "$start" "$HOST" 'a b'
 	expect_same plain aside out rc
@@ -90,11 +90,11 @@ for start in build/spanprof-{run,entrypoint}; do
 	grep -qx 'mapped 0' "$WORK/aside.err" || fail "$start preloads all the same"
 done
 
-# An image that has musl and nothing else: our own program needs none of glibc's files.
+# An image that has only musl: our own program needs no file of glibc's.
 need_containers
 readonly IMAGE=$WORK/image
 
-# The loader that a program asks for.
+# The loader that a program names.
 loader_of()
 {
 	{ build/spanprof-run --check "$1" || true; } | sed -n 's/^kind.*(\(.*\))$/\1/p'
@@ -107,7 +107,7 @@ cp -L "$loader" "$IMAGE$loader"
 cp "$HOST" "$HOSTS/entry" "$IMAGE/app"
 cp build/spanprof-run "$IMAGE$PRODUCT/bin"
 cp "$SO" "$IMAGE$PRODUCT/lib/spanprof"
-# As gcompat does it: a loader by glibc's name that is musl's.
+# gcompat does this: a loader with glibc's name that is musl's.
 ln -s "$loader" "$IMAGE$named"
 chmod -R a+rX "$IMAGE"
 inside image 65532 "$IMAGE" -- "$PRODUCT/bin/spanprof-run" /app/host 'a b'

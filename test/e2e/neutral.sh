@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016
-# Ordinary programs do not notice: same output, same messages, same exit status, with the default
-# settings (where they never start profiling) and when every process is profiled from its start. Then
-# the descriptors, environment and signal masks at each program's start and end are the same as well,
-# and no call that the kernel starts again fails with EINTR for us. The short form of "make corpus-neutral".
+# Ordinary programs notice nothing: same output, same messages, same exit status, with the default settings (then
+# profiling never starts) and when every process is profiled from its start. With profiling, the descriptors,
+# environment and signal masks at each program's start and end are the same as well, and no call that the kernel
+# restarts fails with EINTR because of us. The short form of "make corpus-neutral".
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/corpus/compare.bash
@@ -60,7 +60,7 @@ idle()
 	expect_same "$name" "$name.idle" out err rc
 }
 
-# observed NAME KIND: in the surroundings of compare.bash.
+# observed NAME KIND: runs it in the environment of compare.bash.
 observed()
 {
 	fresh_data
@@ -93,14 +93,14 @@ for name in "${!PROGRAM[@]}"; do
 	idle "$name"
 	profiled "$name"
 done
-# Otherwise this would prove nothing.
+# Otherwise the test would prove nothing.
 [[ $(grep -c 'ends with' "$WORK/git.plain.seen") -ge 5 ]] || fail "nobody was observed"
 profiles=$(find "$WORK"/*.profiles -name '*.pb.gz' | wc -l)
 ((profiles >= ${#PROGRAM[@]})) || fail "$profiles profiles"
 
-# What strace 6.1 says of a select() and an epoll_wait() that a timer's signal makes fail, and of a
-# read() that the kernel starts again: that they would be noticed. Then a call that would have failed
-# without us, and what there would be if our handler were not one that lets calls start again.
+# The output of strace 6.1 for a select() and an epoll_wait() that a timer's signal makes fail, and for a read() that
+# the kernel restarts: the test would notice them. Then a call that fails even without us, and the output if our
+# handler did not restart calls.
 cat >"$WORK/known.trace" <<'TRACE'
 15650 pselect6(0, NULL, NULL, NULL, {tv_sec=1, tv_nsec=0}, NULL) = ? ERESTARTNOHAND (To be restarted if no handler)
 15650 --- SIGURG {si_signo=SIGURG, si_code=SI_TIMER, si_timerid=0, si_overrun=0, si_int=1, si_ptr=0x1} ---

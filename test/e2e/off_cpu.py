@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What test/hosts/waits measured of itself, against what its profiles say. Usage: off_cpu.py COMMAND FILE..."""
+"""Compares the measurements of test/hosts/waits itself with its profiles. Usage: off_cpu.py COMMAND FILE..."""
 import collections
 import json
 import math
 import os
 import sys
 
-# What each span waits in: a function of its stack, and the frame of what it waits for, or several.
+# The wait of each span: a function of its stack, and one or several possible leaf frames.
 WAITS = {
     "sleep": ("pass", "clock_nanosleep (timer)"),
     "nanosleep": ("wait_nanosleep", "nanosleep (timer)"),
@@ -21,7 +21,7 @@ WAITS = {
     "timeout": ("wait_recv_timeout", "recvfrom (socket)"),
     "connect": ("wait_connect", "connect (socket)"),
     "flock": ("wait_flock", "flock (lock)"),
-    # Until it executes its program, too.
+    # Also the wait until the child executes its program.
     "child": ("wait_child", ("wait4 (child)", "clone3", "clone", "vfork (child)")),
     "poll": ("wait_poll", "poll (events)"),
     "select": ("wait_select", "(timer)"),
@@ -52,18 +52,18 @@ def fail(text):
 
 
 LOOK_NS = 20000000
-# So many can be looked at 50 times a second, about, on a busy machine.
+# About this many threads can be looked at 50 times a second on a busy machine.
 LOOKED_AT = 8
 
 
 def chance_ns(turns, threads):
-    """What chance may add to the sum of so many spans, which last for several looks, or take from it: at either edge of
-    each a look comes sooner or later than on the average, by the average itself. Four times that is hardly ever seen."""
+    """The chance error of a sum over this many spans, each several looks long. At each edge of a span a look comes
+    earlier or later than on the average, by the average itself. An error of four times that is hardly ever seen."""
     return 4 * LOOK_NS * max(1, threads / LOOKED_AT) * math.sqrt(2 * turns)
 
 
 def sums(host, report, kind, turns, threads="19"):
-    """The sum of each span name, within 1 % and what chance may do."""
+    """The sum of each span name, within 1 % and the chance error."""
     host, got = host_of(host)[kind], sums_of(report)
     chance = chance_ns(int(turns), int(threads))
     for name, (within, around) in sorted(host.items()):
@@ -74,18 +74,18 @@ def sums(host, report, kind, turns, threads="19"):
 
 
 def stacks(*files):
-    """Where the spans wait whose name the file has."""
+    """Where spans with the file's name wait."""
     for path in files:
         name = os.path.basename(path).split(".")[0]
         right, other, rooted = stacks_of(name, path)
-        # At its end a look may find it where it has already gone on: of some turns, once.
+        # At the end of a span a look may find it where it has already gone on: once in a few turns.
         if other > right * 0.1 or rooted < right:
             fail("%s: %d ns in %s and %s, %d ns elsewhere, %d ns with a root"
                  % (name, right, *WAITS[name], other, rooted))
 
 
 def seen(*files):
-    """These were seen to wait where they do; a tracer makes them wait elsewhere, too."""
+    """These spans were seen waiting in their functions; with a tracer they also wait elsewhere."""
     for path in files:
         name = os.path.basename(path).split(".")[0]
         if stacks_of(name, path)[0] == 0:
@@ -93,14 +93,14 @@ def seen(*files):
 
 
 def stacks_of(name, folded):
-    """The time in the wait of that name, elsewhere, and in stacks that have a root."""
+    """The time in the wait of that name, elsewhere, and in stacks with a root."""
     function, leaf = WAITS[name]
     right = other = rooted = 0
     with open(folded, encoding="utf-8") as file:
         for line in file:
             stack, text = line.rsplit(" ", 1)
             frames, ns = stack.split(";"), int(text)
-            # Of a busy machine, as much as there may be.
+            # On a busy machine waits for a processor may have any length.
             if frames == [PROCESSOR]:
                 continue
             good = function in frames and frames[-1].endswith(leaf) and "go" in frames
@@ -118,7 +118,7 @@ def share(folded, leaf, least):
         for line in file:
             stack, ns = line.rsplit(" ", 1)
             frames = stack.split(";")
-            # Who holds the lock is below it.
+            # The holder of the lock is below it.
             sums_[frames[-2 if frames[-1].startswith("held by ") else -1]] += int(ns)
     whole = sum(sums_.values())
     print("%-24s %5.1f %% of the time" % (leaf, 100 * sums_[leaf] / whole if whole else 0))
@@ -127,30 +127,37 @@ def share(folded, leaf, least):
 
 
 def links(path):
-    """How many of the spans that only wait have a link to their profile, and how many there are."""
+    """How many of the spans that only wait have a link to their profile, and how many such spans there are."""
     with open(path, encoding="utf-8") as file:
         linked = ["pyroscope.profile.id" in span["attributes"] for span in map(json.loads, file)
                   if span["name"] in WAITS and span["name"] != "mixed"]
     print(sum(linked), len(linked))
 
 
-def types(path, cpu):
-    """The link of each span names the type of profile that has something of it: CPU where it has samples."""
+def types(path, cpu, other="off_cpu", others=None):
+    """The link of each span names the type of profile in which it occurs: CPU if it has samples. others: a report of
+    the other type, whose ended spans all have a link."""
     with open(cpu, encoding="utf-8") as file:
         sampled = {s["span_id"] for s in json.load(file)["spans"] if s["samples"] > 0}
+    linked = set(sampled)
+    if others is not None:
+        with open(others, encoding="utf-8") as file:
+            linked.update(s["span_id"] for s in json.load(file)["spans"])
     seen = collections.Counter()
     with open(path, encoding="utf-8") as file:
         for span in map(json.loads, file):
             url = span["attributes"].get("pyroscope.profile.url")
             if url is None:
+                if others is not None and span["span_id"] in linked:
+                    fail("%s has no link" % span["name"])
                 continue
-            wanted = "process_cpu" if span["attributes"]["pyroscope.profile.id"] in sampled else "off_cpu"
+            wanted = "process_cpu" if span["attributes"]["pyroscope.profile.id"] in sampled else other
             seen[wanted] += 1
             if not url.startswith("http://grafana/%s%%3A" % wanted):
                 fail("%s: %s, not of type %s" % (span["name"], url, wanted))
     print("links by type:", dict(seen))
-    if not seen["off_cpu"]:
-        fail("no link leads to a profile of waits")
+    if not seen[other]:
+        fail("no link leads to a profile %s" % other)
 
 
 def main():

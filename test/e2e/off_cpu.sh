@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# SPANPROF_OFF_CPU and SPANPROF_WALL: threads that wait in known ways in known spans. The sums are those of the
-# threads' own clocks, the stacks those of the waits; no system call is interrupted, and none is added.
+# SPANPROF_OFF_CPU and SPANPROF_WALL: threads wait in known ways in known spans. The sums equal the threads' own
+# clocks, the stacks are those of the waits; no system call is interrupted, and none is added.
 # Runs alone: it judges how long threads wait, and for what.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -41,21 +41,21 @@ waits()
 	[[ $(value "$name" interrupted) == 0 ]] || fail "$name: $(value "$name" interrupted) calls were interrupted"
 }
 
-# links NAME: how many spans of that run have a link to their profile, and how many there are. Spans that compute may
-# have samples.
+# links NAME: how many spans of that run have a link to their profile, and how many spans there are. Spans that
+# compute may have samples.
 links()
 {
 	python3 "$COMPARE" links "$WORK/$1.spans"
 }
 
-# Off by default: no profile, and nothing is shown to the exporter. Who only waits has no samples, and no link.
+# Off by default: no profile, and the exporter gets no labels. A span that only waits has no samples, and no link.
 TURNS_OF=1 HOST_OF=waits_sdk waits "$WORK/off" off SPANPROF_ATTRIBUTES=with-samples
 [[ -z $(find "$WORK/off" -name '*off_cpu*' -o -name '*wall*') ]] || fail "a profile of waits unasked"
 [[ $(ask "$WORK/off.json" 'd["off_cpu"]') == None ]] || fail "the status file tells of waits unasked"
 read -r linked spans < <(links off)
 ((linked * 4 < spans)) || fail "$linked of $spans spans that wait have a link without a profile of waits"
 
-# Both types, to a folder and to a server.
+# Both types, for a folder and for a server.
 # shellcheck disable=SC2119
 double_start
 waits "$WORK/on" on SPANPROF_OFF_CPU=true SPANPROF_WALL=true SPANPROF_FLUSH_TIMEOUT=20s \
@@ -72,7 +72,7 @@ for name in "${names[@]}"; do
 done
 python3 "$COMPARE" stacks "$WORK"/stacks/*
 
-# What was taken is in the files, and was sent.
+# All waits that were taken are in the files, and were sent.
 expect "$WORK/on.json" 'd["off_cpu"]["waits"] == d["off_cpu"]["sent"] + d["off_cpu"]["lost"] > 0'
 expect "$WORK/on.json" 'd["off_cpu"]["lost"] == 0 and d["off_cpu"]["no_stacks_because"] is None'
 expect "$WORK/on.json" 'd["samples"]["put"] == d["samples"]["drained"]'
@@ -82,7 +82,7 @@ expect "$WORK/on.json" 'd["samples"]["with_span"] + d["samples"]["without_span"]
 [[ $(ask "$WORK/on.off_cpu" 'd["total"]["ns"]') == $(ask "$WORK/on.json" 'd["off_cpu"]["time_ns"]') ]] ||
 	fail "the files hold another time than was taken"
 
-# And is there, by span.
+# The server has them by span.
 # shellcheck disable=SC2119
 expect_clean_double
 range="\"start\":$(($(now_ms) - 120000)),\"end\":$(($(now_ms) + 120000))"
@@ -96,7 +96,7 @@ for type in off_cpu:off_cpu:nanoseconds:: wall:wall:nanoseconds:wall:nanoseconds
 	expect "$WORK/span.json" '"read (pipe)" in d["flamegraph"]["names"]'
 done
 
-# What is waited for, if asked. A span of which a wait is in the profile has a link to it.
+# The targets of waits, if the option is set. A span with a wait in the profile has a link to it.
 TURNS_OF=1 HOST_OF=waits_sdk waits "$WORK/targets" targets SPANPROF_OFF_CPU=true SPANPROF_OFF_CPU_TARGETS=true \
 	SPANPROF_ATTRIBUTES=with-samples SPANPROF_PROFILE_URL='http://grafana/{profile_type}'
 read -r linked spans < <(links targets)
@@ -118,7 +118,7 @@ crowd()
 	run_under "$1" SPANPROF_OUTPUT_DIR="$WORK/$1" SPANPROF_OFF_CPU=true "$HOSTS/waits" 1 "$WAIT_MS" crowd "$2"
 	expect_rc "$1" 0
 	of_type "$WORK/$1" off_cpu json "$WORK/$1.off_cpu"
-	# A third of them has each name.
+	# Each name has a third of them.
 	python3 "$COMPARE" sums "$WORK/$1.out" "$WORK/$1.off_cpu" off $((($2 + 2) / 3)) "$2"
 }
 crowd crowd.1 1
@@ -130,7 +130,7 @@ done
 python3 "$COMPARE" share "$WORK/convoy.folded" 'futex (lock)' 0.8
 python3 "$COMPARE" share "$WORK/starved.folded" '[waiting for a CPU]' 0.9
 
-# Who may not be traced has the times, and is told why there is no stack.
+# A process that may not be traced has the times, and a frame says why there is no stack.
 if has_nobody; then
 	mkdir "$WORK/nobody"
 	chmod 777 "$WORK" "$WORK/nobody"
@@ -146,9 +146,9 @@ if has_nobody; then
 	expect "$WORK/nobody/status" '"not dumpable" in d["off_cpu"]["no_stacks_because"]'
 fi
 
-# The host's threads make no call that they would not make, and none of those that they wait in is interrupted, while
-# the exporter looks at all of them. Without the child: its end is a signal, which strace makes an interruption; and
-# without the one that asks for its CPU clock all the time, which strace makes a wait.
+# The host's threads make the same system calls as without us, and none of their waits is interrupted, while the
+# exporter looks at all of them. The child is left out, because its end is a signal, which strace turns into an
+# interruption. The thread that keeps asking for its CPU clock is left out, because strace turns that into a wait.
 need strace
 strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
 waits=$(awk '$1 == "off" && $2 != "child" && $2 != "mixed" { printf "%s%s", sep, $2; sep = "," }' "$WORK/on.out")
@@ -157,7 +157,7 @@ for option in false true; do
 	strace -f -qq -o "$WORK/$option.trace" -E LD_PRELOAD="$SO" -E SPANPROF_OFF_CPU="$option" \
 		-E SPANPROF_OUTPUT_DIR="$WORK/strace.$option" -E SPANPROF_SAMPLE_RATE=1 \
 		"$HOSTS/waits" 3 250 "$waits" >"$WORK/$option.out"
-	# A call that is cut in two by another thread's counts where it begins.
+	# A call that strace shows in two parts, with another thread's call between, counts where it begins.
 	sed -E -e '/ resumed>/d' -e 's/^[0-9]+ +//' -e '/^(\+\+\+|---)/d' -e 's/\(.*//' "$WORK/$option.trace" |
 		sort >"$WORK/$option.calls"
 	! grep -E 'ERESTART|EINTR|restart_syscall' "$WORK/$option.trace" || fail "a call was interrupted"
@@ -173,8 +173,8 @@ for name in ${waits//,/ }; do
 	of_type "$WORK/strace.true" off_cpu folded "$WORK/traced/$name.folded" --span-name "$name"
 done
 python3 "$COMPARE" seen "$WORK"/traced/*
-# What a hook does for the exporter, such as a scan for threads, it does now and then; and samples come by chance.
+# Work that hooks do for the exporter, such as a scan for threads, comes now and then; and samples come by chance.
 comm -13 <(uniq "$WORK/false.calls") <(uniq "$WORK/true.calls") |
-	grep -vE '^(t?g?kill|getdents64|openat|read|readlinkat|newfstatat|close|timer_.*|m(un)?map|madvise|sched_yield|rt_sig(return|procmask))$' \
+	grep -vE '^(t?g?kill|getdents64|lseek|openat|read|readlinkat|newfstatat|close|timer_.*|m(un)?map|madvise|sched_yield|rt_sig(return|procmask))$' \
 		>"$WORK/more.calls" || true
 [[ ! -s $WORK/more.calls ]] || fail "calls that are not made without the option: $(<"$WORK/more.calls")"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A profiled program has the threads, descriptors, libraries and children that it has without us; ours are one
-# object and one region. What depends on there being one thread is in hosts.table.
+# A profiled program has the same threads, descriptors, libraries and children as without us; we add one object and
+# one region. hosts.table has programs that depend on having one thread.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares exported spans and a profile with what the options ask for.
+"""Compares exported spans and a profile with the configured options.
 
   SPANS REPORT ids=NAMES names=NAMES traces=yes|no|unseen attributes=SPAN:KEYS [SPAN:KEYS]...
 
-ids are the names of the spans whose ids label samples, names the values of span_name; KEYS are those
-of pyroscope.profile.* that the span has. What is not listed must not be there. The report
-lists traces by span id, so that they are unseen where there is none.
+ids are the names of the spans whose ids label samples, names the values of span_name; KEYS are the span's attributes
+pyroscope.profile.*. Anything that is not listed must be absent. The report lists traces by span id, so without span
+ids they are unseen.
 """
 import json
 import sys

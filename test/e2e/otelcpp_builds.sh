@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds of opentelemetry-cpp that the conformance matrix does not have: without run-time type information, such
-# that never ask for a variable, and a program with a copy of one class of the SDK. And one that we cannot know.
+# Builds of opentelemetry-cpp that the conformance matrix does not have: one without run-time type information, one
+# that never reads a variable, a program with a copy of one class of the SDK, and one that we cannot know.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -9,7 +9,7 @@ source test/common/stories.bash
 
 need python3 nm
 
-# Its tracers are of a class in the program, its spans of one in the library: all is of one SDK.
+# The class of its tracers is in the program, the class of its spans in the library: both belong to one SDK.
 nm -D "$TEST_LIBS/otelcpp/own_vtable/stories" | grep ' [BDV] _ZTVN13opentelemetry2v13sdk5trace6TracerE' >/dev/null ||
 	fail "no copy of the class"
 cat >"$WORK/builds.conf" <<'END'
@@ -22,18 +22,18 @@ lacks stories nortti own-class lost scopes
 reason own-class without type information the storage may be of the program's own class, where scopes pile up as fibers go on elsewhere: no label then
 END
 grep '^reason ' test/conformance/matrix.conf >>"$WORK/builds.conf"
-# A signal that a thread of an emulator sends to itself may come late.
+# In an emulator, a signal that a thread sends to itself may come late.
 [[ -n ${TEST_EMULATOR:-} ]] || python3 test/conformance/matrix.py run "$SO" "$WORK/builds.json" "$WORK/builds.conf" "$TEST_LIBS/otelcpp"
 for build in nortti quiet quiet_bsymbolic own_vtable; do
 	tell "$build" nested "$TEST_LIBS/otelcpp/$build/stories"
 	expect_told "$build"
-	# what is not recorded is passed through
+	# unsampled spans are passed through
 	tell "$build.unsampled" unsampled "$TEST_LIBS/otelcpp/$build/stories"
 	expect_told "$build.unsampled"
 done
 
-# All threads wait for the one that looks for the classes at the first start, but no longer than they may: an
-# emulator takes longer for that look.
+# At the first start one thread searches the classes, and all other threads wait for it, up to a limit. In an emulator
+# the search takes longer than that limit.
 for i in {1..10}; do
 	[[ -z ${TEST_EMULATOR:-} ]] || {
 		left_out "the emulator takes longer"
@@ -43,8 +43,8 @@ for i in {1..10}; do
 	expect_told "at_once.$i"
 done
 
-# Objects that are not laid out as we know them are left alone, every call arrives as it was made, and
-# that there will be no labels is said once.
+# Objects with an unknown layout are left alone, every call arrives unchanged, and one message says that there will be
+# no labels.
 run stranger "$TEST_LIBS/otelcpp/stranger"
 run_under stranger.under SPANPROF_OUTPUT_DIR="$WORK" "$TEST_LIBS/otelcpp/stranger"
 expect_rc stranger.under 0

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs with a context storage of their own. Where it belongs to fibers, attach and detach on a thread
-# do not tell which span runs there: hardly any sample has the span of another fiber, and that scopes
-# label nothing is said once. Where it belongs to threads, they label as ever.
+# Programs with their own context storage. If the storage belongs to fibers, attach and detach on a thread do not say
+# which span runs there: hardly any sample has the span of another fiber, and one message says that scopes label
+# nothing. If the storage belongs to threads, scopes label samples as usual.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -11,7 +11,7 @@ need python3
 export SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s
 readonly MS=1000
 
-# fibers BUILD HOW THREADS [VARIABLE=VALUE]...: leaves NAME.shares, "RIGHT WRONG NONE" of the work's CPU time.
+# fibers BUILD HOW THREADS [VARIABLE=VALUE]...: writes NAME.shares, "RIGHT WRONG NONE" of the work's CPU time.
 fibers()
 {
 	local build=$1 how=$2 threads=$3
@@ -23,7 +23,7 @@ fibers()
 		"$TEST_LIBS/otelcpp/$build/fibers" "$how" "$threads" "$MS"
 	expect_rc "$NAME" 0
 	build/spanprof-report --folded --by span "$WORK/$NAME" >"$WORK/$NAME.folded"
-	# Each worker burns its time in a function of its own; the last one has no spans.
+	# Each worker burns its time in its own function; the last one has no spans.
 	python3 - "$WORK/$NAME.folded" "$MS" >"$WORK/$NAME.shares" <<'END' || fail "$NAME: $(<"$WORK/$NAME.folded")"
 import re, sys
 right = wrong = none = unlabelled = 0

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two plugins with a copy each of opentelemetry-cpp inside: every span is ended by the copy that made
-# it, and the spans of both label their samples, also after one was loaded anew. And a program
-# whose context storage outlives the SDK, and one in which the tracer's slot is put back.
+# Two plugins that each contain a copy of opentelemetry-cpp: the copy that made a span ends it, and the spans of both
+# label their samples, even after one plugin was loaded again. In two more programs the context storage outlives the
+# SDK, and another library restores the tracer's slot.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -31,8 +31,8 @@ for story in nested 'held by its scope'; do
 	[[ $(names "$WORK/$name.d/spans" | cut -c 1 | uniq | tr -d '\n') == ababa ]] || fail "$story: not by turns"
 done
 
-# What leads to an SDK from outside stays whole when that is unloaded and loaded again. An emulator loads it at
-# another place.
+# Pointers to an SDK from outside stay valid when the SDK is unloaded and loaded again. An emulator loads it at
+# another address.
 if [[ -z ${TEST_EMULATOR:-} ]]; then
 	readonly RELOADED=("$TEST_LIBS/otelcpp/reloaded/reloaded" "$TEST_LIBS/otelcpp/copy_a/plugin.so" 100)
 	run reloaded.plain "${RELOADED[@]}"
@@ -44,7 +44,8 @@ if [[ -z ${TEST_EMULATOR:-} ]]; then
 	expect "$WORK/reloaded.json" '{n["span_name"] for n in d["span_names"] if n["samples"]} == {"before", "after"}'
 fi
 
-# Something else puts the tracer's slot back: its spans are not told any more, which is said, and all go on.
+# Another library restores the tracer's slot: the SDK's spans are no longer seen, which is reported, and all calls
+# still work.
 run restored.plain "$TEST_LIBS/otelcpp/restored"
 expect_rc restored.plain 25
 [[ $(<"$WORK/restored.plain.out") == 'as it was' ]] || fail "the slot was changed without us"
@@ -54,7 +55,7 @@ expect_same restored.plain restored rc
 [[ $(grep -c 'is not understood: its spans are not profiled' "$WORK/restored.err") -eq 1 ]] ||
 	fail "not said: $(<"$WORK/restored.err")"
 
-# crowd NAME [COUNT OBJECT]...: opens so many copies of each
+# crowd NAME [COUNT OBJECT]...: opens that many copies of each
 crowd()
 {
 	local name=$1 n
@@ -74,7 +75,7 @@ crowd()
 	expect_rc "$name" 26
 }
 
-# An SDK for which there is no room goes on without us, which is said once, and of it nothing else.
+# An SDK for which there is no room works without us; that is reported once, and nothing else.
 for sdk in churn_hidden churn_named; do
 	crowd "$sdk.all" 32 "$TEST_LIBS/otelcpp/$sdk/libchurn.so"
 	[[ $(<"$WORK/$sdk.all.out") == '32 of 32' ]] || fail "$sdk: not all are hooked: $(<"$WORK/$sdk.all.out")"
@@ -89,7 +90,7 @@ for sdk in churn_hidden churn_named; do
 		"[p['remedy'] for p in d['problems'] if 'more than 32 instances' in p['text']] == ['let its plugins share one library of the SDK']"
 done
 
-# Whatever asks for variables of OpenTelemetry, the SDK is found that comes after it.
+# Libraries that only read OpenTelemetry's variables do not hide an SDK that comes later.
 crowd asked 70 "$TEST_LIBS/otelcpp/crowd_asks.so" 2 "$TEST_LIBS/otelcpp/churn_hidden/libchurn.so"
 [[ $(<"$WORK/asked.out") == '2 of 2' ]] || fail "not found after many that ask: $(<"$WORK/asked.out")"
 expect_silent asked

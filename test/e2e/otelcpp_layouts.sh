@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds of opentelemetry-cpp that are laid out as no release that we know. What of them is not
-# understood is said once, in the status file and by the doctor; the program runs as without us; and
-# the labels come from the next best source, or there are none: never wrong ones.
+# Builds of opentelemetry-cpp whose layout is that of no known release. One message, the status file and the doctor
+# say which part is not understood. The program runs as without us. Labels come from the next best source, or there
+# are none, but never wrong ones.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -10,7 +10,7 @@ source test/common/stories.bash
 
 need python3
 
-# tell_layout PROGRAM STORY [VARIABLE=VALUE]...: the story with us, with samples, and without.
+# tell_layout PROGRAM STORY [VARIABLE=VALUE]...: runs the story with the profiler, with samples, and without it.
 tell_layout()
 {
 	local build=${1%/*} story=$2
@@ -23,8 +23,8 @@ tell_layout()
 	expect_same "$NAME.alone" "$NAME" out rc
 }
 
-# told FACT INSTEAD [OTHER]: in one line, beside that other fact, which is all there is but for losses, and for spans of the story that are
-# open beside each other where starts label.
+# told FACT INSTEAD [OTHER]: one line reports the fact. Besides the other fact, only lines about losses may follow,
+# and about spans that are open at the same time if starts label.
 told()
 {
 	local line="opentelemetry-cpp, ABI v1: this release's $1 is not understood: $2"
@@ -46,7 +46,7 @@ in_status()
 
 readonly BY_STARTS='its scopes are not followed, spans label from start to end'
 
-# expect_work NAME: the CPU time is that of the right spans, whatever is said.
+# expect_work NAME: the CPU time belongs to the right spans, whatever the messages say.
 expect_work()
 {
 	echo >"$WORK/nothing"
@@ -54,10 +54,10 @@ expect_work()
 	python3 test/conformance/matrix.py told "$WORK/$1.d" "$WORK/nothing" samples || fail "$1: not as told"
 }
 
-# Where scopes are not understood, starts and ends label, from the first scope on.
+# If scopes are not understood, starts and ends of spans label, from the first scope on.
 for pair in 'foreign_token context::Token' 'foreign_context context::Context'; do
 	read -r build fact <<<"$pair"
-	# A root is asked for by a context among the options of its start, so these are not understood either.
+	# A context among the options of a start can ask for a root, so options are not understood either.
 	options=()
 	[[ $build != foreign_context ]] || options=(trace::StartSpanOptions)
 	tell_layout "otelcpp/$build/stories" 'ambient parent'
@@ -67,7 +67,7 @@ for pair in 'foreign_token context::Token' 'foreign_context context::Context'; d
 	tell_layout "otelcpp/$build/stories" 'interleaved roots'
 	in_status "${options[@]}"
 	expect_work "$NAME"
-	# what the host does elsewhere, and out of order, harms nobody
+	# unusual calls of the host, in unusual order, do no harm
 	for story in 'odd calls' 'held by its scope' 'attached on another thread' 'detached on another thread' \
 		'detached out of order' 'own storage'; do
 		tell_layout "otelcpp/$build/stories" "$story"
@@ -75,18 +75,18 @@ for pair in 'foreign_token context::Token' 'foreign_context context::Context'; d
 	done
 done
 
-# What a program's own storage answers with is no smart pointer as we know one, and so is not destroyed by us.
+# The answer of a program's own storage is no smart pointer of a known kind, so we do not destroy it.
 tell_layout otelcpp/foreign_head/stories 'deaf storage'
 told context::Context "$BY_STARTS" ': this release.s trace::StartSpanOptions is not understood'
 expect_work "$NAME"
 
-# Parents among the options are lost, scopes are not.
+# Parents in the options are lost, scopes are not.
 tell_layout otelcpp/foreign_options/stories 'attached remote span'
 told trace::StartSpanOptions 'the span that is active on the thread counts as the parent'
 in_status trace::StartSpanOptions
 expect_work "$NAME"
 
-# A span of which nothing can be read is not recorded.
+# If nothing of a span can be read, the span is not recorded.
 for pair in 'foreign_ids trace::SpanContext' 'foreign_slots class of spans' 'foreign_pointer smart pointer'; do
 	read -r build fact <<<"$pair"
 	for story in nested 'remote parent' 'started beside an active span' 'odd calls' 'attached remote span'; do
@@ -98,13 +98,13 @@ done
 tell quiet nested SPANPROF_LOG_LEVEL=error "$TEST_LIBS/otelcpp/foreign_ids/stories"
 expect_silent quiet
 
-# A service that is named in code is not known.
+# The name of the service in the code is unknown.
 tell_layout otelcpp/foreign_resource/stories nested STORY_SERVICE=shop
-told resource::Resource 'the service is what variables name'
+told resource::Resource 'only variables name the service'
 in_status resource::Resource
 expect_work "$NAME"
 
-# Where there is another way to the same there is nothing to warn of.
+# If another mechanism gives the same result, there is no warning.
 tell_layout conformance/v1_stl14/lazy nested
 in_status "place of a span's context"
 expect_told "$NAME"
@@ -114,8 +114,7 @@ for build in debian v1_24 v2_24; do
 	expect_told "$NAME"
 done
 
-# A storage of the program's own, whose current context is not what was attached to it; and scopes that pile up,
-# a symptom of the same.
+# A program's own storage, whose current context is not the attached one; and scopes that pile up for the same reason.
 tell_layout conformance/debian/lazy 'deaf storage'
 told context::RuntimeContextStorage "$BY_STARTS"
 in_status context::RuntimeContextStorage

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nothing that opentelemetry-cpp gives us is kept, and nothing of it is read outside of its bounds.
+# We keep no object that opentelemetry-cpp gives us, and read none outside of its bounds.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -14,7 +14,7 @@ for build in debian v1_24 v2_24; do
 			--errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
 			"$TEST_LIBS/conformance/$build/lazy" --story "$story" "$WORK/$name"
 		expect_rc "$name" 7
-		# it was our path that was looked at
+		# the span went through our hooks
 		grep -q pyroscope.profile.id "$WORK/$name/spans" || fail "no span was recorded"
 	done
 done

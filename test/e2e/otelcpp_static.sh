@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# opentelemetry-cpp without a symbol: linked statically into the program, hidden and stripped, at any address
-# or at one, and in plugins that show one function. What is not laid out as we know it is left alone.
+# opentelemetry-cpp without a symbol: linked statically into the program, hidden and stripped, at any address or at a
+# fixed one, and in plugins that export one function. If the layout is unknown, the SDK is left alone.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -16,7 +16,7 @@ without_symbols()
 	fi
 }
 
-# Each story of them is told in test/conformance and test/forms. Here one is, and what is found is told.
+# test/conformance and test/forms run each story. Here is one story, with the messages about the SDK.
 for build in static_v1 static_v2 static_nopie; do
 	host=$TEST_LIBS/otelcpp/$build/stories
 	without_symbols "$host"
@@ -29,13 +29,22 @@ for build in static_v1 static_v2 static_nopie; do
 	expect_told "$build.unsampled"
 done
 
-# One function more than in any release: nothing is hooked, and that is said once.
+# The program asks the SDK for nothing. So the SDK is found when it draws the id of its first span, which has begun by
+# then.
+readonly DECLARED=$TEST_LIBS/otelcpp/static_declared/stories
+without_symbols "$DECLARED"
+nm -D "$DECLARED" | grep ' U __register_atfork' >/dev/null || fail "it has no function for forked children"
+tell declared nested SPANPROF_STATUS_FILE="$WORK/status" "$DECLARED"
+expect "$WORK/status" \
+	'[(s["object"], s["instances"], s["spans_started"] > 0) for s in d["sdks"]] == [("the program", 1, True)]'
+
+# A class with more functions than any release has: nothing is hooked, and that is reported once.
 tell foreign.under nested "$TEST_LIBS/otelcpp/static_foreign/stories"
 [[ $(grep -c . "$WORK/foreign.under.err") == 1 ]] || fail "not one message: $(<"$WORK/foreign.under.err")"
 grep 'opentelemetry-cpp, ABI v1: .*not understood: its spans are not profiled' \
 	"$WORK/foreign.under.err" >/dev/null || fail "not told: $(<"$WORK/foreign.under.err")"
 
-# Without type information there is nothing to be found by. That is a fact, so it is no warning.
+# Without type information the SDK cannot be found. That is a plain fact, so there is no warning.
 readonly NORTTI=$TEST_LIBS/otelcpp/static_nortti/stories
 tell nortti.under nested "$NORTTI"
 expect_silent nortti.under
@@ -53,11 +62,11 @@ for name in foreign.under nortti.under nortti.info; do
 	[[ -z $(profiles_in "$WORK/$name.d") ]] || fail "an unknown SDK was profiled"
 done
 
-# Switched off nothing is looked for, so nothing is told.
+# When switched off, nothing is searched, so nothing is reported.
 tell off nested SPANPROF_DISABLED=true "$TEST_LIBS/otelcpp/static_foreign/stories"
 expect_silent off
 
-# Two of them in plugins, one of which is unloaded and loaded again.
+# Two SDKs in plugins, one of which is unloaded and loaded again.
 for copy in copy_c copy_d; do
 	without_symbols "$TEST_LIBS/otelcpp/$copy/plugin.so"
 done

@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The spans of a C wrapper over opentelemetry-cpp are those of the SDK inside: each counts once, and its
-# scopes say what is active.
+# The spans of a C wrapper around opentelemetry-cpp are those of the SDK inside: each counts once, and its scopes
+# decide which span is active.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need gdb
 mkdir "$WORK/profiles"
-# Already on when the first spans of two threads start at the same moment.
+# Profiling is on before the first spans of two threads start at the same moment.
 export SPANPROF_PROFILE=always
 
-# A signal that comes while the debugger steps over a breakpoint makes it count twice.
+# If a signal comes while the debugger steps over a breakpoint, the breakpoint counts twice.
 readonly RARELY=SPANPROF_SAMPLE_RATE=1
 
-# counted NAME PROGRAM [ARGUMENT]...: runs it under a debugger that counts calls; sets STARTED_CALLS,
-# ATTACHED_CALLS and HOOK_CALLS.
+# counted NAME PROGRAM [ARGUMENT]...: runs it under a debugger that counts calls; sets STARTED_CALLS, ATTACHED_CALLS
+# and HOOK_CALLS.
 counted()
 {
 	local name=$1
@@ -57,7 +57,7 @@ counted itself "$TEST_LIBS/conformance/debian/lazy" --story 'started beside an a
 ((STARTED_CALLS == SPANS && HOOK_CALLS == SPANS)) || fail "a span was not counted once"
 ((ATTACHED_CALLS == SPANS)) || fail "a scope was not counted once"
 
-# What the wrapper made current is the parent of the SDK's own span, so the root of its work.
+# The span that the wrapper made current is the parent of the SDK's own span, and the root of its work.
 mkdir "$WORK/mixed"
 run_under mixed OTELC_SPANS_JSON="$WORK/mixed.spans" SPANPROF_OUTPUT_DIR="$WORK/mixed" \
 	"$TEST_LIBS/otelcpp/mixed"
@@ -65,11 +65,11 @@ expect_rc mixed 0
 report "$WORK/mixed" "$WORK/mixed.json"
 expect "$WORK/mixed.json" "[n['span_name'] for n in d['span_names'] if n['ns'] > 250e6] == ['outer']"
 
-# And what the program says through the wrapper under a key of ours stays.
+# An attribute with our key that the program sets through the wrapper stays.
 grep '"name":"outer".*"pyroscope.profile.id":"mine"' "$WORK/mixed.spans" >/dev/null ||
 	fail "the program's own attribute is gone: $(<"$WORK/mixed.spans")"
 
-# A wrapper that attaches nothing, with its SDK beside it and inside.
+# A wrapper that attaches nothing; its SDK is beside it, or inside.
 for sdk in haproxy_cpp haproxy33; do
 	mkdir "$WORK/tables.$sdk"
 	counted "tables.$sdk" "$TEST_LIBS/conformance/$sdk/lazy" --story 'one after another' "$WORK/tables.$sdk"

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The same samples as pprof and in OTLP, one to the server and one into the folder, and the other way round: each span
-# has the same nanoseconds of CPU time, waiting time and both by either way. The resource goes out whole, links have the
-# trace, and the variables of OpenTelemetry's exporters are obeyed.
+# has the same nanoseconds of CPU time, of waiting time and of both. The resource is complete, links have the trace,
+# and the variables of OpenTelemetry's exporters count.
 # shellcheck disable=SC2119
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 curl
 export SPANPROF_OFF_CPU=true SPANPROF_WALL=true SPANPROF_UPLOAD_INTERVAL=500ms
-export OTEL_SERVICE_NAME=shop OTEL_RESOURCE_ATTRIBUTES='k8s.pod.name=pod%2D1,cloud.region=north'
+export OTEL_SERVICE_NAME=shop OTEL_RESOURCE_ATTRIBUTES='k8s.pod.name=pod-1,cloud.region=north'
 
-# host NAME VARIABLE=VALUE...: with a new double.
+# host NAME VARIABLE=VALUE...: runs the host with a new double.
 host()
 {
 	local name=$1
@@ -23,7 +23,7 @@ host()
 	expect_rc "$name" 0
 }
 
-# is_equal NAME: the folder and the double say the same of each span, whatever the type.
+# is_equal NAME: folder and double agree about each span, for every type.
 is_equal()
 {
 	local type
@@ -47,7 +47,7 @@ is_equal()
 	END
 }
 
-# What the exporter had not sent when the host ended comes soon after.
+# Profiles that the exporter had not sent when the host ended come soon after.
 expect_equal()
 {
 	poll_until 20 is_equal "$1" || fail "$1: not the same by both ways: $(<"$WORK/$1.differs")"
@@ -66,7 +66,7 @@ host folder SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_OUTPUT_FORMAT=otlp
 expect_equal folder
 [[ -n $(find "$WORK/folder" -name '*.otlp.gz') ]] || fail 'no file in OTLP'
 
-# The variables of OpenTelemetry, and no packing.
+# OpenTelemetry's variables, and no compression.
 double_start --ack-delay 0 --token secret --log "$WORK/log"
 host variables OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT="$DOUBLE_URL/v1development/profiles" \
 	OTEL_EXPORTER_OTLP_ENDPOINT=http://nowhere.invalid \

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Each timer takes an entry of RLIMIT_SIGPENDING, which is the host's: under a tiny limit it still gets
-# all the timers and queued signals that it would get without us; which threads are not sampled, and
-# why, is told; and they are sampled as soon as there is room.
+# Each timer takes an entry of RLIMIT_SIGPENDING, which belongs to the host. Under a tiny limit the host still gets
+# all the timers and queued signals that it would get without us. A message says how many threads are not sampled, and
+# why, and they are sampled as soon as there is room.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 unshare
-# The limit counts for all processes of a user, so this one needs a user of its own.
+# The limit counts all processes of a user, so this test needs a user of its own.
 unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces here"
 [[ -r /proc/self/timers ]] || skip "this kernel does not list timers"
 
@@ -35,8 +35,8 @@ more 20
 limit raised 41
 END
 
-# Of 31 threads 11 had to wait at first, then 21 of the 30 new ones, or more where the host's own use
-# was seen; each of the 61 counts once.
+# 11 of 31 threads had to wait at first, then 21 of the 30 new ones, or more if the host's own use was noticed; each
+# of the 61 counts once.
 expect "$WORK/status.json" '32 <= d["loss"]["threads_unarmed_limit"] <= 61'
 expect "$WORK/status.json" 'd["loss"]["threads_unarmed_refused"] == d["loss"]["threads_without_block"] == 0'
 grep -q '[0-9] threads\? had no timer: half of RLIMIT_SIGPENDING is in use' "$WORK/under.err" || fail "nobody told: $(result under.err)"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The pprof tool of Go reads every profile we write and finds the labels and the functions in it.
-# Takes its time: it looks at what the profiles say.
+# Go's pprof tool reads every profile that we write and finds its labels and functions.
+# Takes its time: it reads the contents of profiles.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -29,7 +29,7 @@ done < <(profiles_in "$WORK/profiles")
 for label in 'span_id:\[[0-9a-f]{16}\]' 'span_name:\[(checkout|search)\]' 'trace_id:\[[0-9a-f]{32}\]'; do
 	grep -Eq "$label" "$WORK/all.raw" || fail "no label like $label"
 done
-# The program's own, the C library's, and libstdc++'s.
+# Functions of the program, of the C library, and of libstdc++.
 for function in work_checkout work_charge work_search host_burn_ms burn_tree run_checkouts \
 	qsort 'std::_Rb_tree_insert_and_rebalance'; do
 	grep -Fq " $function" "$WORK/all.raw" || {
@@ -39,7 +39,7 @@ for function in work_checkout work_charge work_search host_burn_ms burn_tree run
 	}
 done
 
-# Files and lines of the program, and functions that the compiler inlined into others.
+# Files and lines of the program, and inlined functions.
 grep -Eq ' work_checkout .*/test/hosts/spans.c:[1-9][0-9]*[: ]' "$WORK/all.raw" ||
 	fail "work_checkout has no line"
 grep -Eq '^ {12,}run_searches .*spans.c:[1-9]|^ {12,}burn_tree .*burn.cc:[1-9]' "$WORK/all.raw" ||
@@ -47,7 +47,7 @@ grep -Eq '^ {12,}run_searches .*spans.c:[1-9]|^ {12,}burn_tree .*burn.cc:[1-9]' 
 grep -Eq '^1: .*/spans [0-9a-f]{40} \[FN\]\[FL\]\[LN\]\[IN\]' "$WORK/all.raw" ||
 	fail "the program's mapping does not say what it has"
 
-# Left to the server: ELF addresses, one mapping per object, no functions.
+# Names that the server will find: ELF addresses, one mapping per object, no functions.
 mkdir "$WORK/off"
 run_under off SPANPROF_SYMBOLIZE=off SPANPROF_OUTPUT_DIR="$WORK/off" SPANPROF_UPLOAD_INTERVAL=30s \
 	SPANPROF_SAMPLE_RATE=250 OTELC_SPANS_JSON="$WORK/spans" "$HOSTS/spans" 500

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles made by tests, as the exporter writes them."""
+"""Profiles that tests make, in the form of the exporter's."""
 import gzip
 import os
 import sys
@@ -9,15 +9,16 @@ from pb import field, varint
 
 
 class Profile:
-    """of "cpu", "off_cpu" or "wall", of ten seconds from a time on (seconds since the epoch)"""
+    """of "cpu", "off_cpu" or "wall", or of another type and unit, from a time on (seconds since the epoch)"""
 
-    def __init__(self, kind, time_s):
+    def __init__(self, kind, time_s, seconds=10, of="nanoseconds"):
         self.strings = {"": 0}
         self.functions = {}
         self.mappings = {}
         self.time_s = time_s
+        self.seconds = seconds
         self.out = [field(1, field(1, self.string(name)) + field(2, self.string(unit)))
-                    for name, unit in (("samples", "count"), (kind, "nanoseconds"))]
+                    for name, unit in (("samples", "count"), (kind, of))]
 
     def string(self, text):
         return self.strings.setdefault(text, len(self.strings))
@@ -29,7 +30,7 @@ class Profile:
         return self.mappings[path]
 
     def location(self, frame):
-        """of "name@object", or a name in no object"""
+        """frame: "name@object", or a name without an object"""
         if frame not in self.functions:
             name, _, path = frame.partition("@")
             place = field(2, self.mapping(path)) if path else b""
@@ -39,16 +40,17 @@ class Profile:
         return self.functions[frame]
 
     def sample(self, stack, count, ns, **labels):
-        """The stack from its root on."""
+        """The stack from its root on. Labels are texts, or numbers."""
         body = field(1, b"".join(varint(self.location(frame)) for frame in reversed(stack)))
         body += field(2, varint(count) + varint(ns))
         for key, value in labels.items():
-            body += field(3, field(1, self.string(key)) + field(2, self.string(value)))
+            value = field(3, value) if isinstance(value, int) else field(2, self.string(value))
+            body += field(3, field(1, self.string(key)) + value)
         self.out.append(field(2, body))
 
     def write(self, path):
         texts = sorted(self.strings, key=self.strings.get)
         body = b"".join(self.out) + b"".join(field(6, text.encode()) for text in texts)
-        body += field(9, self.time_s * 10 ** 9) + field(10, 10 * 10 ** 9)
+        body += field(9, self.time_s * 10 ** 9) + field(10, self.seconds * 10 ** 9)
         with open(path, "wb") as file:
             file.write(gzip.compress(body, mtime=0))

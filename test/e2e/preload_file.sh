@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# spanprof-preload and /etc/ld.so.preload, in a root of its own: foreign entries survive to the byte,
-# nothing is done twice, nothing that keeps programs from running gets in or stays, and a set-user-id
-# program is left alone. The machine's own file is never touched.
+# spanprof-preload and /etc/ld.so.preload, in a root of its own: foreign entries survive to the byte, no change is
+# made twice, an object that keeps programs from running is never enabled, and a set-user-id program is left alone.
+# The machine's own file is never touched.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
@@ -23,7 +23,7 @@ cp build/spanprof-preload "$IMAGE$PRODUCT/bin"
 chown -R 0:0 "$IMAGE"
 chmod -R u=rwX,go=rX "$IMAGE"
 
-# foreign NAME BODY: one more object for everybody
+# foreign NAME BODY: another object that is preloaded for everybody
 foreign()
 {
 	echo "$2" | gcc -shared -fPIC -o "$IMAGE/lib/$1.so" -x c - "${@:3}"
@@ -31,7 +31,7 @@ foreign()
 foreign one 'int one;'
 foreign two 'int two;'
 
-# preload NAME STATUS ARGUMENT...: from outside
+# preload NAME STATUS ARGUMENT...: runs the command from outside
 preload()
 {
 	local name=$1 status=$2
@@ -45,6 +45,13 @@ preload()
 holds()
 {
 	printf %b "$1" | cmp - "$FILE" || fail "the file is: $(od -c "$FILE")"
+}
+
+# inside NAME STATUS ARGUMENT...: runs it inside, where a status may also start programs
+inside()
+{
+	run "$1" chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" "${@:3}"
+	expect_rc "$1" "$2"
 }
 
 preload none 1 status
@@ -75,7 +82,7 @@ for text in '/lib/one.so\n' '/lib/one.so' '/lib/one.so:/lib/two.so  \n\n/lib/two
 	holds "$text"
 done
 
-# Where somebody else put us between his own entries.
+# Our entry is between another user's entries.
 while IFS='|' read -r before after; do
 	printf %b "$before" >"$FILE"
 	preload off 0 disable
@@ -89,7 +96,7 @@ $OBJECT:/lib/one.so|/lib/one.so
 /lib/one.so\n# $OBJECT\n|/lib/one.so\n# $OBJECT\n
 END_OF_CASES
 
-# What is nobody's to rewrite.
+# Files that must not be rewritten.
 printf '/lib/one.so\n' >"$WORK/elsewhere"
 for kind in link folder fifo binary large other; do
 	rm -rf "$FILE"
@@ -103,12 +110,12 @@ for kind in link folder fifo binary large other; do
 	esac
 	preload "$kind" 125 enable
 	[[ $(wc -l <"$WORK/$kind.err") == 1 ]] || fail "$kind: not one line: $(<"$WORK/$kind.err")"
-	# Before the object goes away, there is nothing to do.
+	# Before the object is installed, there is nothing to do.
 	[[ $kind == large ]] || preload "$kind.off" 0 disable
 done
 [[ $(<"$WORK/elsewhere") == /lib/one.so ]] || fail "written through a link"
 
-# Through a link that leads into the root, absolute or not, our entry is found and taken out where it is.
+# Through a link that leads into the root, absolute or not, our entry is found and removed where it is.
 mkdir -p "$IMAGE/etc/machine"
 for target in /etc/machine/preload machine/preload; do
 	rm -f "$FILE"
@@ -124,8 +131,8 @@ for target in /etc/machine/preload machine/preload; do
 done
 rm -r "$FILE" "$IMAGE/etc/machine"
 
-# Where the entry has to stay, the removal of a package fails, and is told what is left to do: on a full disk, on
-# a file system that is read-only, and in a file that is not text.
+# If the entry cannot be removed, the removal of a package fails, and a message names the remaining steps. Reasons: a
+# full disk, a read-only file system, a file that is not text.
 # limited NAME COMMAND...: no file can grow
 limited()
 {
@@ -159,7 +166,7 @@ fi
 printf '%s\0\n' "$OBJECT" >"$FILE"
 preload binary.stays 125 disable
 stays binary.stays 'not text'
-# Who may not read the file is told so.
+# A user who may not read the file gets a message.
 printf '%s\n' "$OBJECT" >"$FILE"
 chmod 600 "$FILE"
 run unreadable chroot --userspec="$NOBODY:$NOBODY" "$IMAGE" "$PRODUCT/bin/spanprof-preload" status
@@ -167,7 +174,7 @@ expect_rc unreadable 125
 grep -q 'cannot be read: Permission denied' "$WORK/unreadable.err" || fail "$(<"$WORK/unreadable.err")"
 rm "$FILE"
 
-# An object that others may change, or that no program survives.
+# An object that others may change, or that kills every program.
 refused()
 {
 	run refused build/spanprof-preload --root "$IMAGE" --object "$1" enable
@@ -199,7 +206,7 @@ refused /lib/fatal.so 'programs do not run'
 refused /lib/noisy.so 'programs do not run'
 refused /lib/machine.so 'programs do not run'
 
-# The same of the program that it starts.
+# The same for the exporter.
 for mode in 0775:'may be written' 0711:'cannot be read' 0744:'cannot be executed'; do
 	chmod "${mode%%:*}" "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
 	refused "$OBJECT" "spanprof-exporter ${mode#*:}"
@@ -209,8 +216,8 @@ chown "$NOBODY" "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
 refused "$OBJECT" 'spanprof-exporter does not belong to root'
 chown 0 "$IMAGE$PRODUCT/lib/spanprof/spanprof-exporter"
 
-# One that is well until it comes from the file: then no program starts any more, and it is put back what was
-# there. From inside, as on a real machine.
+# An object that works until it is loaded from the file: then no program starts any more, and the former file is
+# restored. From inside, as on a real machine.
 foreign late '#include <stdlib.h>
 	#include <unistd.h>
 	__attribute__((constructor)) static void end(void) { if (getenv("LD_PRELOAD") == NULL) _exit(9); }'
@@ -229,9 +236,9 @@ for text in '' '/lib/one.so\n/lib/two.so'; do
 	expect_rc alive 0
 done
 
-# Somebody else edits the file when the n-th of the programs that are tried is run: before anything is changed
-# (1 and 2), or while it is tried whether programs run with the new file (3); in place, by another file, or in the
-# file that was replaced, which the editor has open still. His lines stay, and all else.
+# Another user edits the file when the n-th trial program runs: before the change (1 and 2), or while programs are
+# tried with the new file (3). He edits it in place, by a new file, or in the replaced file, which his editor still
+# has open. His lines and all others stay.
 rm -f "$FILE"
 mkdir "$IMAGE/real"
 for program in ls cp cat rm mv; do
@@ -265,7 +272,8 @@ for style in append open rename; do
 done
 cp -p "$IMAGE/real/ls" "$IMAGE/bin/ls"
 
-# The same when the file goes, because nothing else is in it: what an editor writes into it then comes back.
+# The same for a file without other entries, which is removed: lines that an editor writes into the file meanwhile
+# come back.
 printf '%s\n' "$OBJECT" >"$FILE"
 run gone strace -qq -o "$WORK/calls" -e inject=?rename,renameat:delay_exit=300000 build/spanprof-preload --root "$IMAGE" \
 	--object "$OBJECT" disable &
@@ -275,9 +283,9 @@ wait "$!"
 expect_rc gone 0
 holds '# theirs\n'
 
-# And in the moment between our last look and the change, which a tracer makes as long as a test needs: a new file
-# lies beside the old one, and then somebody writes. Where the file system cannot exchange names, the same in place.
-# during ACTION STYLE INJECT...
+# Also in the moment between our last check and the change, which a tracer lengthens: the new file lies beside the old
+# one, and then another program writes. If the file system cannot exchange names, the change is made in place. during
+# ACTION STYLE INJECT...
 during()
 {
 	local action=$1 style=$2 beside
@@ -309,7 +317,7 @@ for action in enable disable; do
 	during "$action" append -e inject=renameat2:error=EINVAL -e inject=?link,linkat:delay_enter=300000
 done
 
-# An editor that has emptied the file goes on to write into the one that was taken away: that is told.
+# An editor that has emptied the file goes on to write into the removed one: there is a message.
 printf '/lib/one.so\n' >"$FILE"
 run emptied strace -qq -o "$WORK/calls" -e inject=renameat2:delay_enter=300000 build/spanprof-preload --root "$IMAGE" \
 	--object "$OBJECT" enable &
@@ -319,7 +327,7 @@ wait "$!"
 expect_rc emptied 0
 grep -q 'another program changed .* at the same moment' "$WORK/emptied.err" || fail "it is not told: $(<"$WORK/emptied.err")"
 
-# edit_at MICROSECONDS: from now, in place, at any moment
+# edit_at MICROSECONDS: edits in place after this time
 edit_at()
 {
 	local until=$((${EPOCHREALTIME/./} + $1))
@@ -340,7 +348,7 @@ for round in {1..20}; do
 done
 ((lost == 0)) || fail "$lost of 20 edits are lost"
 
-# Owner, mode and attributes stay, and so does a file that holds nothing of ours.
+# Owner, mode and attributes stay, and a file without our entry is not changed.
 printf '/lib/one.so\n' >"$FILE"
 chown "$NOBODY:7" "$FILE"
 chmod 604 "$FILE"
@@ -362,15 +370,15 @@ expect_rc late 125
 holds '/lib/one.so\n'
 [[ -z $(find "$IMAGE/etc" -name '*spanprof*') ]] || fail "files stay behind: $(ls "$IMAGE/etc")"
 
-# Two of us at once: one after the other.
+# Two commands at once: one runs after the other.
 rm "$FILE"
 preload one 0 enable &
 preload two 0 enable
 wait "$!"
 holds "$OBJECT\n"
 
-# The same entry where there are loaders for 32-bit programs that the kernel does not execute. A shell takes such
-# a file for a script of its own; that must not happen.
+# The same entry if there are loaders for 32-bit programs that the kernel does not execute. A shell would take such a
+# file for a script, which must not happen.
 rm "$FILE"
 for loader in lib/ld-linux.so.2 libx32/ld-linux-x32.so.2 lib/ld-linux-armhf.so.3; do
 	mkdir -p "$IMAGE/${loader%/*}"
@@ -392,8 +400,170 @@ for loader in lib/ld-linux.so.2 libx32/ld-linux-x32.so.2 lib/ld-linux-armhf.so.3
 	done
 done
 
-# From inside, with the object beside the program: ordinary programs are profiled, and one that has
-# more rights than its caller is not.
+# An entry is the path without links, and each of its folders is checked: another user may rename his own folders.
+rm -f "$FILE"
+mkdir -p "$IMAGE/home/alice" "$IMAGE/linked"
+cp -r "$IMAGE$PRODUCT/lib/spanprof" "$IMAGE/home/alice/spanprof"
+ln -s "$PRODUCT/lib/spanprof" "$IMAGE/linked/ours"
+ln -s /home/alice/spanprof "$IMAGE/linked/theirs"
+ln -s /linked/ours "$IMAGE/home/alice/back"
+run linked build/spanprof-preload --root "$IMAGE" --object /linked/ours/libspanprof.so enable
+expect_rc linked 0
+holds "$OBJECT\n"
+for path in /linked/ours/libspanprof.so /home/alice/back/../spanprof/libspanprof.so; do
+	run linked.status build/spanprof-preload --root "$IMAGE" --object "$path" status
+	[[ $path == /home* ]] || expect_rc linked.status 0
+done
+run linked.off build/spanprof-preload --root "$IMAGE" --object /linked/ours/libspanprof.so disable
+expect_rc linked.off 0
+[[ ! -e $FILE ]] || fail "by a link it is not taken out"
+# Entries of former versions.
+echo /linked/ours/libspanprof.so >"$FILE"
+run linked.off build/spanprof-preload --root "$IMAGE" --object /linked/ours/libspanprof.so disable
+[[ ! -e $FILE ]] || fail "an entry with links is not taken out"
+chown "$NOBODY" "$IMAGE/home/alice"
+refused /home/alice/spanprof/libspanprof.so '/home/alice does not belong to root'
+refused /linked/theirs/libspanprof.so '/home/alice does not belong to root'
+# The exporter may be in another folder, reached by links.
+mkdir "$IMAGE/beside"
+cp "$IMAGE$OBJECT" "$IMAGE/beside"
+ln -s ../home/alice/back/spanprof-exporter "$IMAGE/beside/spanprof-exporter"
+refused /beside/libspanprof.so '/home/alice does not belong to root'
+ln -sfn ../linked/theirs/spanprof-exporter "$IMAGE/beside/spanprof-exporter"
+refused /beside/libspanprof.so '/home/alice does not belong to root'
+ln -sfn spanprof-exporter "$IMAGE/beside/spanprof-exporter"
+refused /beside/libspanprof.so 'Too many levels of symbolic links'
+ln -sfn "../$PRODUCT/lib/spanprof/spanprof-exporter" "$IMAGE/beside/spanprof-exporter"
+run beside build/spanprof-preload --root "$IMAGE" --object /beside/libspanprof.so enable
+expect_rc beside 0
+rm "$FILE"
+
+# Another user filled the root folder: status runs no program of that folder, and a trial shows these programs no file
+# of this machine.
+mkdir -m 777 "$IMAGE/told"
+echo secret >"$WORK/secret"
+chmod 600 "$WORK/secret"
+cat >"$WORK/escape.c" <<'END_OF_PROGRAM'
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+/* What it has: its user, capabilities, descriptors, processes beside it, and a file outside by the way out of a chroot. */
+int main(int argc, char **argv)
+{
+	FILE *out = fopen("/told/told", "a");
+	struct stat st;
+	int open_ones = 0;
+	int root = 0;
+
+	for (int fd = 3; fd < 256; fd++)
+		open_ones += fd != fileno(out) && fcntl(fd, F_GETFD) >= 0;
+	(void)mkdir("/told/x", 0700);
+	if (chroot("/told/x") == 0) {
+		for (int i = 0; i < 64; i++)
+			root |= chdir("..");
+		root = chroot(".") == 0;
+	}
+	fprintf(out, "uid %d euid %d parent %d pid %d session %d open %d out %d privs %d secret %d proc %d\n", getuid(), geteuid(),
+		getppid(), getpid(), getsid(0), open_ones, root,
+		prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), open(SECRET, O_RDONLY) >= 0, stat("/proc/self", &st) == 0);
+	for (int cap = 0; cap < 40; cap++)
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
+			fprintf(out, "capability %d\n", cap);
+	fclose(out);
+	return argc > 1 && argv[1][0] == '-' ? 3 : 0;
+}
+END_OF_PROGRAM
+if gcc -static -O1 "-DSECRET=\"$WORK/secret\"" -o "$WORK/escape" "$WORK/escape.c" 2>/dev/null; then
+	for program in true sh ls; do
+		mv "$IMAGE/bin/$program" "$IMAGE/real"
+		cp "$WORK/escape" "$IMAGE/bin/$program"
+	done
+	preload question 1 status
+	echo "$OBJECT" >"$FILE"
+	preload question 0 status
+	preload answer 0 disable
+	[[ ! -e $IMAGE/told/told ]] || fail "a question runs programs of that root: $(<"$IMAGE/told/told")"
+	mkdir -p "$IMAGE/proc"
+	# shellcheck disable=SC2016
+	run trial unshare -m bash -c 'mount -t proc none "$1/proc" && exec "${@:2}" 9</' bash "$IMAGE" \
+		build/spanprof-preload --root "$IMAGE" --object "$OBJECT" enable
+	expect_rc trial 0
+	[[ $(sort -u "$IMAGE/told/told") == 'uid 65534 euid 65534 parent 0 pid 1 session 1 open 0 out 0 privs 1 secret 0 proc 0' ]] ||
+		fail "programs of that root have: $(<"$IMAGE/told/told")"
+	for program in true sh ls; do
+		mv "$IMAGE/real/$program" "$IMAGE/bin/$program"
+	done
+	rm -f "$FILE"
+else
+	left_out "gcc makes no static programs here"
+fi
+
+# A lock that any user may hold blocks nothing.
+echo "$OBJECT" >"$FILE"
+chmod 755 "$IMAGE/etc"
+setpriv --reuid="$NOBODY" --regid="$NOBODY" --clear-groups flock -x "$IMAGE/etc" sleep 100 &
+STARTED+=("$!")
+disown "$!"
+poll_until 20 grep -q "^[0-9]*: FLOCK .* $! " /proc/locks || fail "nobody holds no lock"
+preload unlocked 0 disable
+[[ ! -e $FILE && $(result unlocked.ms) -lt 20000 ]] || fail "another user holds up a removal: $(result unlocked.ms) ms"
+kill "$!"
+
+# Settings for all programs: one line for each name, other lines stay. Secrets, unknown names and invalid values are
+# refused.
+preload set 0 enable --set SPANPROF_SAMPLE_RATE=50 --set SPANPROF_TENANT_ID='a b' --set SPANPROF_SAMPLE_RATE=60
+[[ $(<"$IMAGE/etc/spanprof.conf") == $'SPANPROF_TENANT_ID=a b\nSPANPROF_SAMPLE_RATE=60' ]] ||
+	fail "$(<"$IMAGE/etc/spanprof.conf")"
+[[ $(stat -c '%u %g %a' "$IMAGE/etc/spanprof.conf") == '0 0 644' ]] || fail "$(stat "$IMAGE/etc/spanprof.conf")"
+printf '# mine\nSPANPROF_SAMPLE_RATES=1\nSPANPROF_SAMPLE_RATE=1\n' >"$IMAGE/etc/spanprof.conf"
+preload set 0 --set SPANPROF_SAMPLE_RATE= enable
+[[ $(<"$IMAGE/etc/spanprof.conf") == $'# mine\nSPANPROF_SAMPLE_RATES=1' ]] || fail "$(<"$IMAGE/etc/spanprof.conf")"
+# Lists for several servers: a server without a credential has an empty element.
+for setting in SPANPROF_AUTH_TOKEN_FILE=,/b "SPANPROF_AUTH_TOKEN_FILE=/a," SPANPROF_TLS_CERT_FILE=,,/c SPANPROF_TENANT_ID=,b; do
+	preload set 0 enable --set "$setting"
+	grep -qxF "$setting" "$IMAGE/etc/spanprof.conf" || fail "$setting: $(<"$IMAGE/etc/spanprof.conf")"
+	preload set 0 enable --set "${setting%%=*}="
+done
+cp "$IMAGE/etc/spanprof.conf" "$WORK/settings"
+# wrong SETTING WORDS
+wrong()
+{
+	preload wrong 125 enable --set "$1"
+	grep -q "$2" "$WORK/wrong.err" || fail "$1: $(<"$WORK/wrong.err")"
+	! grep -q s3cret "$WORK/wrong.err" || fail "a secret is shown: $(<"$WORK/wrong.err")"
+	cmp "$WORK/settings" "$IMAGE/etc/spanprof.conf" || fail "$1: written"
+}
+wrong SPANPROF_AUTH_TOKEN=s3cret 'every user can read'
+wrong PYROSCOPE_BASIC_AUTH_PASSWORD=s3cret 'every user can read'
+wrong SPANPROF_HTTP_HEADERS='{"a":"s3cret"}' 'every user can read'
+wrong SPANPROF_SERVER_ADDRESS=http://u:s3cret@host 'every user can read'
+wrong SPANPROF_EXPORTER=/bin/sh 'no variable of spanprof'
+wrong SPANPROF_SAMPLE_RATE 'no variable of spanprof with a value'
+wrong SPANPROF_SAMPLE_RATE=x 'the value '
+wrong SPANPROF_AUTH_TOKEN_FILE=,b 'the value '
+wrong SPANPROF_AUTH_TOKEN_FILE=,/a,/b,/c,/d 'the value '
+wrong SPANPROF_OUTPUT_DIR=,/b 'the value '
+wrong $'SPANPROF_TENANT_ID=a\nSPANPROF_PROFILE=always' 'one line'
+preload wrong 125 disable --set SPANPROF_SAMPLE_RATE=5
+chmod 666 "$IMAGE/etc/spanprof.conf"
+preload settings.open 2 status
+grep -q '/etc/spanprof.conf may be written by others than root, so programs ignore it' "$WORK/settings.open.out" ||
+	fail "$(<"$WORK/settings.open.out")"
+rm "$IMAGE/etc/spanprof.conf"
+ln -s ../real/ls "$IMAGE/etc/spanprof.conf"
+preload set.link 125 enable --set SPANPROF_SAMPLE_RATE=5
+grep -q 'spanprof.conf is not a regular file' "$WORK/set.link.err" || fail "$(<"$WORK/set.link.err")"
+rm "$IMAGE/etc/spanprof.conf"
+
+# From inside, with the object beside the program: ordinary programs are profiled, and a program with more rights than
+# its caller is not.
 rm -f "$FILE"
 run inside chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" enable
 expect_rc inside 0
@@ -402,8 +572,9 @@ cp "$IMAGE/app/test/spend" "$IMAGE/app/test/raised"
 chown 65533 "$IMAGE/app/test/raised"
 chmod 4755 "$IMAGE/app/test/raised"
 chmod 777 "$IMAGE/out"
+inside set 0 enable --set SPANPROF_OUTPUT_DIR=/out
 for program in spend raised; do
-	run "$program" SPANPROF_OUTPUT_DIR=/out chroot --userspec="$NOBODY:$NOBODY" "$IMAGE" "/app/test/$program" 50
+	run "$program" chroot --userspec="$NOBODY:$NOBODY" "$IMAGE" "/app/test/$program" 50
 	expect_rc "$program" 7
 	[[ ! -s $WORK/$program.err ]] || fail "$program: $(<"$WORK/$program.err")"
 	profiles_in "$IMAGE/out" >"$WORK/$program.profiles"
@@ -412,14 +583,15 @@ done
 [[ -s $WORK/spend.profiles ]] || fail "the ordinary program was not profiled"
 [[ ! -s $WORK/raised.profiles ]] || fail "a set-user-id program was profiled"
 
-# The object goes away: programs run on, each with a line of the loader's, and status tells it.
+# The object is removed: programs run on, each with a line of the loader's, and status says so.
 mv "$IMAGE$OBJECT" "$IMAGE$OBJECT.away"
 preload broken 2 status
+inside broken.inside 2 status
 preload broken.off 0 disable
 [[ ! -e $FILE ]] || fail "still enabled"
 
-# That is when a package has to be removed: from its own place, where the object, or its folder, is not there any more.
-# gone NAME STATUS ACTION ENTRY WORDS [PROGRAM]: the file has this entry and others before
+# The same when a package is removed, by the command in its own folder, after the object or its folder is gone. gone
+# NAME STATUS ACTION ENTRY WORDS [PROGRAM]: the file has this entry and others before
 gone()
 {
 	local program=${6-$PRODUCT/bin/spanprof-preload}
@@ -449,12 +621,12 @@ taken_out gone.folder "$OBJECT"
 mv "$IMAGE$PRODUCT/lib" "$IMAGE$PRODUCT/lib.real"
 ln -s lib.real "$IMAGE$PRODUCT/lib"
 taken_out gone.link "$PRODUCT/lib.real/spanprof/libspanprof.so"
-# All in one folder.
+# All files in one folder.
 mkdir "$IMAGE/flat"
 cp build/spanprof-preload "$IMAGE/flat"
 taken_out gone.flat /flat/libspanprof.so /flat/spanprof-preload
-# Two installations, one of which may be that of the other, if it has none: its own entry goes, and where its own object is
-# there, that of the other stays.
+# Two installations. The entry in the file may belong to the other installation. A command removes the entry of its
+# own installation; if its own object exists, the other installation's entry stays.
 readonly LOCAL=/usr/local/lib/spanprof/libspanprof.so OTHER=/usr/lib/spanprof/libspanprof.so
 mkdir -p "$IMAGE/usr/local/bin" "$IMAGE/usr/lib" "$IMAGE${LOCAL%/*}"
 cp build/spanprof-preload "$IMAGE/usr/local/bin"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# spanprof-preload where 32-bit programs run, in a root of its own: each loader gets from the one entry, by
-# $LIB, an object that it can load. Programs of 64 bits are profiled and those of 32 bits run in silence; and
-# where that would not be so nothing is changed.
+# spanprof-preload on a machine with 32-bit programs, in a root of its own: through $LIB one entry gives each loader
+# an object that it can load. 64-bit programs are profiled and 32-bit ones run without a message. If that is
+# impossible, nothing is changed.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
@@ -19,7 +19,7 @@ readonly BESIDE=$PRODUCT/lib/spanprof
 readonly OBJECT=$BESIDE/libspanprof.so ENTRY=$BESIDE/'$LIB/libspanprof.so'
 chmod 755 "$WORK"
 
-# A program of 32 bits that needs a C library of 32 bits, and ends with 7.
+# A 32-bit program that needs a 32-bit C library, and ends with 7.
 SMALL_LIBC=$(dirname "$(readlink -f "$SMALL_LOADER")")/libc.so.6
 readonly SMALL_LIBC
 as --32 -o "$WORK/small.o" - <<'END_OF_PROGRAM'
@@ -32,7 +32,7 @@ ld -m elf_i386 -dynamic-linker "$SMALL_LOADER" --no-as-needed -o "$WORK/small" "
 run small "$WORK/small"
 [[ $(result small.rc) == 7 ]] || skip "the kernel does not execute 32-bit programs"
 
-# The folders beside the object are those of "make install".
+# The folders beside the object are the same as after "make install".
 make -s SPANPROF_SKIP_DEPS=1 install DESTDIR="$WORK/files" PREFIX="$PRODUCT" >"$WORK/log"
 root_make "$IMAGE"
 root_add "$IMAGE" "$(type -P dash)" /bin/sh
@@ -44,7 +44,7 @@ root_add_small "$IMAGE"
 cp "$WORK/small" "$IMAGE/app/small"
 cp "$IMAGE/app/test/spend" "$IMAGE/app/test/raised"
 
-# The folders as they were installed, once more.
+# The folders as they were installed, restored.
 fresh()
 {
 	rm -rf "$IMAGE$BESIDE"/lib* "$FILE"
@@ -70,26 +70,33 @@ preload()
 	expect_rc "$name" "$status"
 }
 
+# The same from inside, because only there status asks the loaders.
+inside()
+{
+	run "$1" chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" "${@:3}"
+	expect_rc "$1" "$2"
+}
+
 # holds TEXT: the file has exactly these bytes
 holds()
 {
 	printf %b "$1" | cmp - "$FILE" || fail "the file is: $(od -c "$FILE")"
 }
 
-# in_image NAME STATUS PROGRAM...: by nobody
+# in_image NAME STATUS PROGRAM...: runs it as nobody
 in_image()
 {
 	rm -f "$IMAGE"/out/*
-	run "$1" SPANPROF_OUTPUT_DIR=/out chroot --userspec="$NOBODY:$NOBODY" "$IMAGE" "${@:3}"
+	run "$1" chroot --userspec="$NOBODY:$NOBODY" "$IMAGE" "${@:3}"
 	expect_rc "$1" "$2"
 	profiles_in "$IMAGE/out" >"$WORK/$1.profiles"
 }
 
-# An entry without $LIB makes 32-bit programs complain; that is told, and mended.
+# An entry without $LIB makes 32-bit programs print a message; status reports it, and enable repairs it.
 echo "$OBJECT" >"$FILE"
 in_image plain 7 /app/small
 grep -q 'wrong ELF class' "$WORK/plain.err" || fail "the 32-bit program does not complain: $(<"$WORK/plain.err")"
-preload plain.status 2 status
+inside plain.status 2 status
 grep -qF '"spanprof-preload enable" changes the entry' "$WORK/plain.status.out" || fail "$(<"$WORK/plain.status.out")"
 printf '%s # theirs\n' "$OBJECT" >"$FILE"
 preload changed 0 enable
@@ -97,10 +104,9 @@ holds "$ENTRY\n# theirs\n"
 rm "$FILE"
 
 # From inside, with the object beside the program.
-run inside chroot "$IMAGE" "$PRODUCT/bin/spanprof-preload" enable
-expect_rc inside 0
+inside on 0 enable --set SPANPROF_OUTPUT_DIR=/out
 holds "$ENTRY\n"
-preload is 0 status
+inside is 0 status
 grep -qF "$ENTRY" "$WORK/is.out" || fail "$(<"$WORK/is.out")"
 preload again 0 enable
 grep -q 'already enabled' "$WORK/again.err" || fail "$(<"$WORK/again.err")"
@@ -116,7 +122,7 @@ done
 preload off 0 disable
 [[ ! -e $FILE ]] || fail "an empty file remains"
 
-# Both forms of our entry are ours.
+# Both forms of our entry count as ours.
 while IFS='|' read -r before after; do
 	printf %b "$before" >"$FILE"
 	preload off 0 disable
@@ -129,8 +135,8 @@ $OBJECT:$ENTRY /lib/one.so\n|/lib/one.so\n
 # theirs\n$ENTRY $OBJECT\n|# theirs\n
 END_OF_CASES
 
-# refused REASON COMMAND...: after the command in the folder of the object nothing is changed, and status of what is
-# enabled tells the same.
+# refused REASON COMMAND...: after the command in the folder of the object, enable changes nothing, and status gives
+# the same reason for an enabled object.
 refused()
 {
 	local reason=$1
@@ -139,7 +145,7 @@ refused()
 	fresh
 	preload on 0 enable
 	(cd "$IMAGE$BESIDE" && "$@")
-	preload bad 2 status
+	inside bad 2 status
 	grep -q "$reason" "$WORK/bad.out" || fail "$*: $(<"$WORK/bad.out")"
 	rm "$FILE"
 	preload refused 125 enable
@@ -158,22 +164,23 @@ refused "$small_lib may be written" chmod 777 "$small_lib"
 refused "$small_lib/libspanprof.so does not belong" chown "$NOBODY" libspanprof-stub32.so
 refused "$large_lib may be written" chmod 775 "$large_lib"
 refused '/bin/sh would print .*cannot open' rm "$large_lib/libspanprof.so"
-# As where the C library of 64 bits takes the name that others give to the one of 32.
+# The 64-bit C library may use the folder name that elsewhere belongs to the 32-bit one.
 refused '/bin/sh would print .*wrong ELF class' ln -sf ../../libspanprof-stub32.so "$large_lib/libspanprof.so"
 refused 'libspanprof.so is not a link' cp --remove-destination libspanprof.so "$large_lib/libspanprof.so"
 refused 'spanprof-exporter is not a link' rm "$large_lib/spanprof-exporter"
 
-# Without a C library a loader loads nothing at all, and cannot be asked.
+# Without a C library a loader loads no object, and cannot be asked.
 fresh
 mv "$IMAGE$SMALL_LIBC" "$WORK/libc.away"
 preload refused 125 enable
 grep -q '32-bit programs run .*libc.so.6' "$WORK/refused.err" || fail "$(<"$WORK/refused.err")"
 mv "$WORK/libc.away" "$IMAGE$SMALL_LIBC"
 
-# The loader goes away: what works stays as it is.
+# The 32-bit loader is removed: the working entry stays.
 preload on 0 enable
 rm "$IMAGE$SMALL_LOADER"
-preload still 0 status
+inside still 0 status
+preload still.outside 0 status
 preload again 0 enable
 holds "$ENTRY\n"
 preload off 0 disable

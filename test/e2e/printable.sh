@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119
-# Nothing that we print drives the terminal of whoever reads it: not the names of files, nor what a
-# process, its environment or a server says; and no secret of an address is among it.
+# Names of files, the environment and the memory of a process, and a server's answer may contain any bytes: our output
+# never controls the reader's terminal. It shows no secret of an address.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -10,10 +10,10 @@ need python3
 readonly DOCTOR=$ROOT/scripts/spanprof-doctor
 # Clears the screen as ASCII, as Latin-1 in UTF-8, and as bytes that are not UTF-8; and a bell.
 readonly EVIL=$'a\e[2Jb\xc2\x9b2Jc\x9b2Jd\x07e\x7ff'
-# The same where a path ends at no control character, because the configuration refuses those.
+# The same for paths, which the configuration refuses with control characters.
 readonly HIGH=$'b\xc2\x9b2Jc\x9b2Jd'
 
-# expect_clean NAME: what was printed is printable, and there is something.
+# expect_clean NAME: there is output, and all of it is printable.
 expect_clean()
 {
 	local file
@@ -61,7 +61,7 @@ grep '^spanprof\[' "$WORK/log.err" >"$WORK/said.err"
 : >"$WORK/said.out"
 expect_clean said
 
-# A server with such an answer, asked by the doctor for a process with such an environment.
+# A server with such an answer, which the doctor asks for a process with such an environment.
 cat >"$WORK/server.py" <<'END'
 import http.server, os, sys
 
@@ -90,7 +90,7 @@ poll_until 20 test -s "$WORK/port" || fail "the server does not start"
 URL=http://user:s3cret@127.0.0.1:$(<"$WORK/port")
 readonly URL
 
-# examine NAME VARIABLE=VALUE...: the doctor's visit to a program with these.
+# examine NAME VARIABLE=VALUE...: the doctor examines a program with these variables.
 examine()
 {
 	local name=$1 pid
@@ -110,10 +110,10 @@ examine()
 }
 
 examine doctor "PYROSCOPE_SERVER_ADDRESS=$URL" OTEL_SERVICE_NAME="$HIGH" LD_PRELOAD="/$EVIL/libspanprof.so" \
-	"SPANPROF_$EVIL=1" OTEL_TRACES_SAMPLER="$EVIL" SPANPROF_EXPORTER="/$EVIL"
+	"SPANPROF_$EVIL=1" OTEL_TRACES_SAMPLER="$EVIL"
 examine doctor.other "PYROSCOPE_SERVER_ADDRESS=$URL" OTEL_SERVICE_NAME="$EVIL" LD_PRELOAD="$EVIL"
 
-# answered NAME VARIABLE=VALUE...: the doctor's visit to a command that sends its profiles to that server.
+# answered NAME VARIABLE=VALUE...: the doctor examines a command that sends its profiles to that server.
 answered()
 {
 	local name=$1
@@ -128,10 +128,10 @@ answered()
 
 answered answer "PYROSCOPE_SERVER_ADDRESS=$URL"
 grep -q '^  WRONG .*failed: status 403: from http://here:1/x ' "$WORK/answer.out" || fail "$(<"$WORK/answer.out")"
-# A query is refused, and not shown.
+# A query in an address is refused, and not shown.
 answered query "PYROSCOPE_SERVER_ADDRESS=$URL/x?token=s3cret"
 grep -q '^  WRONG .*PYROSCOPE_SERVER_ADDRESS' "$WORK/query.out" || fail "$(<"$WORK/query.out")"
-# What was written into a status file.
+# Text that somebody wrote into a status file.
 printf '{"samples": {}, "state": "\\u001b[2J\\u009b2J", "loss": {"\\u001b[2J": 3},
 	"problems": [{"text": "\\u001b[2J\\n", "remedy": "\\u009b2J"}]}' >"$WORK/status"
 run report.evil build/spanprof-report --status "$WORK/status"
@@ -146,7 +146,7 @@ grep -q '^spanprof\[.*push\|^spanprof\[.*upload\|^spanprof\[.*lost' "$WORK/proxy
 if grep s3cret "$WORK/proxy.err" "$WORK/proxy.status" >&2; then
 	fail "the password of the proxy"
 fi
-# What a command writes that passes for our messages.
+# Lines of a command that look like our messages.
 cat >"$WORK/liar" <<'END'
 #!/bin/sh
 printf 'spanprof[1]: took signal \033[2J \302\2332J \2332J\n' >&2

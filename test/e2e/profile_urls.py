@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the links of exported spans as Grafana does: asks a Pyroscope for exactly what each URL says.
 
-  SERVER RATE SPANS...   every span of the files that has samples there is found whole by its profile
-                         URL, and by the baseline URL of the last one of a name all that ended before it
+  SERVER RATE SPANS... The profile URL of every span with samples there finds the whole span, and the baseline URL of
+                         the last span of a name finds all earlier ones.
 
-CPU time between samples ([unsampled cpu]) is told up to the end of its thread, so that some of it may
-lie outside of a link's range: a span has the time of its samples at least and its CPU time at most.
+CPU time between samples ([unsampled cpu]) is recorded until the end of its thread, so some of it may be outside of a
+link's range: a span has at least the time of its samples and at most its CPU time.
 """
 import json
 import sys
@@ -26,10 +26,10 @@ def quoted(text):
 
 
 def filter_selector(text):
-    """One filter key|operator|value, separated by commas, with the escapes of Grafana's scenes."""
+    """A filter is key|operator|value, with the escapes of Grafana's scenes; commas separate filters."""
     selector = ""
     for item in filter(None, text.split(",")):
-        # What follows a number sign says where a filter came from.
+        # Text behind a number sign says where a filter came from.
         key, operator, value = item.split("#")[0].split("|")[:3]
         for escape, char in (("__gfp__", "|"), ("__gfc__", ","), ("__gfh__", "#")):
             value = value.replace(escape, char)
@@ -60,10 +60,16 @@ def explore(query):
     }
 
 
-def follow(server, url):
-    """Nanoseconds that the server shows for a link."""
+def asks(url):
+    """The type and the question of a link."""
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query))
     body = explore(query) if "left" in query else drilldown(query)
+    return body["profileTypeID"], body
+
+
+def follow(server, url):
+    """Nanoseconds or bytes that the server shows for a link."""
+    _, body = asks(url)
     call = "SelectMergeSpanProfile" if body["spanSelector"] else "SelectMergeStacktraces"
     request = urllib.request.Request(server + "/querier.v1.QuerierService/" + call,
                                      json.dumps(body).encode(), {"Content-Type": "application/json"})
@@ -98,13 +104,13 @@ def main(server, rate, *paths):
     for name, span in last.items():
         url = span["attributes"][BASELINE_URL]
         named = [s for s in sampled if s["name"] == name]
-        # The program's first span does nothing, and by chance has a sample in one of its runs.
+        # The program's first span does nothing, and has a sample only by chance.
         if len(named) == 1:
             continue
         baselines += 1
         before = least([s for s in named if s["end_ns"] <= span["start_ns"]])
         shown = follow(server, url)
-        # The profile in which the span begins may hold its own samples too.
+        # The profile in which the span begins may already contain samples of it.
         if not 0 < before <= shown <= sum(stored[s["span_id"]]["ns"] for s in named):
             fail("before the last %s there were %d ns, its baseline shows %d: %s" % (
                 name, before, shown, url))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a host pushes arrives at a strict server: nothing refused, nothing dropped in silence, each
-# span can be asked for by its id, and tenant, credentials and labels come along.
+# A host's pushes arrive at a strict server: it refuses and drops none, each span can be queried by its id, and
+# tenant, credentials and labels are right.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -20,7 +20,7 @@ push()
 	expect_silent "$name"
 }
 
-# Query of one span that the double has, of one that it cannot have.
+# Queries for a span that the double has, and for one that it cannot have.
 query_spans()
 {
 	local span now
@@ -39,7 +39,7 @@ query_spans()
 	expect "$WORK/none.json" 'int(d["flamegraph"].get("total", 0)) == 0'
 }
 
-# expect_spans NAME: the double holds spans of both threads, all of them exported by the SDK.
+# expect_spans NAME: the double has spans of both threads, and the SDK exported all of them.
 expect_spans()
 {
 	expect "$WORK/spans.json" '{"checkout", "search"} <= set(d["span_names"])'
@@ -77,7 +77,7 @@ query_spans "${as_tenant[@]}"
 double_query Series '{"matchers":["{region=\"eu\",zone=\"1\",service_name=\"shop\"}"],"labelNames":["region","zone"]}' \
 	"$WORK/series.json" "${as_tenant[@]}"
 expect "$WORK/series.json" 'd["labelsSet"] == [{"labels": [{"name": "region", "value": "eu"}, {"name": "zone", "value": "1"}]}]'
-# Another tenant sees nothing of it.
+# Another tenant sees none of it.
 double_query Series '{"matchers":["{}"]}' "$WORK/series.json" -H 'X-Scope-OrgID: team-b' \
 	-H 'Authorization: Bearer s3cret-token'
 expect "$WORK/series.json" 'd.get("labelsSet", []) == []'
@@ -88,7 +88,7 @@ expect_clean_double -u 'user:p@ss:word'
 double_get /double/spans "$WORK/spans.json" -u 'user:p@ss:word'
 expect_spans basic
 
-# Wrong credentials are said once, and the secret is not.
+# Wrong credentials are reported once, without the secret.
 run_under wrong SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_BASIC_AUTH_USER=user \
 	SPANPROF_BASIC_AUTH_PASSWORD=not-the-password "$HOSTS/spend" 200
 expect_rc wrong 7
@@ -97,8 +97,7 @@ if grep -q 'not-the-password' "$WORK/wrong.err"; then
 	fail "a secret on stderr"
 fi
 
-# Three types of profiles follow each other over one connection, at the end side by side, and nothing of them is lost or
-# sent twice.
+# Three types of profiles follow each other over one connection, at the end in parallel. None is lost or sent twice.
 double_start --ack-delay 0
 run_under types SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=1s SPANPROF_WALL=true \
 	SPANPROF_OFF_CPU=true SPANPROF_STATUS_FILE="$WORK/types.json" "$HOSTS/waits" 8 300

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Drives the running Pyroscope double with curl: pushes, what it keeps of them, queries, credentials
-# and every fault as a client meets it.
+# Tests a running Pyroscope double with curl: pushes, what it stores of them, queries, credentials and every fault as
+# a client meets it.
 set -euo pipefail
 
 readonly DOUBLE=build/test/pyroscope-double PROFILE=(python3 test/pyroscope/profiles.py)
@@ -30,7 +30,7 @@ expect_part()
 	[[ $3 == *"$2"* ]] || fail "$1: no '$2' in '$3'"
 }
 
-# start NAME [OPTION...]: sets url and pid. The fifo says when the double has written its port.
+# start NAME [OPTION...]: sets url and pid. The fifo gets a line when the double has written its port.
 start()
 {
 	local name=$1 port
@@ -44,7 +44,7 @@ start()
 	url=http://127.0.0.1:$port
 }
 
-# push [CURL OPTION...] <request: prints the status, the body goes to $WORK/body
+# push [CURL OPTION...] <request: prints the status; $WORK/body gets the body
 push()
 {
 	curl -s --max-time 20 -o "$WORK/body" -w '%{http_code}' -H 'Content-Type: application/proto' \
@@ -95,7 +95,7 @@ expect_part "record" "\"types\":[\"process_cpu:samples:count:cpu:nanoseconds\",\
 [[ ! -e $WORK/store/4.json ]] || fail "nothing was stored"
 
 stats=$(get /double/stats)
-expect_part "stats" '"profiles":3,"samples":7' "$stats"
+expect_part "stats" '"profiles":3,"requests":4,"samples":7' "$stats"
 expect_part "stats" '"empty_ingests":1' "$stats"
 expect_part "stats" '"total":1,' "$stats"
 
@@ -117,7 +117,7 @@ expect_part "bad name" 'invalid service name: a:b' "$(<"$WORK/body")"
 head -c 3000000 /dev/zero | tr '\0' 'x' >"$WORK/filler"
 {
 	cat "$WORK/pprof"
-	# Field 100, which nobody knows, with 3,000,000 bytes.
+	# Field 100, which is unknown, with 3,000,000 bytes.
 	printf '\xa2\x06\xc0\x8d\xb7\x01'
 	cat "$WORK/filler"
 } >"$WORK/large"
@@ -181,7 +181,7 @@ expect "well again" 200 "$(push <"$WORK/request")"
 expect_part "stats" '"faults":{"pending":0,"served":9}' "$(get /double/stats)"
 
 
-# In order, each on its path, several at once or none of them; no more than there is room for.
+# Faults in order, each on its path, several at once or none; at most as many as there is room for.
 fault '[{"status":503,"path":"/ready"},{"status":"418","count":"2"},{"status":308,"redirect":"/x"}]'
 expect "418" "418 418 308" "$(for _ in 1 2 3; do push <"$WORK/request" && echo; done | xargs)"
 expect "503" 503 "$(curl -s -o "$WORK/body" -w '%{http_code}' "$url/ready")"
@@ -203,7 +203,7 @@ rc=0
 wait "$hole" || rc=$?
 expect "blackhole, released (curl 52: empty reply)" 52 "$rc"
 
-# SIGTERM while one is held: the connection closes and the double ends well.
+# SIGTERM while a request is held: the connection closes and the double ends well.
 fault '{"blackhole":true}'
 push <"$WORK/request" >"$WORK/status" &
 hole=$!
@@ -237,7 +237,7 @@ expect "too old" 400 "$(push <"$WORK/request")"
 expect_part "too old" 'is outside of ingestion window' "$(<"$WORK/body")"
 expect "too large a body" 400 "$(push <"$WORK/filler")"
 
-# As late as the server, unless it is told otherwise; a refusal is not, nor is a query.
+# Answers are as late as the server's by default; refusals and queries are not late.
 took_ms()
 {
 	local began=${EPOCHREALTIME/./}
@@ -256,14 +256,14 @@ get /double/stats >"$WORK/late"
 expect_part "late" '"profiles":2' "$(<"$WORK/late")"
 start later_still --ack-delay 5000
 (("$(took_ms push <"$WORK/filler")" < 5000)) || fail "a refusal came late"
-# Whoever does not wait has been heard all the same.
+# A client that does not wait for the answer has pushed all the same.
 rc=0
 push -m 1 <"$WORK/request" >"$WORK/status" || rc=$?
 expect "a client without patience (curl 28: timeout)" 28 "$rc"
 expect_part "it is stored" '"profiles":1' "$(get /double/stats)"
 "$DOUBLE" --ack-delay 1000-300 2>/dev/null && fail "a delay that ends before it begins"
 
-# Stored, but the client never hears of it.
+# Stored, but the client never gets the answer.
 start unheard
 fault '{"stored_reset":true}'
 rc=0

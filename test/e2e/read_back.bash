@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What a host pushed, asked back from the server at DOUBLE_URL: each span's profile by
-# SelectMergeSpanProfile, the series with their labels, and nothing that was not sent. Sourced after
-# lib.bash; TENANT, if not empty, is sent as X-Scope-OrgID.
+# Queries the server at DOUBLE_URL for all that a host pushed: each span's profile by SelectMergeSpanProfile, the
+# series with their labels, and nothing that was not sent. Sourced after lib.bash. TENANT, if not empty, is sent as
+# X-Scope-OrgID.
 
 need python3 curl
 readonly TYPE=process_cpu:cpu:nanoseconds:cpu:nanoseconds
 readonly SERVICE=spanprof-e2e-$$-$RANDOM
 readonly REGION=e2e-$RANDOM
 
-# query CALL BODY FILE: as JSON over Connect, which every version answers.
+# query CALL BODY FILE: JSON over Connect, which every version answers.
 query()
 {
 	local -a header=(-H 'Content-Type: application/json')
@@ -43,8 +43,8 @@ total_of()
 	ask "$1" 'int(d.get("flamegraph", {}).get("total", 0))'
 }
 
-# What was sent is all there; a server may take its time before a query sees it, and the exporter may
-# send the last of it when the host has ended.
+# Everything that was sent has arrived. A server may need time before a query sees it, and the exporter may send the
+# last profiles after the host has ended.
 all_is_there()
 {
 	report "$FOLDER" "$WORK/sent.json"
@@ -52,8 +52,8 @@ all_is_there()
 	stacktraces '' "$WORK/all.json" 2>/dev/null && [[ $(total_of "$WORK/all.json") == "$SENT" ]]
 }
 
-# read_back FOLDER [SECONDS]: every assertion; FOLDER is a new one of $WORK for the profiles, and the
-# server has all of them after so many seconds.
+# read_back FOLDER [SECONDS]: all assertions. FOLDER is a new one in $WORK for the profiles; the server has all of
+# them after that many seconds.
 read_back()
 {
 	local sent=$WORK/$1 wait_s=${2:-30} id name wanted names
@@ -65,17 +65,17 @@ read_back()
 		SPANPROF_APPLICATION_NAME="$SERVICE" SPANPROF_LABELS="region=$REGION" \
 		OTELC_SPANS_JSON="$WORK/spans" "$HOSTS/spans" 600
 	expect_rc host 0
-	# The file sink has what was pushed.
+	# The folder has the same profiles as the server.
 	FOLDER=$sent
 	poll_until "$wait_s" all_is_there || fail "sent $SENT ns, the server has $(total_of "$WORK/all.json")"
 
-	# Each span by its id: its own time, and only its own.
+	# Each span by its id: it has all of its time and no other.
 	while read -r id wanted name; do
 		span_profile "$id" "$WORK/span.json"
 		[[ $(total_of "$WORK/span.json") == "$wanted" ]] ||
 			fail "span $id ($name): sent $wanted ns, the server has $(total_of "$WORK/span.json")"
 		expect "$WORK/span.json" 'any(n.startswith("work_") for n in d["flamegraph"]["names"])'
-		# By name, as links to the baseline ask.
+		# By name, as the links to the baseline ask.
 		stacktraces ",span_name=\\\"$name\\\"" "$WORK/name.json"
 		[[ $(total_of "$WORK/name.json") == "$(ask "$WORK/sent.json" \
 			"sum(n['ns'] for n in d['span_names'] if n['span_name'] == '$name')")" ]] ||

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The questions that real_pyroscope.sh asks a real server, asked of the strict double.
+# The questions that test/pyroscope/real.sh asks a real server, asked of the strict double.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/e2e/read_back.bash
@@ -13,7 +13,7 @@ read_back sent
 # shellcheck disable=SC2119
 expect_clean_double
 
-# They are asked in earnest: one profile that is missing shows.
+# The assertions really check: one missing profile is noticed.
 # shellcheck disable=SC2119
 double_start --fault status=400
 if (read_back refused 1) 2>"$WORK/refused.err"; then

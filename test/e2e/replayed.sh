@@ -1,26 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What hosts put into their rings, and what looks at their threads find, is recorded by an exporter that makes no
-# profiles, and replayed with a clock of the test's: the same recording gives the same bytes each time, and each profile
-# has exactly the sums of its interval that a program of the test finds by itself; in OTLP it says the same. Spans and
-# threads, waits and locks, memory, programs of the corpus, stories of the matrix.
-# REPLAY=FOLDER replays the recordings that are there instead, REPLAY_OLD=PROGRAM compares with another build's replay.
+# An exporter without profiles records what hosts put into their rings, and what the looks at their threads find. A
+# replay with a clock of the test's gives the same bytes each time, and each profile has exactly the sums of its
+# interval that a program of the test computes by itself. In OTLP the sums are the same. The recordings are of spans
+# and threads, waits and locks, memory, programs of the corpus, stories of the matrix. REPLAY=FOLDER replays existing
+# recordings instead, REPLAY_OLD=PROGRAM compares with another build's replay.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 xz
 [[ -x /usr/bin/python3 && -x /usr/bin/perl ]] || skip 'python3 or perl is not where Debian has it'
 export SPANPROF_THREAD_NAME=true SPANPROF_UPLOAD_INTERVAL=1s SPANPROF_OFF_CPU=true
+# A replay has no histograms of durations, so it could list no slow roots.
+export SPANPROF_SLOW=off
 readonly RATE=500 MEAN=65536
 readonly ALLOC_SO=${SO%/*}/libspanprof-alloc.so
-readonly WITH_ALLOC=(LD_PRELOAD="$SO $ALLOC_SO" SPANPROF_ALLOC=true SPANPROF_ALLOC_INTERVAL="$MEAN")
+OBJECT=$(object_with "$WORK/object" "$TEST_LIBS/replay/record")
+readonly OBJECT
+readonly WITH_ALLOC=(LD_PRELOAD="$OBJECT $ALLOC_SO" SPANPROF_ALLOC=true SPANPROF_ALLOC_INTERVAL="$MEAN")
 readonly REPLAY_PROGRAM=$TEST_LIBS/replay/replay
 
 # record NAME VARIABLE=VALUE COMMAND...
 record()
 {
 	mkdir "$WORK/$1"
-	run "$1" LD_PRELOAD="$SO" SPANPROF_EXPORTER="$TEST_LIBS/replay/record" SPANPROF_OUTPUT_DIR="$WORK/$1" \
+	run "$1" LD_PRELOAD="$OBJECT" SPANPROF_OUTPUT_DIR="$WORK/$1" \
 		SPANPROF_SAMPLE_RATE=$RATE "${@:2}"
 	expect_silent "$1"
 }
@@ -34,7 +38,7 @@ replay_into()
 		timeout 60 "$3" "$4" "$WORK/replayed.$1" || fail "$4 is not replayed"
 }
 
-# replay RECORDING: adds to samples, of each type.
+# replay RECORDING: adds up the samples of each type.
 replay()
 {
 	local counts format round name i types=(cpu off_cpu alloc_space inuse_space)
@@ -61,6 +65,9 @@ replay()
 		((counts[i] != 0)) || continue
 		for format in pprof otlp; do
 			build/spanprof-report --folded --by span --type "${types[i]}" "$WORK/replayed.$format.1" >"$WORK/$format"
+			# Waits have no number in OTLP.
+			[[ ${types[i]} == off_cpu ]] || build/spanprof-report --json --type "${types[i]}" \
+				"$WORK/replayed.$format.1" | grep '"total": {' >>"$WORK/$format"
 		done
 		cmp "$WORK"/{pprof,otlp} || fail "$1: ${types[i]} is not the same in OTLP"
 	done

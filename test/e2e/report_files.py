@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files for spanprof-report, each small on disk, and a measure of what it takes to read them.
+"""Makes files for spanprof-report, each small on disk, and measures what reading them takes.
 
 usage: report_files.py bomb KIND FILE
        report_files.py honest BYTES FILE
@@ -10,10 +10,10 @@ usage: report_files.py bomb KIND FILE
        report_files.py cpu COMMAND...
        report_files.py terminal COLUMNS COMMAND...
 
-"hour" is what a busy process leaves in an hour, "many" a profile with many samples whose functions have names of
-so many bytes. "terminal" runs it at a terminal of that width, and prints what it
-printed there. "cpu" prints the milliseconds of CPU time that a command took, the least of three times. "peak" runs the command, passes its exit status on, and fails with 99 if it had more than LIMIT_MIB
-resident at any time.
+"hour" is the output of a busy process in an hour, "many" a profile with many samples whose functions have names of
+NAME_BYTES bytes. "terminal" runs the command at a terminal of that width, and prints the terminal's text. "cpu"
+prints the milliseconds of CPU time that a command took, the least of three times. "peak" runs the command, passes its
+exit status on, and fails with 99 if it had more than LIMIT_MIB resident at any time.
 """
 import fcntl
 import gzip
@@ -51,14 +51,14 @@ def sample(stack, ns=1, labels=b""):
 
 
 def empty_messages():
-    """Two bytes that take more than a hundred in memory, 60 million times."""
+    """Pairs of bytes that each take more than a hundred bytes in memory, 60 million times."""
     yield sample_type() + strings()
     for _ in range(60):
         yield field(2, b"") * 1000000
 
 
 def many_small_spans():
-    """What is printed of a span is larger than what tells of it."""
+    """The report about a span is larger than the span in the file."""
     yield sample_type() + strings(b"span_id")
     yield b"".join(field(6, b"%x" % n) for n in range(300000))
     for n in range(300000):
@@ -77,13 +77,13 @@ def unknown_fields():
 
 
 def packed_numbers():
-    """A byte each that becomes eight."""
+    """Single bytes that become eight bytes each."""
     yield sample_type() + strings()
     yield field(2, field(1, b"\1" * 120000000) + field(2, b"\1"))
 
 
 def long_file_names():
-    """Names that are made for locations without a function."""
+    """Locations without a function, for which names are made."""
     yield sample_type() + strings(b"f" * 1000000)
     yield field(3, field(1, 1) + field(5, 3))
     stack = range(1, 30001)
@@ -93,7 +93,7 @@ def long_file_names():
 
 
 def many_stacks():
-    """Nothing is large but what is made of it: no two stacks share more than their root."""
+    """The file is small but its sums are large: any two stacks share only their root."""
     yield sample_type() + strings(*(b"%d" % n for n in range(120)))
     yield b"".join(function(n, n + 2) + location(n, n) for n in range(1, 120))
     for n in range(30000):
@@ -111,7 +111,7 @@ BOMBS = {f.__name__: f for f in (empty_messages, many_small_spans, one_wide_mess
 
 
 def honest(size):
-    """What a busy server's hour looks like: ids and stacks with little in common."""
+    """An hour of a busy server: ids and stacks with little in common."""
     rnd = random.Random(1)
     functions = min(20000, size // 200)
     names = [b"function_%d_%d" % (n, rnd.getrandbits(64)) for n in range(functions)]
@@ -132,12 +132,12 @@ def honest(size):
     return b"".join(out) + b"".join(field(6, s) for s in texts)
 
 
-# Ids from 1 to FUNCTIONS are bytes of a packed field as they are.
+# Ids from 1 to FUNCTIONS are single bytes in a packed field.
 FUNCTIONS = 127
 
 
 def write_samples(path, names, samples, depth, leaves, rnd):
-    """Samples with so many frames of which the last are chosen by chance, each in a span of its own."""
+    """Samples with that many frames, the last of which are random, each in its own span."""
     spans = [b"%016x" % rnd.getrandbits(64) for _ in range(samples)]
     texts = [b"", b"cpu", b"nanoseconds", b"span_id", b"span_name", b"GET /", *names, *spans]
     table = bytes(1 + n % FUNCTIONS for n in range(256))
@@ -158,7 +158,7 @@ def names_of(size):
 
 
 def hour(folder):
-    """240 intervals of a process whose stacks differ in their leaves, with names as C++ has them."""
+    """240 intervals of a process whose stacks differ in their leaves, with names like those of C++."""
     rnd = random.Random(2)
     os.makedirs(folder)
     for n in range(240):
@@ -173,7 +173,7 @@ def peak(limit_mib, command):
 
 
 def cpu_ms(command):
-    """The least of three: whoever else uses the machine makes it only larger."""
+    """The least of three: other load on the machine only makes times longer."""
     all_ms = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

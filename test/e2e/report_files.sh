@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# spanprof-report and files that anybody may have left in its folder: small ones that would become
-# gigabytes, FIFOs and devices. Each is told in one line, with status 2, and honest ones are all read.
-# Takes its time: it looks at files, and compares CPU times.
+# spanprof-report and files that anybody may have left in its folder: small ones that would become gigabytes, FIFOs
+# and devices. One line reports each, with status 2, and all valid files are read.
+# Takes its time: it writes and reads many files, and compares CPU times.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 gzip mkfifo
 readonly FILES=$ROOT/test/e2e/report_files.py
 readonly REPORT=$ROOT/build/spanprof-report
-# What README.md promises: of one file, and of what is summed up of all.
+# The limits that README.md promises: for one file, and for the sums of all files.
 readonly FILE_MIB=800 SUMS_MIB=2000
 
-# report_on NAME STATUS MIB ARGUMENT...: the tool's exit status, and no more memory than that.
+# report_on NAME STATUS MIB ARGUMENT...: the tool's exit status, with at most that much memory.
 report_on()
 {
 	local name=$1 status=$2 mib=$3
@@ -22,14 +22,14 @@ report_on()
 	expect_rc "$name" "$status"
 }
 
-# refused NAME TEXT: one line, which names the file and says why.
+# refused NAME TEXT: one line names the file and the reason.
 refused()
 {
 	[[ $(grep -vc '^peak: ' "$WORK/$1.err") == 1 ]] || fail "$1: not one line: $(<"$WORK/$1.err")"
 	grep -q "^spanprof-report: .*$1.*$2" "$WORK/$1.err" || fail "$1: $(<"$WORK/$1.err")"
 }
 
-# bomb NAME TEXT MIB [OPTION...]: is not read
+# bomb NAME TEXT MIB [OPTION...]: the file is refused
 bomb()
 {
 	local name=$1 text=$2 mib=$3 file=$WORK/$1.pb.gz
@@ -48,7 +48,7 @@ bomb packed_numbers 'too much memory' "$FILE_MIB"
 bomb too_much 'too large unpacked' "$FILE_MIB"
 bomb many_stacks 'too much memory' "$SUMS_MIB" --folded
 
-# Large for a reason: read, and what is said of it is no larger than what is known.
+# A file that is large for a good reason: it is read, and the output is no larger than the input.
 python3 "$FILES" bomb long_file_names "$WORK/names.pb.gz"
 report_on names 0 "$FILE_MIB" "$WORK/names.pb.gz"
 python3 "$FILES" bomb many_small_spans "$WORK/spans.pb.gz"
@@ -56,8 +56,8 @@ report_on spans 0 200 --json "$WORK/spans.pb.gz"
 expect "$WORK/spans.out" 'len(d["spans"]) == 300000'
 rm "$WORK/spans.out"
 
-# Honest ones: one larger than servers take, several in one file by several members of gzip (but not
-# several profiles in one), thousands in a folder.
+# Valid files: one larger than servers take, one with several gzip members (but not several profiles), thousands in a
+# folder.
 python3 "$FILES" honest 5000000 "$WORK/large.pb.gz"
 (($(stat -c %s "$WORK/large.pb.gz") > 2 << 20)) || fail "not as large as it should be"
 for form in --json --folded; do
@@ -80,7 +80,7 @@ refused twice 'same id'
 report_on trailing 2 "$FILE_MIB" "$WORK/trailing.pb.gz"
 refused trailing 'something else follows'
 
-# What a busy process leaves in an hour: hundreds of thousands of stacks that differ in their leaves.
+# The files of a busy process in an hour: hundreds of thousands of stacks that differ in their leaves.
 python3 "$FILES" hour "$WORK/hour"
 for form in --json "--flamegraph $WORK/hour.html"; do
 	# shellcheck disable=SC2086
@@ -88,9 +88,9 @@ for form in --json "--flamegraph $WORK/hour.html"; do
 done
 rm -r "$WORK/hour" "$WORK/hour.html" "$WORK/hour.out"
 
-# A name is looked at once for each place in the code that has it, and not for each sample of it: names that are
-# forty times as long take about the same time. The least that was seen of the one is compared with a multiple of
-# the other, so that it does not matter what else the machine does.
+# A name is processed once for each place in the code, and not for each of its samples: names that are forty times as
+# long take about the same time. The least time for long names is compared with a multiple of the least time for short
+# names, so that other load on the machine does not matter.
 for size in 100 4000; do
 	python3 "$FILES" many "$size" "$WORK/many.$size.pb.gz"
 done
@@ -103,17 +103,17 @@ for form in --threads "--flamegraph $WORK/many.html"; do
 		fail "$form: short names take $short ms, long ones $long ms"
 done
 
-# At a terminal no row is wider than it is, and the ends of functions are seen; elsewhere names are whole.
+# At a terminal no row is wider than the terminal, and functions have their last parts; otherwise names are whole.
 for width in 80 130; do
 	python3 "$FILES" terminal "$width" "$REPORT" --threads "$WORK/many.4000.pb.gz" >"$WORK/terminal"
-	# The head is a sentence, of which a line may have more than one.
+	# The head is a sentence, which may take several lines.
 	(($(sed 1,2d "$WORK/terminal" | wc -L) <= width)) || fail "wider than $width: $(<"$WORK/terminal")"
-	grep -q '  [0-9]*::name.*\.\.\..*[a-z]$' "$WORK/terminal" || fail "no function: $(<"$WORK/terminal")"
+	grep -q '%  name_of_a_function::name_of_a_funct$' "$WORK/terminal" || fail "no function: $(<"$WORK/terminal")"
 done
 report_on plain 0 "$FILE_MIB" "$WORK/many.4000.pb.gz"
 (($(wc -L <"$WORK/plain.out") > 4000)) || fail "names in a file are cut"
 
-# What is no file. "run" gives up on what waits.
+# Paths that are no regular files. "run" stops a command that waits.
 mkdir "$WORK/odd"
 readonly fifo=$WORK/odd/fifo.pb.gz
 mkfifo "$fifo"

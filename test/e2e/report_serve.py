@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks "spanprof-report --serve" as nobody should, and as a browser does.
+"""Asks "spanprof-report --serve" as an attacker does, and as a browser does.
 
 usage: report_serve.py profile FOLDER       writes a profile
        report_serve.py names FOLDER         writes one with many spans, each with a name of its own
@@ -22,7 +22,7 @@ LIMIT_S = 20
 HOST = b"Host: 127.0.0.1\r\n"
 END = b"\r\n\r\n"
 GET = b"GET / HTTP/1.1\r\n"
-# What is asked, and the status; None = no answer, or one of 4xx. Whatever is not served is not read either.
+# A request and its status; None = no answer, or a 4xx. A path that is not served is not opened either.
 REQUESTS = {
     GET + HOST + b"\r\n": 200,
     b"GET / HTTP/1.0\r\nhost:localhost\r\nSec-Fetch-Site: none" + END: 200,
@@ -96,7 +96,7 @@ def ask(port, request):
 
 
 def hostile(port):
-    # These say nothing, and something at a time. All places are taken meanwhile.
+    # These connections say nothing, or send a byte now and then. They take all places meanwhile.
     idle = [connect(port) for _ in range(12)]
     for s in idle[6:]:
         s.sendall(b"GET / HT")
@@ -114,10 +114,10 @@ def hostile(port):
             sys.exit(f"FAIL: {request}: {answer[:100]}, not {status}")
         if b"root:" in answer:
             sys.exit(f"FAIL: {request}: {answer[:1000]}")
-        # What we refuse has no body; what libmicrohttpd refuses has a sentence, with nothing of the request in it.
+        # Our refusals have no body; those of libmicrohttpd have a sentence, without a part of the request.
         if told not in (200, None) and not answer.endswith(b"\r\n\r\n") and not answer.endswith(b"</html>"):
             sys.exit(f"FAIL: {request}: {answer[:1000]}")
-    # More than it reads; it may be gone before we have sent all.
+    # More bytes than the server reads; it may close before we have sent all.
     try:
         answer = ask(port, b"GET / HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 100000)
     except OSError:
@@ -147,15 +147,16 @@ def names(folder):
 
 
 def news(port, folder):
-    """What was read is not read again: nothing is lost when it becomes unreadable behind the server's back."""
+    """A file that was read is not read again: its samples stay when it becomes unreadable."""
     def samples(query=""):
         answer = ask(port, b"GET /profile.json?%s HTTP/1.1\r\n%s\r\n" % (query.encode(), HOST)).split(END, 1)[1]
         said = json.loads(answer)
         lists = json.loads(ask(port, b"GET /spans.json HTTP/1.1\r\n" + HOST + b"\r\n").split(END, 1)[1])
         if lists["stamp"] != said["stamp"]:
             sys.exit("FAIL: another stamp though nothing has changed")
-        graph = said.get("error") or int(re.search(r" (\d+) samples", said["profile"]["sums"])[1])
-        return graph, lists["labelled"]["samples"], said["stamp"]
+        sums = said.get("error") or said["profile"]["sums"]
+        graph = said.get("error") or int(re.search(r" (\d+) samples", sums)[1])
+        return graph, lists["labelled"]["samples"], said["stamp"], sums
 
     def expect(query, graph, lists, before=None):
         got = samples(query)
@@ -173,14 +174,14 @@ def news(port, folder):
         f.write(bytes(len(good)))
     os.utime(old, ns=(times.st_atime_ns, times.st_mtime_ns))
     expect("", 30, 30)
-    # By its name it comes before what is known.
+    # This file's name sorts before the known ones.
     profile(folder, "came.pb.gz", 50)
     stamp = expect("", 100, 100, stamp)
     profile(folder, "came_too.pb.gz", 5)
     stamp = expect("", 125, 125, stamp)
-    # Something else is asked for, for which all have to be read.
+    # Another question needs all files again.
     got = samples(span)
-    if "first.pb.gz" not in str(got[0]) or got[1] != 125:
+    if "first.pb.gz" not in got[3] or got[:2] != (55, 125):
         sys.exit(f"FAIL: {got}")
     with open(old, "r+b") as f:
         f.write(good)
@@ -188,7 +189,7 @@ def news(port, folder):
     expect(span, 65, 125)
     profile(folder, "came_last.pb.gz", 1)
     stamp = expect(span, 66, 146, stamp)
-    # One that has changed, and ones that are gone.
+    # A file that has changed, and files that are gone.
     profile(folder, "came_too.pb.gz", 7)
     stamp = expect(span, 68, 148, stamp)
     for name in ("came.pb.gz", "came_too.pb.gz", "came_last.pb.gz"):
@@ -207,7 +208,7 @@ def look(port, folder):
         page.go(f"http://127.0.0.1:{port}/")
         page.wait(sums + ".includes(' 30 samples')")
         page.wait("document.querySelectorAll('.frame').length === 7")
-        # What is looked at stays when there are new profiles, and its numbers are new.
+        # The choice of the user stays when there are new profiles, with new numbers.
         page.click("[...document.querySelectorAll('.frame')].find(e => e.frame.name === 'look')")
         page.key("f")
         looked_at = "document.querySelectorAll('.frame')[0].frame"
@@ -227,7 +228,18 @@ def look(port, folder):
         page.wait(sums + ".includes('of 1 other spans of that name')")
         page.value("history.back()")
         page.wait(sums + ".includes('baseline') === false")
-        # Where there is nothing, nothing of what was there before is left to be taken for it.
+        # The address also has the choices on the page, and nothing is loaded again for them.
+        loaded = len([a for a in page.asked if "/profile.json" in a])
+        page.click("document.getElementById('inverted')")
+        page.click("[...document.querySelectorAll('.frame')].find(e => e.frame.name === 'look')")
+        page.wait("location.hash.includes('span=00000000000000bb') && /inverted=yes&zoom=/.test(location.hash)")
+        page.value("history.back()")
+        page.wait("!location.hash.includes('zoom=') && document.getElementById('inverted').checked")
+        page.value("history.back()")
+        page.wait("!document.getElementById('inverted').checked")
+        if len([a for a in page.asked if "/profile.json" in a]) != loaded:
+            sys.exit("FAIL: a view of the same profile is loaded anew")
+        # If there is no data, nothing of the former data stays on the page.
         page.value("(() => { const s = document.querySelectorAll('select')[0]; s.value = 'wall';"
                    " s.dispatchEvent(new Event('change')); })()")
         page.wait("document.getElementById('problem').textContent.includes('SPANPROF_WALL=true')")

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The short form of "make corpus-rooted": the same work, once, for what "make test" installs anyway.
-# Fails only where it is next to impossible that 99.9 % of the samples are unwound to the beginning of
-# their thread; make corpus asks for enough of them to show that.
-# What is measured is CPU time; a busy machine may take long for it.
+# The short form of "make corpus-rooted": the same work, once, for the runtimes that "make test" installs anyway. It
+# fails only if it is next to impossible that 99.9 % of the samples are unwound to the beginning of their thread; make
+# corpus takes enough samples to show that.
+# Times here are CPU time, so a busy machine may take long.
 TEST_RUN_LIMIT_S=240
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -14,7 +14,7 @@ source test/corpus/programs.bash
 
 need python3 perl openssl xz clang git
 
-# Not all of our files.
+# Only some of our files, to save time.
 WORDS[clang]='for file in $ROOT/sampler/*/s*.c; do
 	clang -std=gnu11 -D_GNU_SOURCE= -I$ROOT -O2 -c -o source.o "$file"; done'
 WORDS[xz]='xz -T2 -1 -c big | xz -dc | cmp - big'
@@ -27,5 +27,5 @@ for name in python3 perl git clang xz; do
 		ROUND=1 CORPUS="$CORPUS" ROOT="$ROOT" bash -c "cd '$DATA' && ${WORDS[$name]}"
 	expect_rc "$name" 0
 done
-# Some seconds of CPU time; the slowest tick of a kernel makes 100 samples of each.
+# Some seconds of CPU time; even a kernel with the slowest tick gives 100 samples each.
 python3 "$CORPUS/stacks.py" plausible "$WORK/profiles" '.*' 100

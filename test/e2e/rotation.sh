@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A server that hangs holds nothing up but what was sent to it: profiles begin where the last one ended and
-# last an upload interval each.
-# Runs alone: it judges how long things take.
+# A server that hangs delays only the requests to it: each profile begins where the last one ended and lasts an upload
+# interval.
+# Runs alone: it judges durations.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -14,7 +14,7 @@ run_under host SPANPROF_SERVER_ADDRESS="$DOUBLE_URL" SPANPROF_OUTPUT_DIR="$WORK/
 	SPANPROF_UPLOAD_INTERVAL="${INTERVAL_MS}ms" SPANPROF_PUSH_TIMEOUT=20s SPANPROF_FLUSH_TIMEOUT=1500ms \
 	"$HOSTS/requests" $((INTERVAL_MS * 6))
 expect_rc host 19
-# One while it runs, and at its end all that waits, side by side.
+# One request while the process runs, and at its end all waiting profiles in parallel.
 all_have_come()
 {
 	double_get /double/stats "$WORK/stats.json"
@@ -37,7 +37,7 @@ all_times = sorted(times(path) for path in sys.argv[2:])
 for begin, duration in all_times:
     print("begin %.3f s, lasts %.3f s" % ((begin - all_times[0][0]) / 1e9, duration / 1e9))
 assert len(all_times) >= 5
-# The last ones are flushes, which may overlap nothing either.
+# The last profiles come from flushes, and must not overlap either.
 assert all(duration < 2 * interval for _, duration in all_times)
 for (begin, duration), (following, _) in zip(all_times, all_times[1:]):
     assert abs(following - begin - duration) < 20000000, "a gap"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# spanprof-run: the command gets what it was given and the profiler's variables besides, errors are
-# those of env(1), and --check tells what will become of a program before it runs.
+# spanprof-run: the command gets its own arguments and the profiler's variables, errors are those of env(1), and
+# --check says before the run how a program will be profiled.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -9,7 +9,7 @@ readonly RUNNER=$ROOT/build/spanprof-run
 readonly SANITIZED=$ROOT/build/test/install/spanprof-run-asan
 readonly OTELCPP=$TEST_LIBS/otelcpp
 
-# with NAME [ARGUMENT]...: what the command's environment holds.
+# with NAME [ARGUMENT]...: the variables in the command's environment.
 with()
 {
 	local name=$1
@@ -24,7 +24,7 @@ has()
 	grep -Fqx -e "$2" "$WORK/$1.out" || fail "$1: not in the environment: $2"
 }
 
-# says NAME STATUS TEXT COMMAND...: --check ends so, and one of its lines has the text.
+# says NAME STATUS TEXT COMMAND...: --check ends with that status, and one of its lines has the text.
 says()
 {
 	local name=$1 status=$2 text=$3
@@ -38,7 +38,7 @@ says()
 	}
 }
 
-# The command's own arguments, output and status; ours is in it.
+# The command gets its own arguments, and its output and status are passed on; our object is loaded.
 run args "$RUNNER" -- "$HOSTS/entry" 'two words' '' '*' --version -- '$HOME'
 expect_rc args 42
 cat >"$WORK/args.wanted" <<-END
@@ -68,7 +68,7 @@ has labels SPANPROF_LABELS=a=b,zone=eu
 env --chdir="$WORK" 'odd.name=kept' "$RUNNER" env >"$WORK/odd.out"
 has odd odd.name=kept
 
-# In front of what is there already, and only once.
+# Our entry comes before existing ones, and only once.
 LD_PRELOAD=libc.so.6 with chained
 has chained "LD_PRELOAD=$ROOT/build/libspanprof.so:libc.so.6"
 LD_PRELOAD=$ROOT/build/libspanprof.so with twice
@@ -82,7 +82,7 @@ for off in SPANPROF_DISABLED=true OTEL_SDK_DISABLED=True PYROSCOPE_AGENT_ENABLED
 	has off 'preload -'
 done
 
-# As env(1).
+# The same errors as env(1).
 for given in nonexistent ./nonexistent /etc/passwd/x "$WORK" /etc/passwd; do
 	run env.error env "$given"
 	run our.error "$RUNNER" "$given"
@@ -106,7 +106,7 @@ while read -r variable; do
 	grep -q "^$variable" "$WORK/help_env.out" || fail "--help-env lacks $variable"
 done < <(build/print-config | sed -n 's/^| `\([A-Z_]*\)`.*/\1/p')
 
-# What will be hooked, and by which method.
+# The SDK that will be hooked, and the method.
 says hooked 0 'ABI v1 in' "$HOSTS/spans"
 says wrapper 0 'libopentelemetry-c-wrapper.so.9: will be hooked: its virtual methods, found by' \
 	"$TEST_LIBS/conformance/haproxy33/lazy"
@@ -132,7 +132,7 @@ chmod +x "$WORK/script" "$WORK/env_script"
 says script 1 "$WORK/script, run by" "$WORK/script"
 says env_script 1 'the script'\''s interpreter has no SDK' "$WORK/env_script"
 grep -q '^program .*/sh$' "$WORK/env_script.out" || fail "#! env was not followed"
-# A text without "#!" is run by the shell, as above, and an interpreter that is not there runs nothing.
+# The shell runs a text without "#!", as above; an interpreter that does not exist runs nothing.
 says bare.script 1 "$WORK/bare, run by" "$WORK/bare"
 grep -q '^program .*/sh$' "$WORK/bare.script.out" || fail "bare: $(<"$WORK/bare.script.out")"
 printf '#!/no/such/interpreter\ntrue\n' >"$WORK/no_interpreter"
@@ -142,10 +142,10 @@ chmod +x "$WORK/no_interpreter" "$WORK/no_env" "$WORK/data"
 says no_interpreter 2 'interpreter /no/such/interpreter is not there' "$WORK/no_interpreter"
 says no_env 2 'interpreter no-such-interpreter is not there' "$WORK/no_env"
 says data 2 'it is not an ELF program' "$WORK/data"
-# By a link the loader finds the same libraries: $ORIGIN is where the file is.
+# Through a link the loader finds the same libraries: $ORIGIN is the folder of the file.
 ln -s "$HOSTS/spend" "$WORK/link"
 says link 0 'will be hooked' "$WORK/link"
-# Nobody can attach to a running process, and gcc's AddressSanitizer insists on being the first.
+# Attaching to a running process is impossible, and gcc's AddressSanitizer insists on being first.
 run attach "$RUNNER" --pid $$
 expect_rc attach 125
 grep -q 'cannot attach to a running process: .*spanprof-run -- COMMAND' "$WORK/attach.err" || fail "$(<"$WORK/attach.err")"
@@ -158,7 +158,7 @@ if echo 'int main(void) { return 0; }' | gcc -fsanitize=address -x c -o "$WORK/a
 	done
 fi
 
-# More rights than the caller's, told to the caller; root has none to gain from root's.
+# A program with more rights than its caller: the caller gets a message; root gains nothing from root's programs.
 if ((EUID == 0)); then
 	chmod 755 "$WORK"
 	cp "$SO" "$RUNNER" "$WORK"
@@ -184,7 +184,7 @@ if ((EUID == 0)); then
 	done
 fi
 
-# An SDK inside the program, with its symbols and without.
+# An SDK inside the program, with symbols and without.
 host=("$TEST_LIBS"/conformance/{main,probe,second,stories,story}.o -lpthread -ldl)
 objects=("$TEST_LIBS/conformance/v1_stl17/driver.o" "$OTELCPP/v1_stl17/mini_sdk.o" "${host[@]}")
 g++ -o "$WORK/inside" "${objects[@]}"
@@ -194,12 +194,19 @@ for kind in inside stripped; do
 done
 g++ -rdynamic -o "$WORK/exported" "${objects[@]}"
 says exported 0 'found by run-time type information' "$WORK/exported"
-# What stands in the way of being found.
+# Reasons why an SDK is not found.
 printf 'char *getenv(const char *name) { return name[0] ? 0 : 0; }\n' | gcc -x c -c -o "$WORK/getenv.o" -
 g++ -rdynamic -o "$WORK/own_getenv" "$WORK/getenv.o" "${objects[@]}"
 says own_getenv 1 'the program has a getenv of its own' "$WORK/own_getenv"
-says nortti 1 'if that is opentelemetry-cpp, it was built with -fno-rtti' \
+says nortti 1 'not hooked: it has no symbols, and no run-time type information (-fno-rtti)' \
 	"$OTELCPP/static_nortti/stories"
+# A tracer that only reads OpenTelemetry's variables (Envoy), or another part of the SDK (metrics, as in Ray).
+echo '#include <stdlib.h>
+int main(void) { return getenv("OTEL_RESOURCE_ATTRIBUTES") != 0; }' | gcc -x c -o "$WORK/own_tracer" -
+says own_tracer 1 'reads variables of OpenTelemetry, as tracers of other makers do' "$WORK/own_tracer"
+if grep -q rtti "$WORK/own_tracer.out"; then
+	fail "$(<"$WORK/own_tracer.out")"
+fi
 g++ -o "$WORK/nortti" "$OTELCPP"/static_nortti/{driver,mini_sdk}.o "${host[@]}"
 says nortti.symbols 1 'without the run-time type information (-fno-rtti)' "$WORK/nortti"
 if g++ -no-pie -fuse-ld=gold -s -o "$WORK/one_segment" "$OTELCPP"/static_nopie/{driver,mini_sdk}.o \
@@ -207,7 +214,7 @@ if g++ -no-pie -fuse-ld=gold -s -o "$WORK/one_segment" "$OTELCPP"/static_nopie/{
 	says one_segment 0 'found by run-time type information' "$WORK/one_segment"
 fi
 
-# The loader's search: each place is tried, in its order.
+# The loader's search: each folder is tried, in the loader's order.
 mkdir "$WORK/lib" "$WORK/deep" "$WORK/bin"
 cp "$TEST_LIBS/libfixture-otelc.so" "$WORK/lib"
 printf 'int middle(void) { return 1; }\n' |
@@ -234,12 +241,12 @@ for host in "$WORK/bin/rpath" "$TEST_LIBS/conformance/debian/lazy" /bin/bash; do
 		fail "ldd and --check disagree on $host"
 done
 
-# What the loader takes in first is looked at like the rest, and what it says is passed on.
+# A preloaded library is examined like the others, and the loader's messages about it are passed on.
 LD_PRELOAD="$WORK/lib/libfixture-otelc.so" says preloaded 0 "in $WORK/lib/libfixture-otelc.so" "$HOSTS/plain"
 LD_PRELOAD=/nonexistent.so says unloaded 1 "object '/nonexistent.so' from LD_PRELOAD" "$HOSTS/plain"
 
-# A program's own loader: its answer has an end, and it gets no variables of the profiler. One that others could have
-# put there is not started at all.
+# A program's own loader: its output is bounded, and it gets no variables of the profiler. A loader that other users
+# could have put there is not started.
 cat >"$WORK/own.c" <<'END'
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,9 +272,9 @@ done
 SPANPROF_RATE=1 says own 1 'variables few' "$WORK/bin/own"
 grep -q '^missing *libread.so' "$WORK/own.out" || fail "$(<"$WORK/own.out")"
 says endless 1 'its answer has no end' "$WORK/bin/endless"
-says open 1 'others than root and you can replace it' "$WORK/open/own"
+says open 1 'other users than root and you can replace it' "$WORK/open/own"
 
-# A running process: what is mapped, also what came later.
+# A running process: the mapped objects, including later ones.
 "$HOSTS/entry" wait >"$WORK/waiting" &
 pid=$!
 STARTED+=("$pid")
@@ -279,15 +286,15 @@ wait "$pid" || true
 run gone "$RUNNER" --check --pid "$pid"
 expect_rc gone 125
 
-# An upgrade gives the names of what the process has mapped to other files, or to none. The program itself is that
-# which runs, so it is looked at once.
+# After an upgrade the paths of mapped objects lead to other files, or to none. The program itself is read through its
+# /proc link.
 mkdir "$WORK/upgraded"
 cp "$SO" "$TEST_LIBS/libfixture-otelc.so" "$HOSTS/entry" "$WORK/upgraded"
 LD_PRELOAD="$WORK/upgraded/libspanprof.so:$WORK/upgraded/libfixture-otelc.so" "$WORK/upgraded/entry" wait >"$WORK/upgrade" &
 pid=$!
 STARTED+=("$pid")
 poll_until 10 test -s "$WORK/upgrade" || fail "the host does not start"
-# upgraded STATUS ROW...: the rows beside those of the former program, and no other about what lies in the folder
+# upgraded STATUS ROW...: these rows besides those of the former program, and no row about the new files in the folder
 upgraded()
 {
 	run upgraded "$RUNNER" --check --pid "$pid"
@@ -303,14 +310,15 @@ for file in libspanprof.so libfixture-otelc.so entry; do
 	mv "$WORK/upgraded/new" "$WORK/upgraded/$file"
 done
 upgraded 0 "$ours" "note      replaced on disk since the program loaded it, and the program keeps the former file until it ends: $WORK/upgraded/libspanprof.so" "$sdk" \
-	"note      replaced on disk since the program loaded them, so what is there now was examined: $WORK/upgraded/libfixture-otelc.so"
+	"note      replaced on disk since the program loaded them, so the new files were examined: $WORK/upgraded/libfixture-otelc.so"
 rm "$WORK"/upgraded/*
 upgraded 1 "$ours" "note      removed from disk since the program loaded it, and the program keeps the former file until it ends: $WORK/upgraded/libspanprof.so" \
 	"note      removed from disk since the program loaded them, and not examined: $WORK/upgraded/libfixture-otelc.so"
 kill "$pid"
 wait "$pid" || true
 
-# To open a device can do something. What a script, or a process in what it maps, has led to one by is looked at only.
+# Opening a device may have an effect. A script, or the mappings of a process, may lead to a device: it is only
+# examined.
 printf '#!%s\n' "$WORK/device" >"$WORK/leads"
 chmod +x "$WORK/leads"
 python3 - "$RUNNER" "$WORK" <<'END' || fail "it opens what is no regular file"
@@ -324,7 +332,7 @@ with open(mapped, "rb") as f:
 os.unlink(mapped)
 libc = ctypes.CDLL(None)
 watch = libc.inotify_init1(os.O_NONBLOCK)
-# The second one has the name by which the kernel tells of a file that is gone.
+# The second device has the name that the kernel shows for a deleted file.
 devices = f"{work}/device", f"{mapped} (deleted)"
 for device in devices:
     os.mkfifo(device)
@@ -346,7 +354,7 @@ for device in devices:
     assert opened()
 END
 
-# A process maps a file of 64 GiB without contents, all of which is a table of symbols by its headers.
+# A process maps an empty file of 64 GiB; by its headers all of it is a table of symbols.
 python3 - "$RUNNER" "$WORK/sparse" <<'END' || fail "a file without contents is read without end"
 import mmap, os, struct, subprocess, sys
 runner, sparse = sys.argv[1:]
@@ -365,12 +373,12 @@ def read_by_children():
 
 before = read_by_children()
 said = subprocess.run([runner, "--check", "--pid", str(os.getpid())], stdout=subprocess.PIPE, text=True).stdout
-assert "too large to be looked through" in said, said
+assert "its files are too large: " in said, said
 assert (4 << 30) < read_by_children() - before < (9 << 30), read_by_children() - before
 END
 rm "$WORK/sparse"
 
-# Files from nowhere: cut, and with damaged headers. Never a crash, never long.
+# Hostile files: cut, and with damaged headers. No crash, and no long reading.
 mkdir "$WORK/odd"
 python3 - "$OTELCPP/bsymbolic/libmini.so" "$HOSTS/entry" "$WORK/odd" <<'END'
 import random, struct, sys

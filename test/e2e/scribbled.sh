@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The memory that a host and its exporter share is written over at random by a third program while both work. The host
-# prints and ends as without us, and the exporter, which the address and undefined-behaviour sanitizers watch, reads
-# and writes nothing that is not there and ends with its host. Once anywhere, after which one of both mostly stops
-# soon, and once only in records that wait to be read. make soak takes ten minutes each.
-# Runs alone: what it finds depends on how much happens in its time.
+# A third program overwrites the memory that a host and its exporter share, at random, while both work. The host
+# prints and ends as without us. The exporter, which runs with the address and undefined-behaviour sanitizers, reads
+# and writes only its own memory and ends with its host. One round overwrites the whole memory: then the host's
+# sampling or the exporter mostly stops soon. The other round overwrites only the records that the exporter has not
+# read yet. In make soak a round takes ten minutes.
+# Runs alone: on a busy machine less happens in its time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
-# Into another's memory, as Yama may forbid.
+# Yama may forbid to write into another process's memory.
 if ((EUID != 0)) && ! grep -qsx 0 /proc/sys/kernel/yama/ptrace_scope; then
 	[[ ! -e /proc/sys/kernel/yama ]] || skip 'nobody but root may write into the memory of another process'
 fi
@@ -18,7 +19,7 @@ readonly WATCHED=$ROOT/build/asan/test/spanprof-exporter
 export SPANPROF_SAMPLE_RATE=500 SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=2s SPANPROF_THREAD_NAME=true \
 	SPANPROF_OFF_CPU=true
 
-# The exporter gets no variables but ours, and its stderr leads nowhere.
+# The exporter gets only our variables, and its stderr leads nowhere.
 cat >"$WORK/exporter" <<END
 #!/bin/sh
 echo \$\$ >>"$WORK/started"
@@ -26,6 +27,8 @@ export ASAN_OPTIONS=abort_on_error=0:detect_leaks=0:log_path=$WORK/found UBSAN_O
 exec "$WATCHED"
 END
 chmod 755 "$WORK/exporter"
+OBJECT=$(object_with "$WORK/object" "$WORK/exporter")
+readonly OBJECT
 mkfifo "$WORK/stdin"
 
 has_begun()
@@ -46,7 +49,7 @@ round()
 	rm -rf "$WORK/profiles" "$WORK/status"
 	mkdir "$WORK/profiles"
 	: >"$WORK/started"
-	LD_PRELOAD=$SO SPANPROF_EXPORTER=$WORK/exporter SPANPROF_STATUS_FILE=$WORK/status \
+	LD_PRELOAD=$OBJECT SPANPROF_STATUS_FILE=$WORK/status \
 		SPANPROF_OUTPUT_DIR=$WORK/profiles "$HOSTS/busy" <"$WORK/stdin" >"$WORK/out" 2>"$WORK/err" &
 	host=$!
 	exec 9>"$WORK/stdin"
@@ -70,7 +73,7 @@ round()
 
 seed=${SCRIBBLE_SEED:-$((SECONDS_EACH > 60 ? EPOCHSECONDS : 1))}
 for how in '' spare; do
-	# With all of it, one of both soon stops.
+	# With all kinds of damage, one of the two processes stops soon.
 	round_s=${how:+3}
 	round_s=${round_s:-1}
 	written=0 exporters=0 profiles=0

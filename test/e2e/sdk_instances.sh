@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two plugins with a copy each of the same SDK: every call reaches the one it would have reached without us,
-# also when a plugin's call is a jump, and when plugins come, go and come back elsewhere. One copy at a time
-# is labelled; of the other nothing is asked, which is told once. So it is below a seccomp filter of the program's, where
-# a span costs no more than before.
+# Two plugins with a copy each of the same SDK: every call reaches the copy that it would reach without us, even if a
+# plugin's call is a jump, and when plugins come, go and come back elsewhere. One copy at a time is labelled. The
+# other one is asked nothing, which one message says. The same holds below a seccomp filter of the program, and then a
+# span costs no more than before.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -29,7 +29,7 @@ grep '^spanprof\[' "$WORK/under.err" >"$WORK/under.told"
 sed -i '/^spanprof\[/d' "$WORK/under.err"
 expect_same plain under out err rc
 diff <(of_host plain) <(of_host under) || fail "calls at the wrong copy"
-# Of copy a those until it is unloaded: 2 alone and 8 beside b; of b those after that, 2 and 4.
+# Calls of copy a until it is unloaded: 2 alone and 8 beside b; later calls of b: 2 and 4.
 [[ $(grep -c '^a get_context' "$WORK/under.calls") == 10 ]] || fail "not every span of a was looked at"
 [[ $(grep -c '^b get_context' "$WORK/under.calls") == 6 ]] || fail "not every span of b was looked at"
 [[ $(grep -c 'another copy of libopentelemetry_c_api.so' "$WORK/under.told") == 1 ]] || fail "not told once"
@@ -37,7 +37,7 @@ report "$WORK/profiles" "$WORK/report.json"
 expect "$WORK/report.json" \
 	'{n["span_name"] for n in d["span_names"]} >= {"alone", "of a", "alone again", "of b"}'
 
-# Asleep it is the same.
+# Switched off, the calls are the same.
 run_under off SPANPROF_DISABLED=true FIXTURE_CALLS="$WORK/off.calls" "$HOSTS/copies" "${PLUGINS[@]}"
 expect_same plain off out err rc calls
 

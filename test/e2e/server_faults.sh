@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119
-# Whatever is wrong with the server, the network or the disk, the host's requests are as fast as ever,
-# its end is not held up, its memory does not grow, it is told in a few lines what was lost, and what
-# can still be sent is sent, and nothing is sent twice that may have arrived. Prints the table of faults.
-# Usage: server_faults.sh [push|otlp]. Without one both are tried side by side, as most of the time is waited.
+# Whatever is wrong with the server, the network or the disk, the host's requests are as fast as ever, its end is not
+# delayed, and its memory does not grow. A few lines report the losses. Everything that can still be sent is sent, and
+# nothing that may have arrived is sent twice. Prints the table of faults. Usage: server_faults.sh [push|otlp].
+# Without an argument both run in parallel, because most of the time they wait.
 if (($# == 0)); then
 	rc=0
 	shown=$(mktemp)
@@ -23,10 +23,10 @@ source test/e2e/tls.bash
 
 need python3 curl
 readonly HOST_MS=600
-# A busy machine may need seconds for what has to be sent.
+# A busy machine may need seconds to send the rest.
 export SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=10s SPANPROF_PUSH_TIMEOUT=2s SPANPROF_PUSH_QUEUE_CAPACITY=128
 export SPANPROF_PROTOCOL=$protocol
-# The stand-in for a bad day: retries within the life of the host.
+# The stand-in for a bad day: retries while the host runs.
 export SPANPROF_SAMPLE_RATE=100
 
 status_of()
@@ -45,17 +45,19 @@ row()
 		"$(status_of "$1" 'd["loss"]["samples_in_lost_batches"]')" "$2"
 }
 
-# ends_within NAME MS: the end of the host took no longer, beside its start and what it is given for a program of anybody.
+# ends_within NAME MS: the end of the host took at most this long, apart from its start and the allowance for any
+# program.
 ends_within()
 {
 	(($(result "$1.ms") - $(value "$1" worked_ms) <= $2 + 1000 * EXIT_LIMIT_S)) ||
 		fail "$1: ended after $(result "$1.ms") ms, with $(value "$1" worked_ms) ms of work"
 }
 
-# What the next host waits for before it ends, asked with its name: a busy machine may need longer than HOST_MS for it.
+# The function for which the next host waits before it ends; its argument is the host's name. A busy machine may need
+# longer than HOST_MS.
 UNTIL=()
 
-# fault FAULT: a double with a fault that ends, and a profile has to be taken after that.
+# fault FAULT: starts a double with a temporary fault; afterwards it must take a profile.
 fault()
 {
 	double_start --ack-delay 0 --fault "$1"
@@ -74,14 +76,14 @@ has_failed()
 	grep -qs '"last_error": "[^"]' "$WORK/$1.json"
 }
 
-# try_failing NAME ADDRESS [VARIABLE=VALUE]...: the same as try, and a push has to fail.
+# try_failing NAME ADDRESS [VARIABLE=VALUE]...: as try, but a push has to fail.
 try_failing()
 {
 	UNTIL=(has_failed)
 	try "$@"
 }
 
-# try NAME ADDRESS [VARIABLE=VALUE]...: runs the host and checks what must hold in any case.
+# try NAME ADDRESS [VARIABLE=VALUE]...: runs the host and checks what must always hold.
 try()
 {
 	local name=$1 address=$2
@@ -96,7 +98,7 @@ try()
 	run_under "$name" SPANPROF_STATUS_FILE="$WORK/$name.json" \
 		SPANPROF_SERVER_ADDRESS="$address" "$@" "$HOSTS/requests" "$HOST_MS" 100000 "$WORK/$name.over"
 	expect_rc "$name" 19
-	# Far less than a push may take. That a busy machine has requests wait for a processor is not counted.
+	# Far less than a push may take. Time that requests wait for a processor on a busy machine is not counted.
 	(($(value "$name" waited_ms) <= 300)) || fail "$name: requests waited for $(value "$name" waited_ms) ms"
 	(($(value "$name" extra_ms) <= 100)) || fail "$name: requests took $(value "$name" extra_ms) ms of CPU time more"
 	ends_within "$name" 10000
@@ -104,7 +106,7 @@ try()
 		fail "$name: $(value "$name" peak_kib) KiB, $(value well peak_kib) KiB when all is well"
 }
 
-# told NAME TEXT: a few lines, not one per upload, and one of them holds the text.
+# told NAME TEXT: a few lines on stderr, not one per upload, and one of them has the text.
 told()
 {
 	local lines
@@ -120,7 +122,7 @@ told()
 	}
 }
 
-# lost NAME COUNTER TEXT: a sentence on stderr tells of it, and the reason is there.
+# lost NAME COUNTER TEXT: a sentence on stderr reports the loss with its reason.
 lost()
 {
 	local -A because=(
@@ -134,7 +136,7 @@ lost()
 	row "$1" "lost, told: $2"
 }
 
-# left NAME TEXT: the host did not wait; what its exporter could not send without it either is counted.
+# left NAME TEXT: the host did not wait; profiles that its exporter could not send later either are counted.
 LEFT=()
 left()
 {
@@ -149,7 +151,7 @@ all_lost()
 	[[ $(ask "$WORK/$1.json" "d['loss']['batches_unsent_at_exit'] > 0") == True ]]
 }
 
-# In OTLP a sample has no number of samples, but a number of periods, so the double cannot count them.
+# OTLP has no number of samples for a sample, only a value in periods, so the double cannot count them.
 expect_all()
 {
 	if [[ $protocol == otlp ]]; then
@@ -160,7 +162,7 @@ expect_all()
 	fi
 }
 
-# arrived NAME: the double has every sample, none of them twice.
+# arrived NAME: the double has every sample exactly once.
 arrived()
 {
 	double_get /double/stats "$WORK/stats.json"
@@ -196,19 +198,19 @@ lost reset batches_unanswered 'push failed'
 expect "$WORK/reset.json" 'd["loss"]["batches_unanswered"] == 1 and d["loss"]["batches_unsent_at_exit"] == 0'
 
 fault reset_early=1,count=1
-# All of it has left us as well, and nobody says how much was read.
+# The whole request was sent here too, and it is unknown how much was read.
 try reset_mid_body "$DOUBLE_URL"
 lost reset_mid_body batches_unanswered 'push failed'
 expect "$WORK/reset_mid_body.json" 'd["loss"]["batches_unanswered"] == 1 and d["loss"]["batches_unsent_at_exit"] == 0'
 
-# Nobody can know that it was taken. It counts as lost, and is there once.
+# The exporter cannot know that the server took the profile. It counts as lost, and the server has it once.
 fault stored_reset=1,count=1
 try stored_unheard "$DOUBLE_URL"
-# The double counts an answer when it is gone, and the host may have ended by then.
+# The double counts an answer after sending it, and the host may have ended by then.
 all_are_counted()
 {
 	double_get /double/stats "$WORK/stats.json"
-	(expect "$WORK/stats.json" 'd["accepted"]["profiles"] == d["requests"]["200"] + 1') >/dev/null 2>&1
+	(expect "$WORK/stats.json" 'd["accepted"]["requests"] == d["requests"]["200"] + 1') >/dev/null 2>&1
 }
 poll_until 10 all_are_counted || fail "what was taken is not what was answered: $(<"$WORK/stats.json")"
 double_get /double/spans "$WORK/spans.json"
@@ -251,7 +253,7 @@ left unknown_authority 'push failed.*certificate'
 double_get /double/stats "$WORK/stats.json"
 expect "$WORK/stats.json" 'd["accepted"]["profiles"] == 0'
 
-# Wherever it points, nobody there hears of us.
+# A redirect is not followed, wherever it points.
 elsewhere=$DOUBLE_URL
 double_start --ack-delay 0 --fault "redirect=$elsewhere/push.v1.PusherService/Push,status=301,count=0"
 try_failing redirect "$DOUBLE_URL" SPANPROF_AUTH_TOKEN=s3cret
@@ -262,11 +264,11 @@ expect "$WORK/stats.json" 'd["accepted"]["profiles"] == 0 and d["rejected"] == {
 fault status=429,retry_after=1,count=1
 try too_many "$DOUBLE_URL"
 arrived too_many
-# It waited as told: never two requests within the second.
+# It waited as told: never two requests within a second.
 expect "$WORK/stats.json" 'd["requests"]["429"] == 1'
 
 if [[ $protocol == otlp ]]; then
-	# OTLP/HTTP allows nothing else to be repeated.
+	# OTLP/HTTP allows no other request to be repeated.
 	once=(502 504)
 	never=(400 401 404 408 500)
 	fault rejected=1,count=1
@@ -298,7 +300,7 @@ try broken_at_the_end "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=15s
 arrived broken_at_the_end
 expect "$WORK/stats.json" 'd["requests"]["503"] == 1'
 
-# The file sink beside the server: a full disk and a folder nobody may write to are no loss there.
+# Folder and server at the same time: a full disk and a forbidden folder lose nothing at the server.
 mkdir "$WORK/full"
 cat >"$WORK/on_full_disk" <<END
 #!/bin/bash

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker that gives up its privileges after a fork: the C library asks every thread of the process
-# by a signal of its own to do the same, and waits for all of them; and the exporter follows.
+# A worker gives up its privileges after a fork: the C library sends a signal to every thread of the process to do the
+# same, and waits for all of them; and the exporter follows.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -21,11 +21,11 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))'
 run_under worker python3 -S -c "$WORKER"
 expect_rc worker 0
 [[ $(result worker.out) == 7 ]] || fail "the worker ended with $(result worker.out)"
-# python3 may be a script that starts it.
+# python3 may be a script that starts the real one.
 [[ $(profiles_in "$WORK" | grep -c service_python) == 2 ]] || fail "not both processes were profiled"
 
-# What hosts.table has of this, in programs with sanitizers, which stand between the C library and the kernel with what they make of
-# signals and threads. The program prints and ends as without us, and samples go on.
+# The same tests as in hosts.table, in programs with sanitizers, which stand between the C library and the kernel and
+# change signals and threads. The program prints and ends as without us, and sampling goes on.
 tried=()
 # sanitized COMPILER OPTION PRELOADED
 sanitized()
@@ -37,7 +37,7 @@ sanitized()
 		left_out "$1 has no -fsanitize=$2"
 		return 0
 	}
-	# Without address randomization, because the thread sanitizer of gcc 12 cannot map its memory where there is
+	# Without address randomization, because the thread sanitizer of gcc 12 cannot map its memory on machines with
 	# much of it.
 	run "$name.plain" setarch -R "$WORK/$name"
 	[[ $(result "$name.plain.rc") == 12 ]] || {
@@ -48,7 +48,7 @@ sanitized()
 	run "$name.under" LD_PRELOAD="$3" SPANPROF_OUTPUT_DIR="$WORK/$name.d" SPANPROF_SAMPLE_RATE=1000 \
 		setarch -R "$WORK/$name"
 	expect_same "$name.plain" "$name.under" rc out
-	# What we say ourselves is no report.
+	# Our own messages are no reports.
 	sed -i '/^spanprof\[/d' "$WORK/$name.under.err"
 	expect_same "$name.plain" "$name.under" err
 	report "$WORK/$name.d" "$WORK/$name.json"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A host that takes the signal that SPANPROF_SIGNAL names is told once, goes on unprofiled, and loses nothing
-# of what was sampled before: it is sent at the end, though no upload was due meanwhile.
+# A host takes the signal that SPANPROF_SIGNAL names. It gets one message, goes on unprofiled, and loses none of the
+# earlier samples: they are sent at the end, though no upload was due meanwhile.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -17,10 +17,10 @@ expect_same taken.plain taken out rc
 
 status=$WORK/status.json
 expect "$status" 'd["state"] == "stopped" and d["loss"]["signal_taken_by_host"] == 1'
-# Also records of objects are drained.
+# Records about objects are drained as well.
 expect "$status" '0 < d["samples"]["put"] <= d["samples"]["drained"]'
 expect "$status" 'd["loss"]["samples_in_lost_batches"] == d["loss"]["batches_unsent_at_exit"] == 0'
 report "$WORK/profiles" "$WORK/report.json"
-# The first 50 ms were in a span; what its timer had not sampled is the rest of its CPU clock.
+# The first 50 ms were in a span; the unsampled part of them is the rest of its CPU clock.
 expect "$WORK/report.json" 'd["total"]["samples"] > 0 and d["labelled"]["ns"] > 0'
 expect "$WORK/report.json" 'd["total"]["ns"] >= 50e6'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Stacks that are copied in the handler and walked later give the same profile.
+# Stacks that the handler copies and the exporter walks later give the same profile.
 # Runs alone: it judges shares of CPU time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -17,7 +17,7 @@ report "$WORK/copied" "$WORK/copied.json"
 python3 "$CHECK" spans "$WORK/copied.json" "$WORK/copied.spans" root
 python3 "$CHECK" shares "$WORK/copied.json" "$WORK/copied.out" 5 checkout=checkout+charge search=search
 
-# Whole stacks: nothing was cut and nothing ended early.
+# Whole stacks: none was cut, and none ended early.
 expect "$WORK/copied.json" \
 	'not any(f["function"] in ("[incomplete]", "[truncated]") for f in d["functions"])'
 expect "$WORK/copied.json" \

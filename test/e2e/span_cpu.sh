@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# With SPANPROF_SPAN_CPU_TIME each local root carries the CPU time that its threads spent in it: what
-# the host measured with the same clocks, nested, handed over, and on several threads.
+# With SPANPROF_SPAN_CPU_TIME each local root has an attribute with the CPU time that its threads spent in it. It
+# equals the host's measurement with the same clocks, for nested roots, roots that change threads, and roots on
+# several threads.
 # Runs alone: it compares CPU time with clocks to a few per cent.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-# Times need no sample, and so no link.
+# Times need no sample, so there is no link.
 unset SPANPROF_ATTRIBUTES
 
 need python3
@@ -44,7 +45,7 @@ for s in spans.values():
 for name in sorted(set(wanted) | set(got)):
     print("%-30s %s host %8.3f ms, span %8.3f ms" % (story, name, wanted[name] / 1e6,
                                                         got[name] / 1e6))
-    # The span also has what the SDK and we do around the host's pieces.
+    # The span also contains the SDK's and our own work around the host's pieces.
     if not -0.5e6 <= got[name] - wanted[name] <= 8e6:
         sys.exit("FAIL: %s: %s" % (story, name))
 PYTHON

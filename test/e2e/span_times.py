@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What test/hosts/waits measured of itself, against what its spans say. Usage: span_times.py WHAT HOST SPANS"""
+"""Compares the measurements of test/hosts/waits itself with the attributes of its spans. Usage: span_times.py WHAT
+HOST SPANS"""
 import collections
 import json
 import sys
@@ -24,7 +25,7 @@ def host_of(path):
 
 
 def spans_of(path):
-    """Of each name: what each of its spans says, and how long it was."""
+    """For each name: the attributes of its spans, and their durations."""
     spans = collections.defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for span in map(json.loads, file):
@@ -35,7 +36,7 @@ def spans_of(path):
 
 
 def sums(name, spans, host):
-    """They are between the clocks that the host reads inside of the span and around it."""
+    """The values are between those of the clocks that the host reads inside of the span and around it."""
     cpu = sum(said[CPU] for said, _ in spans)
     off = sum(said[OFF] for said, _ in spans)
     host_wall, host_off = host["wall"][name], host["off"][name]
@@ -72,13 +73,13 @@ def all_spans(host, spans):
 def known(host, spans):
     all_spans(host, spans)
     for name, (off, _) in host["off"].items():
-        # What a short one waits for may be there already.
+        # The result for which a short span waits may be ready already, so that the span does not wait.
         if off > 100 * MS * len(spans[name]) and any(said[VOLUNTARY] == 0 for said, _ in spans[name]):
             fail("%s: it never gave up the processor" % name)
 
 
 def crowd(host, spans):
-    """Of those that only take the processors from each other, most never gave them up."""
+    """Most spans that only take the processors from each other never gave them up voluntarily."""
     all_spans(host, spans)
     starved = [said for said, _ in spans["starved"]]
     print("starved: %d of %d spans know that they were runnable" % (sum(RUNNABLE in s for s in starved), len(starved)))

@@ -1,19 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# With SPANPROF_SPAN_TIMES each local root says where its time went: what the host measured with the same
-# clocks, whatever the length of the span. What is not known is not there.
+# With SPANPROF_SPAN_TIMES each local root has attributes that say where its time went. They equal the host's
+# measurements with the same clocks, for spans of any length. An unknown time has no attribute.
 # Runs alone: it judges how long threads wait.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
-# Times need no sample, and so no link.
+# Times need no sample, so there is no link.
 unset SPANPROF_ATTRIBUTES
 
 need python3
 readonly TURNS=2 WAIT_MS=300
 readonly COMPARE=$ROOT/test/e2e/span_times.py
 
-# waits NAME COMMAND...: that command under spanprof, with its spans in NAME.spans; more variables before it
+# waits NAME COMMAND...: runs the command with the profiler, its spans go into NAME.spans; more variables may come
+# first
 waits()
 {
 	local name=$1
@@ -24,7 +25,7 @@ waits()
 	expect_silent "$name"
 }
 
-# Known waits, each in spans of its own, long ones and short ones; nobody wants a profile of them.
+# Known waits, each in its own spans, long ones and short ones; no profile of them is configured.
 for ms in "$WAIT_MS" 30 2; do
 	waits "known.$ms" SPANPROF_SPAN_TIMES=true "$HOSTS/waits_sdk" "$TURNS" "$ms"
 	python3 "$COMPARE" known "$WORK/known.$ms.out" "$WORK/known.$ms.spans"
@@ -37,7 +38,7 @@ for threads in 1 8 200; do
 	python3 "$COMPARE" crowd "$WORK/crowd.$threads.out" "$WORK/crowd.$threads.spans"
 done
 
-# Who may not be traced knows as much.
+# A process that may not be traced has the same values.
 if has_nobody; then
 	chmod 777 "$WORK"
 	waits nobody SPANPROF_SPAN_TIMES=true setpriv --reuid=65534 --regid=65534 --clear-groups \
@@ -45,13 +46,13 @@ if has_nobody; then
 	python3 "$COMPARE" known "$WORK/nobody.out" "$WORK/nobody.spans"
 fi
 
-# The option of old gives the one attribute that it always gave; and without any there is none.
+# The older option gives its one attribute; and without an option there is none.
 waits cpu SPANPROF_SPAN_CPU_TIME=true "$HOSTS/waits_sdk" 1 30
 python3 "$COMPARE" cpu "$WORK/cpu.out" "$WORK/cpu.spans"
 waits off "$HOSTS/waits_sdk" 1 30
 ! grep -q '"spanprof\.' "$WORK/off.spans" || fail "attributes unasked"
 
-# What it takes: two system calls at each edge of each of the five roots, and no other; no call is interrupted.
+# The cost: two system calls at each edge of each of the five roots, and no others; no call is interrupted.
 need strace
 strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
 for option in false true; do
@@ -64,7 +65,7 @@ for option in false true; do
 done
 [[ $(grep -c '^getrusage$' "$WORK/true.calls") == 10 ]] ||
 	fail "$(grep -c '^getrusage$' "$WORK/true.calls") calls of getrusage for five roots"
-# What a hook does for the exporter, such as a scan for threads, it does now and then; and samples come by chance.
+# Work that hooks do for the exporter, such as a scan for threads, comes now and then; and samples come by chance.
 comm -13 <(uniq "$WORK/false.calls") <(uniq "$WORK/true.calls") |
 	grep -vE '^(getrusage|clock_gettime|t?g?kill|getdents64|openat|read|readlinkat|newfstatat|close|timer_.*|m(un)?map|madvise|sched_yield|rt_sig(return|procmask))$' \
 		>"$WORK/more.calls" || true

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A host that does everything at once that is known to hang or break profilers, and is struck by
-# foreign signals of our number, gets everywhere and leaves nothing behind, while exporters are stopped,
-# slowed and killed at random: at 100 and 1,000 Hz with its own exporter spared, so that
-# every sample is accounted for, and once with that killed. Four seconds each; make soak takes ten minutes each.
-# Runs alone: what it finds depends on how much happens in its time.
+# A host does everything at once that is known to hang or break profilers, and gets foreign signals with our number.
+# Meanwhile exporters are stopped, slowed and killed at random. The host makes progress everywhere and leaves nothing
+# behind. Two storms, with 100 and 1,000 samples per second, spare the host's own exporter, so every sample must be
+# accounted for; the third kills that exporter too. A storm takes four seconds, and ten minutes in make soak.
+# Runs alone: on a busy machine less happens in its time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -12,8 +12,8 @@ readonly SECONDS_EACH=${SOAK_SECONDS:-4}
 readonly STORM=$TEST_BUILD/test/storm/storm
 readonly PLUGIN=$TEST_BUILD/test/storm/libstorm-plugin.so
 
-# The kernel counts queued signals, and timers as such, by user and user namespace: in one of its own
-# the host sees its own alone. Elsewhere others of the user come and go, and only a trend says much.
+# The kernel counts queued signals, including timers, by user and user namespace. In its own namespace the host is
+# alone. Elsewhere other processes of the user come and go, and only a trend is reliable.
 ALONE=(unshare --user --map-root-user)
 queued_max=0
 if ! "${ALONE[@]}" true 2>/dev/null; then
@@ -27,7 +27,7 @@ within()
 	(($(value "$1" "$2") <= $3)) || fail "$1: $(value "$1" "$2") $2 are left"
 }
 
-# Each worker got somewhere: the watchdog is content with one round a minute.
+# Each worker made progress: the watchdog requires one round a minute.
 beats()
 {
 	awk '$1 == "beats" { n++; if ($3 == 0) bad = bad " " $2; text = text " " $2 " " $3 }
@@ -35,8 +35,8 @@ beats()
 		"$WORK/$1.out" || fail "$1: some got nowhere"
 }
 
-# accounted NAME: the exporter lived until after its host, drained what was put and sent what it drained,
-# but for what it counts as lost. Records of CPU time between two samples are drained as well.
+# accounted NAME: the exporter outlived its host, drained every record that was put, and sent every record that it
+# drained or counted it as lost. Records of CPU time between two samples are drained as well.
 accounted()
 {
 	local pid status sent
@@ -52,14 +52,14 @@ accounted()
 	expect "$status" 'd["loss"]["ring_records_damaged"] == 0 and d["loss"]["files_failed"] == 0'
 }
 
-# Of a record that a thread was writing when the process ended nothing is left but that it was begun.
+# If a thread was writing a record when the process ended, only the begin of the record is known.
 settled()
 {
 	[[ $(ask "$1" 'd["samples"]["put"] - d["samples"]["drained"] in range(d["loss"]["ring_records_unfinished"] + 1)') == True ]]
 }
 
-# storm NAME RATE STOP_MS [KILL_AFTER_MS]: at its end it waits for an exporter that is stopped as long as it may,
-# or the last samples would be missing now and then.
+# storm NAME RATE STOP_MS [KILL_AFTER_MS]: at its end it waits for a stopped exporter as long as allowed; otherwise
+# the last samples would sometimes be missing.
 storm()
 {
 	local name=$1 rate=$2 rc=0 harrier
@@ -84,11 +84,11 @@ storm()
 		fail "$name: that is not said without us"
 	fi
 	within "$name" children 0
-	# The initial thread's.
+	# The initial thread has one timer.
 	within "$name" timers 1
 	within "$name" queued "$queued_max"
 	within "$name" descriptors 0
-	# glibc keeps thread stacks and heaps as it likes; a leak would be one a round.
+	# glibc keeps thread stacks and heaps at will; a leak would be one a round.
 	within "$name" mappings 40
 	cat "$WORK/$name.harry"
 	grep -qx 'left 0' "$WORK/$name.harry" || fail "$name: exporters are left behind"
@@ -100,9 +100,9 @@ need python3
 for rate in 100 1000 killed; do
 	name=at$rate
 	if [[ $rate == killed ]]; then
-		# A host looks after its exporter every hundred samples.
+		# A host checks its exporter every hundred samples.
 		storm "$name" 1000 "$stop_ms" $((SECONDS_EACH * 500))
-		# Samples are lost then, how many nobody can know; but not in silence.
+		# An unknown number of samples is lost then, but there is a message.
 		grep -q "^spanprof\[$(value "$name" pid)\]: the exporter ended" "$WORK/$name.err" ||
 			fail "the host says nothing of its exporter's end"
 	else
@@ -112,6 +112,6 @@ for rate in 100 1000 killed; do
 	echo "storm, $rate, $SECONDS_EACH s: watchdog clean; left: $(value "$name" timers) timers," \
 		"$(value "$name" descriptors) descriptors, $(value "$name" mappings) mappings," \
 		"$(value "$name" queued) in SigQ; $(profiles_in "$WORK/$name" | wc -l) profiles"
-	# What thousands of short processes leave here is not needed.
+	# Files of thousands of short processes, which are not needed.
 	rm -rf "${WORK:?}/$name" "$WORK/$name".status.*
 done

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# However a process ends, and whatever its server does, each sample that was taken was sent or is counted
-# as lost, and the server has what was sent, once.
+# For every way in which a process ends or its server fails: each sample was sent or is counted as lost, and the
+# server has each sent sample exactly once.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3 curl
-# How a host ends: orderly, killed, as another program.
+# How a host ends: orderly, killed, by executing another program.
 ENDS=(return abort exec)
 export SPANPROF_SAMPLE_RATE=250
 
@@ -16,7 +16,7 @@ has_ended()
 	! grep -qsz "^SPANPROF_STATUS_FILE=$WORK/$1.json$" /proc/[0-9]*/environ
 }
 
-# end_all NAME ADDRESS [VARIABLE=VALUE]...: every end, at the same time; $WORK/NAME.sums holds the sums.
+# end_all NAME ADDRESS [VARIABLE=VALUE]...: runs every end, in parallel; $WORK/NAME.sums has the sums.
 end_all()
 {
 	local name=$1 address=$2 how
@@ -61,7 +61,7 @@ sum()
 	ask "$WORK/$1.sums" "d[\"$2\"]"
 }
 
-# As the real server, which takes up to a second: nothing is lost, not a nanosecond of the last profile.
+# The server takes up to a second, like the real one: nothing is lost, not a nanosecond of the last profile.
 double_start --ack-delay 300-1000
 ENDS+=(_exit exit_group)
 end_all slow "$DOUBLE_URL"
@@ -70,7 +70,7 @@ expect "$WORK/slow.sums" 'd["sent"] == d["taken"]'
 expect "$WORK/slow.double" "d['total']['samples'] == $(sum slow sent)"
 expect "$WORK/slow.double" "d['total']['ns'] == $(sum slow ns)"
 
-# Answers that come too late or never: lost to our knowledge, and there once.
+# Answers that come too late or never: counted as lost, and stored once.
 double_start --ack-delay 1500
 end_all late "$DOUBLE_URL" SPANPROF_PUSH_TIMEOUT=400ms SPANPROF_UPLOAD_INTERVAL=100ms
 expect "$WORK/late.sums" 'd["sent"] == 0 and d["unanswered"] > 0'
@@ -87,7 +87,7 @@ end_all never "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=100ms SPANPROF_FLUSH_TIMEOU
 expect "$WORK/never.sums" 'd["sent"] == 0 and d["unanswered"] > 0'
 expect "$WORK/never.double" 'd["profiles"] == 0'
 
-# Some taken, some refused.
+# Some profiles are taken, some refused.
 double_start --ack-delay 0 --fault status=400,count=1
 end_all some "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=100ms
 expect "$WORK/some.sums" 'd["rejected"] == 1 and d["sent"] > 0'

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Names, files, lines and inlined functions of random addresses are what binutils says, wherever the
-# debug information is: in the program, in a debug file found by build id or by link, packed, split,
-# or shared by dwz.
-# Takes its time: it looks at files.
+# Names, files, lines and inlined functions of random addresses equal those of binutils, wherever the debug
+# information is: in the program, in a debug file found by build id or by link, packed, split, or shared by dwz.
+# Takes its time: it reads many files.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -17,7 +16,7 @@ compare()
 	python3 test/symbols/compare.py "$@" || fail "compare $*"
 }
 
-# lines PROGRAM [OPTION]...: as the program itself, or as the file after --debug.
+# lines PROGRAM [OPTION]...: compares the lines of the program, or of the file after --debug.
 lines()
 {
 	local program=$1
@@ -40,7 +39,7 @@ without_lines()
 	fi
 }
 
-# strip_to PROGRAM DEBUG_FILE: the program is left without symbols; PROGRAM.full is what it was.
+# strip_to PROGRAM DEBUG_FILE: strips the program; PROGRAM.full is the original.
 strip_to()
 {
 	cp "$1" "$1.full"
@@ -76,7 +75,7 @@ mkdir -p "$WORK/root/.build-id/${id:0:2}"
 cp "$WORK/by_id.debug" "$WORK/root/.build-id/${id:0:2}/${id:2}.debug"
 lines "$WORK/by_id" --debug "$WORK/by_id.full" --root "$WORK/root"
 
-# The same by link, in the three places, with and without a build id.
+# The same by link, in the three folders, with and without a build id.
 for where in same/linked.debug dot/.debug/linked.debug "root$WORK/far/linked.debug"; do
 	folder=${where%%/*}
 	[[ $folder != root ]] || folder=far
@@ -89,15 +88,15 @@ for where in same/linked.debug dot/.debug/linked.debug "root$WORK/far/linked.deb
 		lines "$program" --debug "$program.full" --root "$WORK/root"
 	done
 done
-# A file that is not the one that was linked: the checksum says so.
+# Another file than the linked one: its checksum differs.
 echo >>"$WORK/same/linked.debug"
 without_lines "$WORK/same/linked" --root "$WORK/none"
-# Another build under the right build id's name: the build id inside says so.
+# Another build under the right build id's name: the build id inside differs.
 cp "$BUILT/templates-dwarf4" "$WORK/root/.build-id/${id:0:2}/${id:2}.debug"
 without_lines "$WORK/by_id" --root "$WORK/root"
 
-# Packed sections, older forms, no .debug_aranges (clang), and code of a unit in a file of its own
-# (addr2line cannot read that; the same program without splitting has the same code).
+# Packed sections, older formats, no .debug_aranges (clang), and split units in separate files (addr2line cannot read
+# those; the same program without splitting has the same code).
 objcopy --compress-debug-sections "$BUILT/templates" "$WORK/packed"
 lines "$WORK/packed"
 lines "$BUILT/templates-dwarf4"

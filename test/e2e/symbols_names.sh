@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Names alone: as nm has them, and in stripped programs one name for all addresses of a function.
-# Takes its time: it looks at files.
+# Names only: equal to those of nm, and in stripped programs one name for all addresses of a function.
+# Takes its time: it reads many files.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -26,12 +26,12 @@ for object in "$(library "$LOOKUP" libc.so)" "$(library build/test/symbols/templ
 		echo "node is not installed"
 		continue
 	fi
-	# Not what debug packages of this machine add.
+	# Without the debug packages of this machine.
 	compare names "$(readlink -f "$object")" "$COUNT" --root /nonexistent
 done
 
 for program in git curl python3; do
-	# The distribution's own: what a version manager puts in front is not stripped.
+	# The distribution's own program: a version manager's program in front of it is not stripped.
 	path=$(PATH=/usr/bin:/bin type -P "$program" || true)
 	if [[ -z $path ]]; then
 		echo "$program is not installed"
@@ -41,7 +41,7 @@ for program in git curl python3; do
 	compare fdes "$path" "$COUNT"
 done
 
-# MiniDebugInfo, as Fedora packages carry it: no symbol table, but a packed one inside a section.
+# MiniDebugInfo, as in Fedora's packages: no symbol table, but a packed one inside a section.
 cp build/test/symbols/templates "$WORK/mini"
 nm "$WORK/mini" | awk '$2 ~ /[tTW]/ { print $3 }' >"$WORK/keep"
 objcopy -S --remove-section .gnu_debuglink --keep-symbols="$WORK/keep" "$WORK/mini" \

@@ -1,24 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Profilers outside of the process find its resource and each thread's active span: what a reader sees
-# that stops eight threads thousands of times is always one span, the one that the host has open at
-# that moment, and its root. Nothing is published before the first span, in a forked child before its
-# own, unless it is asked for, or where somebody else publishes.
-# Runs alone: what it finds depends on how often it stops the host in its time.
+# Profilers outside of the process find its resource and each thread's active span. A reader stops eight threads
+# thousands of times. Each time it sees the span that the host has open at that moment, and the span's root. We
+# publish nothing before the first span, nothing in a forked child before its own first span unless an option asks for
+# it, and nothing if another library publishes.
+# Runs alone: on a busy machine it stops the host less often in its time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
 need python3
 readonly READER=$TEST_LIBS/context-reader
-# On an idle machine 100,000 stops take a second, on a busy one each may take some milliseconds.
+# On an idle machine 100,000 stops take a second; on a busy one each may take some milliseconds.
 readonly STOPS=${CONTEXT_STOPS:-100000}
 readonly SECONDS_MAX=${CONTEXT_SECONDS:-3}
 export SPANPROF_THREAD_CONTEXT=true
 export OTEL_SERVICE_NAME=shop
 export OTEL_RESOURCE_ATTRIBUTES='service.version=1.2,my%20key=a%2Cb,service.name=other'
 
-# host NAME [VARIABLE=VALUE]... COMMAND...: runs under the profiler, with its words at $words and its
-# input at $input.
+# host NAME [VARIABLE=VALUE]... COMMAND...: runs it with the profiler; $words reads its output and $input is its
+# input.
 host()
 {
 	local name=$1
@@ -39,7 +39,7 @@ host_ends()
 	((rc == $1)) || fail "the host ended with $rc"
 }
 
-# say NAME: waits for that word of the host; $number is what it says with it.
+# say NAME: waits for that word of the host; $number is the number behind it.
 say()
 {
 	local word
@@ -53,7 +53,7 @@ on()
 	printf x >&"$input"
 }
 
-# process PID FILE: the process context as JSON; "none" if there is no mapping.
+# process PID FILE: writes the process context as JSON; "none" if there is no mapping.
 process()
 {
 	local rc=0
@@ -83,7 +83,7 @@ expect_nothing()
 	expect_thread "$1" none
 }
 
-# In step with a host of one thread.
+# A host with one thread, step by step.
 host steps FIXTURE_SPANS="$WORK/steps.spans" "$HOSTS/context" steps
 say begun
 main=$number
@@ -103,7 +103,7 @@ published=$("$READER" thread "$main")
 on
 say none
 expect_thread "$main" invalid
-# what was published are the ids that the SDK has exported
+# the published ids are those that the SDK has exported
 read -r trace span < <(sed -n 's/.*"name":"outer","trace_id":"\([0-9a-f]*\)","span_id":"\([0-9a-f]*\)".*/\1 \2/p' \
 	"$WORK/steps.spans")
 [[ $published == "valid $trace $span $span" ]] || fail "published: $published; exported: $trace $span"
@@ -121,7 +121,7 @@ on
 say child-none
 expect_thread "$child" invalid
 on
-# forked inside of a span, which is the parent's to publish
+# the fork was inside of a span, which only the parent may publish
 say inner
 expect_nothing "$number"
 expect_thread "$main" 'valid *'
@@ -140,14 +140,14 @@ host flip "$HOSTS/context" flip
 say truth
 "$READER" watch "$pid" "$number" "$STOPS" "$SECONDS_MAX" >"$WORK/watch" || fail 'a record that is not true'
 cat "$WORK/watch"
-# each state was really seen
+# each state was observed
 for state in none root child changing; do
 	(($(awk -v state=$state '$1 == state { print $2 }' "$WORK/watch") > 0)) ||
 		fail "no stop at \"$state\""
 done
 host_ends 31
 
-# A profiler may wait for this very call, whether the kernel takes it or not.
+# A profiler may watch for this very call, whether or not the kernel accepts it.
 if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
 	run named strace -f -qq -e trace=prctl -o "$WORK/named.trace" -E LD_PRELOAD="$SO" "$HOSTS/context" flip
 	grep -Eq 'prctl\((PR_SET_VMA|0x53564d41), (PR_SET_VMA_ANON_NAME|0), 0x[0-9a-f]+, [0-9]+, "OTEL_CTX"\)' \
@@ -156,7 +156,7 @@ else
 	left_out "strace cannot be used here"
 fi
 
-# Unasked.
+# Without the option.
 host off -u SPANPROF_THREAD_CONTEXT "$HOSTS/context" steps
 say begun
 main=$number
@@ -171,7 +171,7 @@ on
 host_ends 32
 expect "$WORK/off.status" 'd["thread_context"] == "off"'
 
-# Somebody else's process context is there first: it stays the only one, and ours is not made.
+# Another library's process context exists first: it stays the only one, and ours is not made.
 host other "$HOSTS/context" other
 say begun
 main=$number
@@ -183,7 +183,7 @@ for word in none forked; do
 	on
 	say "$word"
 done
-# a fork takes the other one's mapping along, as it was made without MADV_DONTFORK
+# a fork inherits the other library's mapping, because it was made without MADV_DONTFORK
 for word in child-span child-none inner still ended; do
 	on
 	say "$word"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119
-# SPANPROF_THREAD_NAME=true: every sample carries the name that its thread had at that moment, whenever
-# and by whomever it was set; odd names are harmless, and many are bounded. Without it there is none.
+# SPANPROF_THREAD_NAME=true: every sample has the name that its thread had at that moment, whichever thread set it and
+# when. Odd names are harmless, and the number of names is bounded. Without the option there is no name.
 # Runs alone: it judges shares of CPU time.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -10,7 +10,7 @@ source test/e2e/lib.bash
 need python3 curl
 export SPANPROF_SAMPLE_RATE=250 SPANPROF_FLUSH_TIMEOUT=30s
 
-# threads NAME: the label once on each sample, the process's total under it.
+# threads NAME: each sample has the label once, and their sum is the process's total.
 complete()
 {
 	expect "$1" "sum(t['ns'] for t in d['threads']) == d['total']['ns'] > 0"
@@ -30,7 +30,7 @@ expect_rc story 0
 expect_silent story
 report "$WORK/story" "$WORK/story.json"
 complete "$WORK/story.json"
-# Stretches of 100 ms, and 30 threads of 3 ms. A sample may stand for what was before a change of name.
+# Stretches of 100 ms, and 30 threads of 3 ms. A sample may count for time before a change of name.
 python3 - "$WORK/story.json" <<'END' || fail "$(<"$WORK/story.json")"
 import json, sys
 ns = {t["thread_name"]: t["ns"] for t in json.load(open(sys.argv[1]))["threads"]}
@@ -42,11 +42,11 @@ expected = {
 for name, ms in expected.items():
     if not ms * 0.5e6 < ns.get(name, 0) < ms * 1.5e6:
         sys.exit("%s: %.1f ms, not %d" % (name, ns.get(name, 0) / 1e6, ms))
-# What ran before a thread gave itself a name, and the residue of one that did nothing under its last.
+# The time before a thread gave itself a name, and the rest of a thread that did nothing under its last name.
 if not set(ns) - set(expected) <= {"pool-gone", "names"}:
     sys.exit("strange names: %s" % sorted(ns))
 END
-# A strict server takes them, as labels of series.
+# A strict server takes the labels, as labels of series.
 expect_clean_double
 range="\"start\": $(($(now_ms) - 600000)), \"end\": $(($(now_ms) + 60000))"
 double_query LabelValues "{\"name\": \"thread_name\", $range}" "$WORK/values.json"
@@ -55,7 +55,7 @@ expect "$WORK/values.json" '{"main-early", "pool-later", "child", "latin1-caf\uf
 build/spanprof-report --threads "$WORK/story" >"$WORK/words"
 grep -Eq '^ +[0-9]+ +0\.[0-9]{3} +[0-9.]+%  pool-early$' "$WORK/words" || fail "$(<"$WORK/words")"
 
-# 1,000 ms in records of at most 2 ms each: far more names than are kept.
+# 1,000 ms in records of at most 2 ms each: far more names than the limit.
 run_under many SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_THREAD_NAME=true \
 	SPANPROF_STATUS_FILE="$WORK/many.status" SPANPROF_OUTPUT_DIR="$WORK/many" "$HOSTS/names" many 1000
 expect_rc many 0

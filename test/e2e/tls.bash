@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# Certificates, and what stands before the double with one; sourced after lib.bash.
+# Certificates, and a TLS server in front of the double; sourced after lib.bash.
 
 need openssl python3
 readonly EC=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
@@ -21,7 +21,7 @@ certificate()
 	cat "$WORK/$name.crt" "$WORK/$name.key" >"$WORK/$name.pem"
 }
 
-# front_start [OPTION VALUE]...: before the double that runs; sets FRONT_URL for --cert.
+# front_start [OPTION VALUE]...: starts it in front of the running double; sets FRONT_URL, which is https with --cert.
 front_start()
 {
 	local port_file
@@ -31,5 +31,6 @@ front_start()
 	STARTED+=("$!")
 	disown "$!"
 	poll_until 20 test -s "$port_file" || fail "the front does not start: $(cat "$port_file.err")"
-	FRONT_URL=https://localhost:$(<"$port_file")
+	FRONT_URL=http://localhost:$(<"$port_file")
+	[[ " $* " != *' --cert '* ]] || FRONT_URL=https://${FRONT_URL#*://}
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A debugger that is profiled itself waits for children of any kind, and finds those alone that it made. Its
-# profile ends with its first request as a tracer, which is told; the traced child does as without us.
+# A debugger that is profiled itself waits for children of any kind, and finds only those that it made. Its profile
+# ends with its first request as a tracer, which is reported; the traced child behaves as without us.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -19,11 +19,11 @@ for how in '' busy; do
 	[[ $(grep -c "$LAST" "$WORK/$name.err") == 1 && $(wc -l <"$WORK/$name.err") == 1 ]] ||
 		fail "$name: $(<"$WORK/$name.err")"
 	report "$WORK/$name" "$WORK/$name.json"
-	# What it did before, and nothing of what came after.
+	# The profile has the time before the program traced itself, and no time after it.
 	expect "$WORK/$name.json" '95e6 < d["total"]["ns"] < 150e6'
 done
 
-# With a debugger that everybody has, which is profiled, and so is the program that it runs.
+# With a common debugger, which is profiled, and so is its program.
 mkdir "$WORK/strace"
 run_under strace SPANPROF_OUTPUT_DIR="$WORK/strace" strace -f -o /dev/null "$HOSTS/plain" 50 libspanprof.so
 expect_rc strace 20

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Libraries that come and go between two looks at what is mapped, one at the addresses of the other: each
-# sample has the names of the library that was mapped when it was taken, also where that library was seen
-# mapped only at another time. Where it never was, or has no build id by which to know it again, as the
-# fourth, they have the name of the library alone.
+# Libraries come and go between two readings of the mappings, one at the addresses of the other. A sample has the
+# names of the library that was mapped when the sample was taken, even if the exporter read the mappings only while
+# another library was there. The exporter does not know a library that no reading showed, or that has no build id,
+# like the fourth: functions of such a library have only the library's name.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -24,14 +24,14 @@ for line in open(sys.argv[1]):
     called = {m.group(1) for f in stack if (m := re.fullmatch(r"in_library_(.)", f))}
     worked = {m[1] or m[2] for f in stack if (m := re.fullmatch(r"work_of_(.)|libreload_(d)\.so\+.*", f))}
     at = next((i for i, f in enumerate(stack) if f.startswith("in_library_")), len(stack))
-    # What is stripped of the C library has no name in any program.
+    # Stripped functions of the C library have no name in any program.
     unnamed = [f for f in stack[at:] if f in ("[unknown]", "[anon]") or re.match("libreload_[abc]", f)]
-    # Nor has the stub by which a library calls another object.
+    # The stub by which a library calls another object has no name either.
     if unnamed == stack[-1:] and any(f.startswith(f"libreload_{c}.") for f in unnamed for c in called):
         unnamed = []
-    # At the library's first and last instructions it is not yet, or no more, at work.
+    # At its first and last instructions the library's function is not, or no longer, at work.
     inside = len(stack) > at + 2
-    # Without names, what the loader runs at a library's beginning and end looks like its work.
+    # Without names, the loader's calls at a library's begin and end look like its work.
     if not called and not any("work_of_" in f for f in stack):
         worked = set()
     if unnamed or (worked and worked != called) or (inside and not worked):
@@ -47,14 +47,14 @@ END
 run plain "$HOSTS/reload" "$ROUNDS" "$MS" "$FIRST_MS" "${libraries[@]}"
 expect_rc plain 21
 mkdir "$WORK/once"
-# All of it in one profile: what is unloaded must be remembered until it is encoded.
+# All samples in one profile: the exporter must remember unloaded libraries until it encodes the profile.
 run_under once SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/once" SPANPROF_SAMPLE_RATE=500 \
 	SPANPROF_UPLOAD_INTERVAL=30s "$HOSTS/reload" "$ROUNDS" "$MS" "$FIRST_MS" "${libraries[@]}"
 expect_same plain once err rc
 [[ $(<"$WORK/once.out") != 'reused 0' ]] || fail "no library was at another one's addresses"
 check once
 
-# And in many: each profile knows what those before it forgot.
+# Many short profiles: the exporter must know a library again that it dropped after an earlier profile.
 mkdir "$WORK/often"
 run_under often SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/often" SPANPROF_SAMPLE_RATE=500 \
 	SPANPROF_UPLOAD_INTERVAL=200ms "$HOSTS/reload" "$ROUNDS" "$MS" "$FIRST_MS" "${libraries[@]}"
@@ -62,7 +62,7 @@ expect_same plain often err rc
 (($(profiles_in "$WORK/often" | wc -l) > 2)) || fail "only $(profiles_in "$WORK/often" | wc -l) profiles"
 check often
 
-# Files that were never seen mapped are not opened because the program names them.
+# A file that was never seen mapped is not opened, even if the program names it.
 mkdir "$WORK/brief"
 run_under brief SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/brief" SPANPROF_SAMPLE_RATE=500 \
 	SPANPROF_UPLOAD_INTERVAL=30s "$HOSTS/reload" 10 "$MS" "$MS" "${libraries[@]}"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A profile's total is the CPU time of the process, also where samples cannot be: threads that live
-# for two milliseconds, bursts in step with the kernel's tick, children of children.
+# A profile's total is the CPU time of the process, even where no sample can be: in threads that live for two
+# milliseconds, in bursts in step with the kernel's tick, in children of children.
 # Runs alone: it compares CPU time with clocks to a few per cent.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -15,7 +15,7 @@ equal()
 
 	shift
 	mkdir "$WORK/$name"
-	# The last samples of a thread stand for up to a period more than it used: a millisecond.
+	# A thread's last samples may count for up to a period more than it used: a millisecond.
 	run_under "$name" SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 \
 		SPANPROF_OUTPUT_DIR="$WORK/$name" "$HOSTS/brief" "$@"
 	expect_rc "$name" 0
@@ -26,12 +26,12 @@ equal()
 		"the profile $(ask "$WORK/$name.json" "d['total']['ns']") ns," \
 		"$(ask "$WORK/$name.json" "d['total']['samples']") samples"
 	expect "$WORK/$name.json" "d['total']['ns'] <= 1.01 * $(result "$name.ns")"
-	# What the process used after it was asked is in the profile alone, so that nothing may lack but
-	# for the clocks' reading.
+	# Time that the process used after it read its clock is only in the profile, so the profile has at least the
+	# clock's value, except for the resolution of the clocks.
 	expect "$WORK/$name.json" "d['total']['ns'] >= $least * $(result "$name.ns") - 3e5"
 }
 
-# unsampled NAME: what is shown as such, in nanoseconds.
+# unsampled NAME: the nanoseconds shown as unsampled.
 unsampled()
 {
 	ask "$WORK/$1.json" \
@@ -46,15 +46,15 @@ equal bursts bursts 400
 equal fork fork 3 100
 equal long threads 8 150
 
-# Most of it is there for want of samples, under the routine that the threads ran.
+# Most of the time has no samples, and is shown under the routine that the threads ran.
 [[ $(unsampled threads) -gt 300000000 ]] || fail "two millisecond threads were sampled"
 expect "$WORK/threads.json" 'below("ends") > 300'
 expect "$WORK/c11.json" 'below("ends_in_c11") > 300'
-# A thread that lives long is sampled.
+# A long-lived thread is sampled.
 [[ $(unsampled long) -lt 120000000 ]] || fail "long threads were not sampled"
 
-# Half of these threads are in a span nearly all their life, and too short to be sampled as a rule: what
-# was not is under their span all the same, and none of the others' is.
+# As a rule these threads are too short to be sampled. Half of them are in a span nearly all their life: the profile
+# has their unsampled time under that span. The other threads' time is under no span.
 mkdir "$WORK/tasks"
 run_under tasks SPANPROF_PROFILE=always SPANPROF_OUTPUT_DIR="$WORK/tasks" "$HOSTS/tasks" 400
 expect_rc tasks 0

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A child of vfork has our memory and no timer of ours: what it does to its signal mask and dispositions takes
-# nothing away from its parent, which keeps its handlers, goes on with the timer that it had and is sampled
-# once per period.
+# A child of vfork() shares the memory of its parent, and has no timer of ours. If the child changes its signal mask
+# and dispositions, the parent keeps its handlers and its timer, and is sampled once per period.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -17,5 +16,5 @@ timers=$(awk '$1 == "timers" { print $2 }' "$WORK/under.out")
 ((timers == 1 || timers == -1)) || fail "$timers timers for one thread"
 [[ $(awk '$1 == "calls" { print $2 }' "$WORK/under.out") == 4 ]] || fail "its handlers: $(result under.out)"
 report "$WORK/profiles" "$WORK/report.json"
-# Of at least 320 ms, as often as a slow machine wants.
+# At least 320 ms, or more, because a slow machine repeats the work.
 expect "$WORK/report.json" "320e6 <= d['total']['ns'] < 1.3 * $(value under cpu)"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What Yama, the kernel's restriction of tracing, makes of SPANPROF_OFF_CPU in a program without rights. Where it asks
-# for the program's leave (1), the program gives it to its exporter, and only then; where it forbids tracing (2, 3),
-# the time is there and a frame says why there is no stack; how exact the time is, off_cpu.sh tells. This runs on
-# the kernel of this machine, whatever it has; make kernels runs it with all four, and looks for the last line.
+# SPANPROF_OFF_CPU in an unprivileged program under Yama, the kernel's restriction of tracing. If Yama requires the
+# program's permission (1), the program gives it to its exporter, and only then. If Yama forbids tracing (2, 3), the
+# time is there and a frame says why there is no stack. off_cpu.sh tests how exact the time is. This script tests the
+# setting of this machine's kernel; make kernels runs it with all four, and looks for the last line.
 # Runs alone: it judges how long threads wait.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -12,7 +12,7 @@ need python3
 has_nobody || skip 'no other user can run programs here'
 readonly FILE=/proc/sys/kernel/yama/ptrace_scope
 readonly NOBODY=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-# The program gives leave when it starts or ends a span next, so it has several.
+# The program gives permission when it next starts or ends a span, so it has several spans.
 readonly TURNS=${YAMA_TURNS:-6} WAIT_MS=200 WAITS=sleep,cond,pipe
 SCOPE=none
 [[ ! -e $FILE ]] || SCOPE=$(<"$FILE")
@@ -22,13 +22,13 @@ mkdir -m 777 "$WORK/profiles"
 run_under waits SPANPROF_OUTPUT_DIR="$WORK/profiles" SPANPROF_OFF_CPU=true SPANPROF_STATUS_FILE="$WORK/status" \
 	"${NOBODY[@]}" "$HOSTS/waits" "$TURNS" "$WAIT_MS" "$WAITS"
 expect_rc waits 0
-# Where the exporter comes late, that is told.
+# If the exporter comes late, there is a message.
 sed -i '/: lost since the last push: [0-9]* milliseconds of waiting in spans were over when the exporter began: /d' "$WORK/waits.err"
 expect_silent waits
 build/spanprof-report --type off_cpu --folded "$WORK/profiles" >"$WORK/folded"
-# Nanoseconds of waits whose stack reaches the start of the thread, and of those at which the exporter looked: on a
-# busy machine it may begin late.
-read -r rooted all < <(awk '!/^\[waiting for a CPU\]/ { all += $NF; if (/run_pthread;go;/) rooted += $NF }
+# Nanoseconds of waits whose stack reaches the start of the thread, and of all waits with a look: on a busy machine
+# the exporter may begin late.
+read -r rooted all < <(awk '!/^\[waiting for a CPU\]/ { all += $NF; if (/start_thread;go;/) rooted += $NF }
 	END { printf "%d %d\n", rooted, all }' "$WORK/folded")
 
 case $SCOPE in
@@ -42,7 +42,7 @@ esac
 	fail "the status file says why there are no stacks: $(ask "$WORK/status" 'd["off_cpu"]')"
 ((most > 0)) || grep -q "^\[blocked, no stack: $refusal" "$WORK/folded" || fail "no frame says why: $(<"$WORK/folded")"
 
-# Nobody may be traced where the scope is 3.
+# With scope 3 no process may be traced.
 if [[ $SCOPE != 3 ]]; then
 	need strace
 	for option in false true; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# One SDK inside programs and plugins, in all the forms in which linkers and compilers leave such: the
-# stories of test/conformance with each. What cannot be hooked is left alone, and the user is told.
+# One SDK inside programs and plugins, in all forms that linkers and compilers produce, with the stories of
+# test/conformance. If the SDK cannot be hooked, it is left alone, and the user gets a message.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -9,7 +9,7 @@ need python3
 readonly RUNNER=$ROOT/build/spanprof-run
 readonly FORMS=$TEST_LIBS/forms
 
-# A form that this machine has no linker or compiler for was not made: their titles say what they need.
+# Forms without an installed linker or compiler were not built: their titles say what they need.
 touch "$WORK/without"
 for tool in gold=ld.gold lld=ld.lld clang=clang++; do
 	command -v "${tool#*=}" >/dev/null ||
@@ -21,13 +21,13 @@ done <"$WORK/without"
 grep -vxFf "$WORK/without" "$ROOT/test/forms/forms.conf" >"$WORK/forms.conf"
 python3 test/conformance/matrix.py run "$SO" "$WORK/forms.json" "$WORK/forms.conf" build/test/forms
 
-# linked FORM: it was made here
+# linked FORM: whether it was built here
 linked()
 {
 	grep "^mode $1 " "$WORK/forms.conf" >/dev/null
 }
 
-# says FORM SDK WORDS [STORY]: what the profiler says of it by default, of a story with spans and scopes: only that
+# says FORM SDK WORDS [STORY]: the profiler's only message by default, for a story with spans and scopes
 says()
 {
 	local said form=$1 sdk=$2
@@ -51,7 +51,7 @@ checks()
 	grep -F "$4" "$WORK/check.$1.out" >/dev/null || fail "--check of $1: $(<"$WORK/check.$1.out")"
 }
 
-# preceded BYTE: the program with that byte before the name of its class of spans
+# preceded BYTE: makes a program with that byte before the name of its class of spans
 preceded()
 {
 	python3 -c 'import sys
@@ -66,12 +66,12 @@ open(sys.argv[3], "wb").write(data.replace(b"\0" + name, bytes([int(sys.argv[2])
 
 says plain v1 ''
 checks plain v1 0 'found by run-time type information'
-# Linkers put one constant right behind another.
+# Linkers put constants directly behind each other.
 preceded 255
 expect_rc preceded.255 0
 preceded 80
 expect_rc preceded.80 1
-# checked_as_libcxx PROGRAM STATUS: as if it were built with that library
+# checked_as_libcxx PROGRAM STATUS: checks it as if it were built with that library
 checked_as_libcxx()
 {
 	LC_ALL=C sed 's/NSt7__cxx11/NSt3__1xx11/g' "$1" >"$WORK/libcxx"
@@ -90,8 +90,8 @@ for form in nopie_code lld_nopie_code; do
 	checks "$form" v2 0 'found by run-time type information'
 done
 says relative v1 "opentelemetry-cpp, ABI v1: this release's class of spans is not understood: its spans are not profiled"
-# The compiler knows the only class of storages, and calls it directly: a child without a given parent
-# that is in a trace nevertheless shows that something was attached.
+# The compiler knows the only class of storages, and calls it directly. A child without a given parent that has a
+# trace nevertheless shows that a context was attached.
 says clang_vtables v1 "opentelemetry-cpp, ABI v1: this release's context::RuntimeContextStorage is not understood: its scopes are not followed, spans label from start to end"
-# Here it calls detach alone directly: what was attached is not there any more when the next one is.
-says clang_attach v1 "opentelemetry-cpp, ABI v1: the program's own context storage is not understood: it says otherwise than attach and detach, as where fibers or coroutines switch, so scopes label no samples" 'attach and detach'
+# Here only detach is called directly: an attached context is gone when the next one comes.
+says clang_attach v1 "opentelemetry-cpp, ABI v1: the program's own context storage is not understood: its answers differ from attach and detach, as when fibers or coroutines switch, so scopes label no samples" 'attach and detach'

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The small SDK of test/otelcpp inside programs and plugins, linked in all the forms in which such are
-# shipped. What is expected of each is in forms.conf.
+# The small SDK of test/otelcpp inside programs and plugins, linked in all forms in which these are shipped.
+# forms.conf has the expected results.
 
 FORMS_DIR := $(B)/test/forms
 FORMS_SDKS := v1 v2
 
-# Kinds of objects: $(FORMS_OBJECTS_<kind>_<sdk>). Most are there for other tests.
+# Kinds of objects: $(FORMS_OBJECTS_<kind>_<sdk>). Most of them also serve other tests.
 FORMS_OBJECTS_pie_v1 := $(FORMS_DIR)/v1/pie-driver.o $(B)/test/otelcpp/static_v1/mini_sdk.o
 FORMS_OBJECTS_pie_v2 := $(FORMS_DIR)/v2/pie-driver.o $(B)/test/otelcpp/static_v2/mini_sdk.o
 FORMS_OBJECTS_nopie_v1 := $(addprefix $(CONFORMANCE_DIR)/bsymbolic/,nopie-driver.o nopie-sdk.o)
@@ -14,15 +14,15 @@ FORMS_OBJECTS_nopie_v2 := $(addprefix $(CONFORMANCE_DIR)/v2_24/,nopie-driver.o n
 FORMS_OBJECTS_pic_v1 := $(CONFORMANCE_DIR)/bsymbolic/driver.o $(B)/test/otelcpp/bsymbolic/mini_sdk.o
 FORMS_OBJECTS_pic_v2 := $(CONFORMANCE_DIR)/v2_24/driver.o $(B)/test/otelcpp/v2_24/mini_sdk.o
 
-# Of a compiler that makes no position-independent code unless it is told to, with an archive that is such.
+# A compiler that makes no position-independent code by default, with an archive of position-independent code.
 FORMS_OBJECTS_archive_v1 := $(CONFORMANCE_DIR)/bsymbolic/nopie-driver.o $(B)/test/otelcpp/bsymbolic/mini_sdk.o
 FORMS_OBJECTS_archive_v2 := $(CONFORMANCE_DIR)/v2_24/nopie-driver.o $(B)/test/otelcpp/static_v2/mini_sdk.o
 
-# Kinds that are compiled for this: by whom, with what, and of which SDK, as compiling is most of the work.
+# Kinds that are compiled for this: the compiler, the flags, and the SDKs, because compiling is most of the work.
 FORMS_CLANGXX ?= clang++
 FORMS_KINDS := attach cet libcxx lto clang clang_lto clang_vtables clang_attach relative
 FORMS_CXXFLAGS_pie :=
-# A class of storages overrides attach alone.
+# A class of storages overrides only attach.
 FORMS_CXXFLAGS_attach := -DDRIVER_ATTACH_ALONE
 FORMS_CXXFLAGS_cet := -fcf-protection=full
 FORMS_CXXFLAGS_lto := -flto
@@ -30,7 +30,7 @@ FORMS_CXXFLAGS_libcxx := -DMINI_LIBCXX
 FORMS_CXXFLAGS_clang := -faddrsig
 FORMS_CXXFLAGS_clang_lto := -flto
 FORMS_CXXFLAGS_clang_vtables := -flto -fwhole-program-vtables -DDRIVER_ONE_STORAGE
-# Here attach is called through the vtable and detach is not.
+# Here attach is called through the vtable and detach directly.
 FORMS_CXXFLAGS_clang_attach := -flto -fwhole-program-vtables -DDRIVER_ATTACH_ALONE
 # The library's classes have the usual vtables, so the program does not use them.
 FORMS_CXXFLAGS_relative := -fexperimental-relative-c++-abi-vtables -DDRIVER_OWN_CLASSES
@@ -69,7 +69,7 @@ $(foreach sdk,$(FORMS_SDKS),$(eval $(call forms_compile,$(sdk),pie,driver,test/c
 # $(call forms_sdks,form)
 forms_sdks = $(or $(FORMS_ONLY_$(FORMS_KIND_$(1))),$(FORMS_SDKS))
 
-# What a form is linked from, with what, and by whom if not by the C++ compiler.
+# The objects and flags of a form, and its linker unless that is the C++ compiler.
 FORMS_STATIC := -static-libstdc++ -static-libgcc -Wl,--gc-sections
 FORMS_RUN := static plain relr norelro attach cet libcxx lto nopie nopie_code nopie_archive
 FORMS_KIND_static := pie
@@ -138,7 +138,7 @@ $(FORMS_DIR)/$(1)/$(2): $(FORMS_OBJECTS_$(FORMS_KIND_$(2))_$(1)) $(CONFORMANCE_H
 	$$(Q)$(or $(FORMS_LD_$(2)),$$(CXX)) $$(CXXFLAGS) $$(FORMS_FLAGS_$(2)) -s -o $$@ $$^ -ldl -lpthread $$(LDFLAGS)
 FORMS_PROGRAMS += $(FORMS_DIR)/$(1)/$(2)
 endef
-# $(call form_plugin,sdk,form): a plugin that shows one symbol
+# $(call form_plugin,sdk,form): a plugin that exports one symbol
 define form_plugin
 $(FORMS_DIR)/$(1)/$(2).so: $(FORMS_OBJECTS_pic_$(1)) test/conformance/hidden.map
 	@mkdir -p $$(@D)

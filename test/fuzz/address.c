@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes SPANPROF_SERVER_ADDRESS after the configuration has taken it: what may be logged has no user
- * information, and only names of this host are this host, for which no proxy is asked.
+ * Fuzzes SPANPROF_SERVER_ADDRESS after the configuration has accepted it: the loggable form has no user information,
+ * and only this host's names count as local, for which no proxy is used.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "export/push/http.h"
 #include "test/fuzz/fuzz.h"
 
-/* The host of a URL as RFC 3986 has it, without the port; false if it has none, or not clearly one. */
+/* The host of a URL by RFC 3986, without the port; false if it has none, or it is ambiguous. */
 static bool host_of(const char *url, char *out, size_t cap)
 {
 	const char *s = strstr(url, "://");
@@ -21,11 +21,11 @@ static bool host_of(const char *url, char *out, size_t cap)
 
 	if (s == NULL)
 		return false;
-	/* libcurl takes one slash or three for two. */
+	/* libcurl accepts one slash or three in place of two. */
 	s += 1 + strspn(s + 1, "/");
 	end = s + strcspn(s, "/");
 	for (const char *at = s; at < end; at++) {
-		/* A second one makes it a matter of who reads it. */
+		/* With a second one, readers of the URL may differ. */
 		if (*at == '@' && memchr(at + 1, '@', (size_t)(end - at - 1)) != NULL)
 			return false;
 		if (*at == '@')
@@ -45,7 +45,7 @@ static bool names_this_host(const char *host)
 	struct in_addr four;
 	char text[64];
 
-	/* Of an encoded name, only what it stands for could be compared. */
+	/* An encoded name would have to be decoded before a comparison. */
 	if (strcasecmp(host, "localhost") == 0 || strchr(host, '%') != NULL)
 		return true;
 	if (sscanf(host, "[%63[^]]]", text) == 1)

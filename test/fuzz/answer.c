@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes what a server answers, from the socket to the log: libcurl, the reply, the queue's decision
- * and the message about it. The first byte says how many profiles are queued, and by which protocol.
+ * Fuzzes a server's answer, from the socket to the log: libcurl, the reply, the queue's decision and the message
+ * about it. The first byte chooses the number of queued profiles, and the protocol.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -105,7 +105,7 @@ static void begin(void)
 	fuzz.now_ns = 1;
 }
 
-/* One line per message: nothing of the server's may begin another, or reach a terminal. */
+/* One line per message: the server's text may neither begin another line nor control a terminal. */
 static void check_log(void)
 {
 	for (const char *s = core.log; *s != '\0'; s++)
@@ -130,21 +130,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		begin();
 	env.transport_arg = fuzz.http;
 	core.config.protocol = size != 0 && data[0] >= 128 ? SP_PROTOCOL_OTLP : SP_PROTOCOL_PUSH;
-	/* The server may still be busy with an answer that nobody wants any more. */
+	/* The server may still be busy with an answer that is not needed any more. */
 	pthread_mutex_lock(&fuzz.lock);
 	fuzz.size = size > sizeof(fuzz.answer) ? sizeof(fuzz.answer) : size;
 	fuzz.size -= size != 0;
 	if (size != 0)
 		memcpy(fuzz.answer, data + 1, fuzz.size);
 	pthread_mutex_unlock(&fuzz.lock);
-	push = sp_push_new(&core.ops, &env, &limits);
+	push = sp_push_new(&core.ops, &env, 1, &limits);
 	FUZZ_CHECK(push != NULL);
 	for (unsigned i = 0; i < profiles; i++)
 		sp_push_put(
 			push, &origin,
 			&(struct sp_message){.body = {(uint8_t *)strdup("body"), 4}, .samples = 1},
 			fuzz.now_ns);
-	for (unsigned i = 0; i < 4 && sp_push_queued(push) != 0; i++) {
+	/* While no empty push is answered, a profile waits until it is too old, which is after an hour. */
+	for (unsigned i = 0; i < 8 && sp_push_queued(push) != 0; i++) {
 		fuzz.now_ns += (uint64_t)10 * 60 * 1000000000;
 		sp_push_run(push);
 	}

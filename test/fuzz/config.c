@@ -22,7 +22,7 @@ static void add_name(const struct sp_config_help *h, void *arg)
 	name[names++] = h->name;
 }
 
-/* A line whose first byte is no letter means one of our variables by its number. */
+/* A line whose first byte is no letter is one of our variables, by its number. */
 static char *entry_of(const uint8_t *line, size_t len)
 {
 	const char *known = len != 0 && line[0] < 'A' ? name[line[0] % names] : "";
@@ -36,8 +36,37 @@ static char *entry_of(const uint8_t *line, size_t len)
 	return entry;
 }
 
+/* With several servers each list of credentials has an element for each. */
+static void check_list(const struct sp_config *c, const char *list)
+{
+	size_t len;
+
+	FUZZ_CHECK(list == NULL || c->servers <= 1 ||
+		   (sp_config_element(list, false, c->servers - 1, &len) != NULL &&
+		    sp_config_element(list, false, c->servers, &len) == NULL));
+}
+
+static void check_servers(const struct sp_config *c)
+{
+	size_t len;
+
+	FUZZ_CHECK((c->servers == 0) == (c->server_address == NULL));
+	FUZZ_CHECK(c->servers <= SP_SERVERS_MAX);
+	for (unsigned k = 0; k < c->servers; k++)
+		FUZZ_CHECK(sp_config_element(c->server_address, true, k, &len) != NULL && len != 0);
+	FUZZ_CHECK(c->servers <= 1 || c->http_headers == NULL);
+	check_list(c, c->basic_auth_user);
+	check_list(c, c->basic_auth_password);
+	check_list(c, c->auth_token);
+	check_list(c, c->auth_token_file);
+	check_list(c, c->tenant_id);
+	check_list(c, c->http_headers_file);
+	check_list(c, c->tls_key_file);
+}
+
 static void check(const struct sp_config *c)
 {
+	check_servers(c);
 	FUZZ_CHECK(c->sample_rate_hz >= 1 && c->sample_rate_hz <= 100000);
 	FUZZ_CHECK(c->upload_interval_ms >= 1 && c->push_queue_capacity >= 1);
 	FUZZ_CHECK(c->signal_number >= 0 && c->signal_number <= 64);
@@ -46,7 +75,7 @@ static void check(const struct sp_config *c)
 	FUZZ_CHECK(c->output_dir == NULL || c->output_dir[0] == '/');
 	FUZZ_CHECK(c->add_profile_url || c->profile_url == NULL);
 	FUZZ_CHECK(c->add_baseline_url || c->baseline_url == NULL);
-	/* Each ends up in spans or in requests. */
+	/* Each of these ends up in spans or in requests. */
 	fuzz_no_controls(c->service_name);
 	fuzz_no_controls(c->profile_url);
 	fuzz_no_controls(c->profile_base_url);
@@ -81,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	}
 	sp_config_capture(entry);
-	/* What the host does with its environment later is no concern of ours. */
+	/* The host may change its environment later. */
 	for (unsigned i = 0; i < n; i++)
 		free(entry[i]);
 	(void)sp_config_disabled();

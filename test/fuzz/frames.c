@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes call frame information as it lies in memory: its reader stays inside the object. */
+/* Fuzzes call frame information in memory: its reader stays inside the object. */
 #include <stdint.h>
 
 #include "sampler/unwind/cfi_sig.h"
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	FUZZ_CHECK(image != NULL);
 	memcpy(image, data, size);
-	/* Behind the head is a table of pairs, relative to the head in what linkers write. */
+	/* Behind the header is a table of pairs; linkers write them relative to the header. */
 	for (size_t i = 0; i < ENTRIES_MAX && 12 + 8 * i + 4 <= size; i++) {
 		int32_t offset;
 

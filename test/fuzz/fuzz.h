@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fuzzers of this folder share. */
+/* Common parts of the fuzzers of this folder. */
 #ifndef SP_TEST_FUZZ_H
 #define SP_TEST_FUZZ_H
 
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold for every input. */
+/* A condition that must hold for every input. */
 #define FUZZ_CHECK(x)                                                                              \
 	do {                                                                                       \
 		if (!(x))                                                                          \

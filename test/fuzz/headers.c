@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes SPANPROF_HTTP_HEADERS, and OpenTelemetry's list of them: each header that comes out is one line with a name. */
+/*
+ * Fuzzes SPANPROF_HTTP_HEADERS, and OpenTelemetry's list of headers: each resulting header is one line with a name.
+ */
 #include <stdint.h>
 
 #include "export/push/credentials.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes objects: as files of a host's mappings, and as the signal handler meets them in memory.
- * Only the ELF header of the file is sound, everything else is the input's: program headers, notes,
- * call frame information. In memory there is nothing behind the image, so reading past it is seen
- * also in code that the sanitizers leave alone.
+ * Fuzzes objects: as files of a host's mappings, and as the signal handler meets them in memory. Only the ELF header
+ * of the file is sound. The input has everything else: program headers, notes, call frame information. In memory
+ * nothing is mapped behind the image, so reading past it is noticed even in uninstrumented code.
  *
- * Input: how many headers there are besides that of one segment around the image (and 128, if some
- * of them may be segments too), the headers, then the image.
+ * Input: one byte, the headers, then the image. The byte is the number of headers besides the header of one segment
+ * around the image; plus 128, if some of these headers may be segments too.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -30,12 +29,12 @@
 #define IMAGE_MAX (16U * PAGE)
 #define HEADERS_MAX 7U
 
-/* counters.c needs all of the threads. */
+/* counters.c needs the counters of all threads. */
 static _Atomic uint64_t counters[SP_COUNTER_N];
 _Atomic(_Atomic uint64_t *) sp_counters = counters;
 
 static struct {
-	uint8_t *room; /* the image, and a page that nobody may touch */
+	uint8_t *room; /* the image, and an inaccessible page */
 	uint8_t *image;
 	size_t size;
 	ElfW(Phdr) header[HEADERS_MAX + 1];
@@ -56,7 +55,7 @@ static void map_room(void)
 	FUZZ_CHECK(mprotect(object.room, IMAGE_MAX, PROT_READ | PROT_WRITE) == 0);
 }
 
-/* The image ends where the memory does, and begins on a page, as the loader maps it. */
+/* The image ends at the end of readable memory, and begins on a page, as the loader maps it. */
 static void take_image(const uint8_t *data, size_t size)
 {
 	size_t whole;
@@ -190,7 +189,7 @@ static void put(const struct sp_record *record, void *arg)
 	sp_modules_take_event(arg, event);
 }
 
-/* The way of an object that was gone when the mappings were looked at. */
+/* Handles an object that was gone when the mappings were read. */
 static void ask_event(void)
 {
 	static struct sp_ring ring;

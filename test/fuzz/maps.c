@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes /proc/PID/maps, whose paths are anybody's. What is found covers the address. */
+/* Fuzzes /proc/PID/maps, whose paths any user may choose. A mapping that is found contains the address. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(fd >= 0);
 	FUZZ_CHECK(write(fd, data, size) == (ssize_t)size);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* Twice, as the second reading takes over the memory of the first. */
+	/* Twice, because the second reading reuses the memory of the first. */
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t end = 0;
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzers of everything that reads what others wrote. "make test" runs each on its corpus and for a
-# second, "make fuzz" for a minute.
+# Fuzzers of all code that reads foreign data. "make test" runs each on its corpus and for a second, "make fuzz" for a
+# minute.
 
 FUZZ_DIR := $(B)/fuzz
 FUZZ_NAMES := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/*.c))
@@ -19,8 +19,8 @@ $(FUZZ_DIR)/gen/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS_ALL) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -w -c -o $@ $<
 
-# What each one needs of the product is what the linker takes from an archive of all of it, so that nobody lists files and
-# "make test" does not compile everything once more. The archive is thin: it has the names of the objects.
+# The linker takes the needed parts of the product from an archive of all of it, so no file lists are needed and "make
+# test" does not compile everything once more. The archive is thin: it has only the names of the objects.
 FUZZ_PRODUCT := $(filter-out export/exporter/main.c export/report/main.c preload/hooks/%,$(SAMPLER_SRCS) \
 	$(PRELOAD_SRCS) $(EXPORT_SRCS) $(EXPORTER_SRCS) $(REPORT_SRCS))
 $(FUZZ_DIR)/product.a: $(FUZZ_PRODUCT:%.c=$(B)/release/%.o) $(GEN_SRCS:$(B)/gen/%.c=$(B)/release/gen/%.o)
@@ -28,7 +28,7 @@ $(FUZZ_DIR)/product.a: $(FUZZ_PRODUCT:%.c=$(B)/release/%.o) $(GEN_SRCS:$(B)/gen/
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsDT $@ $^
 
-# What stands for the rest of the exporter there.
+# Stand-ins for the rest of the exporter.
 FUZZ_HELPERS_answer := $(FUZZ_DIR)/test/unit/export/core_double.o
 
 define fuzz_parts
@@ -38,7 +38,7 @@ $(FUZZ_DIR)/$(1).parts: $(FUZZ_DIR)/test/fuzz/$(1).o $(FUZZ_HELPERS_$(1)) $(FUZZ
 endef
 $(foreach name,$(FUZZ_NAMES),$(eval $(call fuzz_parts,$(name))))
 
-# In one go, because two of them may need the same object.
+# In one command, because two of them may need the same object.
 $(FUZZ_DIR)/parts: $(FUZZERS:%=%.parts)
 	@+$(MAKE) --no-print-directory $$(sort -u $^) && touch $@
 
@@ -47,7 +47,7 @@ $(FUZZERS): $(FUZZ_DIR)/%: $(FUZZ_DIR)/%.parts $(FUZZ_DIR)/parts
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $(FUZZ_DIR)/test/fuzz/$*.o $(FUZZ_HELPERS_$*) $$(cat $<) \
 		$(EXPORT_LIBS) -lpthread
 
-# They are about bytes, so nothing is learnt from building them for another processor.
+# They are about bytes, so they are not built for another processor.
 ifeq ($(findstring --sysroot,$(CC)),)
 TEST_PROGRAMS += $(FUZZERS)
 E2E_TESTS += test/fuzz/run.sh

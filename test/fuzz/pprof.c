@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes what spanprof-report makes of a file, packed or not: sums, comparison, every view. */
+/* Fuzzes spanprof-report with a file, packed or not: sums, comparison, every view. */
 #include <stdint.h>
 #include <stdio.h>
 
+#include "export/profile/cut.h"
 #include "export/profile/gzip.h"
 #include "export/report/load.h"
 #include "export/report/page.h"
@@ -10,7 +11,7 @@
 #include "test/fuzz/fuzz.h"
 
 #define PLAIN_MAX ((size_t)1 << 20)
-/* Small enough to be met. */
+/* Small enough to be reached. */
 #define MEMORY_MAX ((size_t)256 << 10)
 
 struct report {
@@ -23,7 +24,7 @@ struct report {
 static void add(void *arg, const struct sp_report_sample *s)
 {
 	struct report *r = arg;
-	/* As if every other one were of the baseline. */
+	/* As if every other sample belonged to the baseline. */
 	enum sp_side side = r->samples++ % 2 == 0 ? SP_SIDE_SELECTED : SP_SIDE_BASELINE;
 
 	sp_selection_learn(&r->selection, s);
@@ -37,6 +38,7 @@ static void print(struct report *r)
 	static const struct sp_flame_head head = {"t",          "s",   "h",  "CPU",
 						  "http.route", false, true, true};
 	const struct sp_print p = {.files = 1,
+				   .width = 80,
 				   .top = 20,
 				   .coloured = true,
 				   .lines = true,
@@ -72,6 +74,18 @@ static void report(const struct sp_bytes *profile)
 	sp_selection_fini(&r.selection);
 }
 
+/* A part of what could be cut can be cut again. */
+static void cut(const struct sp_bytes *profile)
+{
+	struct sp_bytes part, again;
+
+	if (sp_cut(profile, 1, 3, &part) != 0)
+		return;
+	FUZZ_CHECK(sp_cut(&part, 0, 2, &again) == 0 && again.len == part.len);
+	free(part.data);
+	free(again.data);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sp_bytes plain = {NULL, size};
@@ -85,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(plain.data, data, size);
 	}
 	report(&plain);
+	cut(&plain);
 	free(plain.data);
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes URL templates: a link is within its bound and holds no more than the template and values
- * that were percent-encoded. */
+/* Fuzzes URL templates: a link is within its bound and has only the template and percent-encoded values. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +9,7 @@
 
 #define TEXTS 6U
 
-/* Characters that a value must not bring into a URL. */
+/* Characters that a value must not put into a URL. */
 static const char forbidden[] = " \"<>\\^`";
 
 static bool harmless(const char *form)
@@ -36,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t flags = size != 0 ? data[0] : 0;
 	struct sp_profile_url l = {
 		.kind = flags % 3, .name_is_label = (flags & 4) != 0, .from_ns = 1, .end_ns = 2};
-	/* Of exactly the size that is promised. */
+	/* Exactly the promised size. */
 	char *url = malloc(SP_PROFILE_URL_MAX);
 	char *text[TEXTS];
 
@@ -51,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	l.span_name = text[3];
 	l.span_name_len = strlen(text[3]);
 	l.baseline_labels = (flags & 32) != 0 ? text[4] : NULL;
-	/* One flag for both: there are no more of them. */
+	/* One flag for both, because there are no more flags. */
 	l.datasource = (flags & 32) != 0 ? text[5] : NULL;
 	l.profile_type = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 	l.until_ns = (flags & 64) != 0 ? UINT64_MAX : 3;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the memory that the exporter shares with a host: header and rings are the input's. What is accepted lies inside, what is handed out is whole, and draining ends.
+ * Fuzzes the memory that the exporter shares with a host: the input has header and rings. Accepted offsets are inside
+ * the memory, records are passed on complete, and draining ends.
  *
- * Input: the parts of the header (0 = as a host would write them, else 48 bytes follow), then words with
- * the place that they are written to, in 2 and 8 bytes.
+ * Input: the parts of the header (0 = as a host would write them, otherwise 48 bytes follow), then words with their
+ * offset, in 2 and 8 bytes.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 #include "sampler/region/ring.h"
 #include "test/fuzz/fuzz.h"
 
-/* counters.c needs all of the threads. */
+/* counters.c needs the counters of all threads. */
 static _Atomic uint64_t counters[SP_COUNTER_N];
 _Atomic(_Atomic uint64_t *) sp_counters = counters;
 
@@ -83,7 +84,8 @@ static void put(const struct sp_record *record, void *arg)
 	const struct sp_sample *s = &record->sample;
 
 	(void)arg;
-	FUZZ_CHECK(record->kind >= SP_RECORD_SAMPLE && record->kind <= SP_RECORD_SPAN_ENDED);
+	FUZZ_CHECK((record->kind >= SP_RECORD_SAMPLE && record->kind <= SP_RECORD_SLOW_ROOT) ||
+		   record->kind == SP_RECORD_ROOT_END);
 	if (record->kind == SP_RECORD_SPAN_VALUES)
 		check_values(&record->span_values);
 	if (record->kind == SP_RECORD_SAMPLE)

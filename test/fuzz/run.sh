@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs fuzzers on their corpus and then with new inputs for a while: run.sh [NAME...], all by
-# default. What is found stays in build/fuzz/found. FUZZ_SECONDS=n is how long each takes.
+# Runs fuzzers on their corpus and then with new inputs for a while: run.sh [NAME...], all by default. Findings go to
+# build/fuzz/found. FUZZ_SECONDS=n is the time for each.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -19,14 +19,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$FUZZ/found"
 
-# fuzz NAME: says what became of it; false if it found something.
+# fuzz NAME: prints the result; false if it found something.
 fuzz()
 {
 	local name=$1 words=()
 
 	mkdir "$work/$name"
 	[[ ! -f test/fuzz/$name.dict ]] || words=(-dict="test/fuzz/$name.dict")
-	# Messages of ours go to stderr, which the fuzzer keeps for itself.
+	# Our messages go to stderr, which the fuzzer uses for itself.
 	if timeout $((FUZZ_SECONDS + 120)) "$FUZZ/$name" -close_fd_mask=2 -print_final_stats=1 -seed=1 \
 		-max_total_time="$FUZZ_SECONDS" "${LIMITS[@]}" "${words[@]}" -artifact_prefix="$FUZZ/found/$name-" \
 		"$work/$name" "test/fuzz/corpus/$name" >"$work/$name.log" 2>&1; then
@@ -40,7 +40,7 @@ fuzz()
 	fi
 }
 
-# Each has one thread: as many at a time as there are processors.
+# Each has one thread, so as many run at a time as there are processors.
 declare -A told=()
 failed=0
 finish_one()

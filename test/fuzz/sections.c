@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes what a file says about other files, inside an ELF file that is otherwise sound, so that every
- * byte of the input is read by the reader it is for. The first byte chooses the section:
- * .gnu_debugdata as it is, .gnu_debugdata whose packed content is the input, .gnu_debuglink, or the
- * build id's note.
+ * Fuzzes a file's references to other files, inside an otherwise sound ELF file, so that every byte of the input
+ * reaches its reader. The first byte chooses the section: .gnu_debugdata unchanged, .gnu_debugdata whose packed
+ * content is the input, .gnu_debuglink, or the build id's note.
  */
 #include <elf.h>
 #include <libelf.h>
@@ -77,7 +76,7 @@ static uint8_t *file_around(enum kind kind, const uint8_t *data, size_t size, si
 static const uint8_t *file;
 static size_t file_size;
 
-/* The one file that is taken as it is. */
+/* The vDSO is the one file that is used unchecked. */
 const uint8_t *sp_vdso_image(size_t *size)
 {
 	*size = file_size;
@@ -108,7 +107,7 @@ static void read_file(uint8_t *image, size_t len)
 	(void)elf_version(EV_CURRENT);
 	query.elf = elf_memory((char *)image, len);
 	FUZZ_CHECK(query.elf != NULL);
-	/* Whatever the link says, it leads nowhere but into folders that are not there. */
+	/* Any link leads only into folders that do not exist. */
 	FUZZ_CHECK(sp_elf_file_open_debug(&query, &debug, path) != 0);
 	elf_end(query.elf);
 }

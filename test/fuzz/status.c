@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes status files, which whoever can write them may have filled with anything: in words
- * (spanprof-report), without a control character that a terminal would obey.
+ * Fuzzes status files, which may have any content: spanprof-report's text about them has no control character that a
+ * terminal would obey.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -14,7 +14,7 @@
 
 #define NOW 1700000000
 
-/* Of ASCII, and of Latin-1 in UTF-8. */
+/* Control characters of ASCII, and of Latin-1 in UTF-8. */
 static void no_controls_but_newlines(const char *s)
 {
 	for (; *s != '\0'; s++) {

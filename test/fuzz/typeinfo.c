@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the search for classes in an object: names, typeinfos and vtables are the input's. A word
- * of the input that begins with 0xaa is an address in the image. Around the image there is nothing,
- * so reading past it is seen.
+ * Fuzzes the search for classes in an object: the input has names, typeinfos and vtables. A word of the input that
+ * begins with 0xaa is an address in the image. Nothing is mapped around the image, so reading past it is noticed.
  *
- * Input: what the four segments are (a byte each), then the image.
+ * Input: the kinds of the four segments (a byte each), then the image.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -37,7 +36,7 @@ static const struct sp_typeinfo_class classes[CLASSES] = {
 	 .destructors = 1},
 };
 
-/* The kernel would also say yes for memory of the fuzzer and the sanitizer. */
+/* The kernel would also accept memory of the fuzzer and the sanitizer. */
 bool sp_readable(uintptr_t address)
 {
 	return address - (uintptr_t)image <= SEGMENTS * PAGE - sizeof(address);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes whole steps of the signal handler's unwinder: hostile call frame information, its
- * expressions and hostile registers, over a stack whose ends are known. No read leaves the stack, a
- * cached rule says what the row said that it was made of, the fast path takes the same step, and it ends.
+ * Fuzzes whole steps of the signal handler's unwinder: hostile call frame information, its expressions and hostile
+ * registers, over a stack whose ends are known. No read leaves the stack, a cached rule equals the row from which it
+ * was made, the fast path takes the same step, and the walk ends.
  *
- * Input: the registers, a word of options, 512 bytes of stack, then .eh_frame_hdr and what follows.
+ * Input: the registers, a word of options, 512 bytes of stack, then .eh_frame_hdr and the bytes behind it.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -19,7 +19,7 @@
 #define STACK_BYTES 512U
 #define ENTRIES_MAX 16U
 
-static uint8_t *stack_page; /* between two that nobody may touch */
+static uint8_t *stack_page; /* between two inaccessible pages */
 
 struct input {
 	uintptr_t reg[SP_ARCH_REGS];
@@ -35,7 +35,7 @@ static void map_stack(void)
 	FUZZ_CHECK(mprotect(stack_page, PAGE, PROT_READ | PROT_WRITE) == 0);
 }
 
-/* Odd registers point into the stack, so that rules find something there. */
+/* Odd registers point into the stack, so that rules find values there. */
 static void set_registers(const struct input *in, struct sp_regs *regs)
 {
 	*regs = (struct sp_regs){.known = in->options & ((UINT64_C(1) << SP_ARCH_REGS) - 1)};
@@ -45,7 +45,7 @@ static void set_registers(const struct input *in, struct sp_regs *regs)
 				     : in->reg[i];
 }
 
-/* The upper half is proven, the lower one is asked for page by page, as on a grown stack. */
+/* The upper half is proven, the lower one is checked page by page, as on a grown stack. */
 static void see_stack(struct sp_stack_view *view)
 {
 	sp_stack_begin(view);
@@ -61,7 +61,7 @@ static void same(const struct sp_regs *a, const struct sp_regs *b)
 		FUZZ_CHECK(!sp_regs_known(a, i) || a->r[i] == b->r[i]);
 }
 
-/* The fast path may leave the step to others, but not take another one. */
+/* The fast path may refuse the step, but not take another one. */
 static void fast_path(const struct input *in, const struct sp_compact_rule *kept,
 		      const struct sp_regs *want)
 {
@@ -69,7 +69,7 @@ static void fast_path(const struct input *in, const struct sp_compact_rule *kept
 	struct sp_walk w = {.interrupted = true};
 	uint64_t pc = 0;
 
-	/* One for each rule, so that none is found that was kept before. */
+	/* One for each rule, so that no earlier rule is found. */
 	identity = sp_object_mix(0, identity);
 	set_registers(in, &w.regs);
 	sp_regs_set_pc(&w.regs, PAGE);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-deps.sh passes on the build and bites on a library too many and one too few, and on what the
-# loader would leave open to be written.
+# check-deps.sh passes on the build, and fails on a library too many, on one too few, and on memory that the loader
+# would leave writable.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
@@ -20,7 +20,7 @@ expect_fail "+libz.so.1" scripts/check-deps.sh "$work/libz.so" "$work/list"
 echo 'libm.so.6' >>"$work/list"
 expect_fail "-libm.so.6" scripts/check-deps.sh "$work/plain.so" "$work/list"
 
-# Each with one fault.
+# Objects with one fault each.
 source='int puts(const char *); int main(void) { return puts("x"); }'
 readonly GOOD=('-Wl,-z,now,-z,relro,-z,noexecstack')
 program()
@@ -40,7 +40,7 @@ seed_shared lazy -Wl,-z,lazy <<<"$source"
 expect_fail BIND_NOW scripts/check-deps.sh "$work/lazy.so"
 expect_fail "no $work/absent" scripts/check-deps.sh "$work/absent"
 
-# empty FAULT SOURCE [OPTION]...: an object for 32-bit programs that is not what it should be
+# empty FAULT SOURCE [OPTION]...: an object for 32-bit programs with a fault
 empty()
 {
 	as --32 -o "$work/empty.o" <<<"$2"
@@ -53,8 +53,8 @@ empty()
 if [[ $(ld -V) == *elf_i386* && $(as --version) == *x86_64* ]]; then
 	empty '' ''
 	cp "$work/empty.so" "$work/needed.so"
-	empty 'needs something' '' --no-as-needed "$work/needed.so"
-	empty 'runs something' 'nop' -z noexecstack -init=here --defsym=here=0x100
+	empty 'needs a library' '' --no-as-needed "$work/needed.so"
+	empty 'that the loader runs' 'nop' -z noexecstack -init=here --defsym=here=0x100
 	empty 'has symbols' '.globl here; .data; here: .long 1'
 	empty 'has code' 'ret'
 	empty 'stack that is code' '' -z execstack

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-exports.sh passes on the build and bites on a name too many and a name too few.
+# check-exports.sh passes on the build, and fails on a name too many and on a name too few.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
@@ -25,7 +25,7 @@ expect_fail "-two" scripts/check-exports.sh "$work/few.so" "$work/map"
 seed_shared many <<<'int one(void) { return 1; } int two(void) { return 2; } int malloc_too;'
 expect_fail "+malloc_too" scripts/check-exports.sh "$work/many.so" "$work/map"
 
-# A part that means to export what the map forgot.
+# A file that exports a name which the map does not have.
 seed_object hook <<<'__attribute__((visibility("default"))) int three(void) { return 3; }'
 expect_fail three scripts/check-exports.sh "$work/both.so" "$work/map" "$work/hook.o"
 seed_object inner <<<'int three(void) { return 3; }'

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Whatever test program compiles with a generated header has that header as a prerequisite: otherwise make may run the compiler
-# while the header is being written, and the build fails now and then.
+# Every test program that is compiled with a generated header has the header as a prerequisite. Otherwise make may run
+# the compiler while the header is being written, and the build fails now and then.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
 
-# without_header MAKEFILE_DUMP: of every object that is compiled with -I of a folder of headers made for it, but whose
-# prerequisites have none of that folder, a line. The dump has the commands as they would run, and the rules.
+# without_header MAKEFILE_DUMP: prints a line for every object that is compiled with -I of a folder with generated
+# headers, but has none of them as a prerequisite. The dump has the commands as they would run, and the rules.
 without_header()
 {
 	awk -v build="$work/build" '
@@ -36,12 +36,12 @@ without_header()
 		}' "$1"
 }
 
-# -k: what make has to run to know the rest, as nothing is built, fails.
+# -k, because commands that make runs to know the rest fail when nothing is built.
 env -u MAKEFLAGS -u MAKELEVEL make -kpn DEV=1 B="$work/build" test-programs >"$work/dump" 2>/dev/null || true
 missing=$(without_header "$work/dump")
 [[ -z $missing ]] || { echo "$missing"; exit 1; }
 
-# One prerequisite less is seen.
+# A missing prerequisite is noticed.
 object=$work/build/test/conformance/v2_24/driver.o
 for folder in api/v2_24/opentelemetry first.h.gch; do
 	sed "s,^\($object:.*\) $work/build/test/otelcpp/$folder/[^ ]*,\1," "$work/dump" >"$work/faulty"

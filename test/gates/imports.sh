@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-imports.sh passes on the build and bites on whatever the object calls or looks up that nobody has
-# given a reason for, on what no reason can allow, and on entries that are of no use.
+# check-imports.sh passes on the build. It fails on every function that the object calls or looks up without a listed
+# reason, on functions that no reason can allow, and on superfluous entries.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
@@ -12,7 +12,7 @@ readonly GATE=(scripts/check-imports.sh "$work/list")
 printf '#define SP_FOR_EACH_NEXT(X) \\\n\tX(execve) \\\n\tX(dlsym)\n\nX(malloc)\n' >"$work/lookups"
 printf 'global:\n\texecve;\n' >"$work/exports"
 cat >"$work/list" <<'L'
-# Entries of the test's objects.
+# Entries for the test's objects.
 getpid    # which process
 _ITM_*    # the compiler's
 __cxa_*   # the compiler's
@@ -42,13 +42,13 @@ seed_shared file <<<'#include <fcntl.h>
 #include <unistd.h>
 int get(void) { return open("/", O_RDONLY) + getpid(); }'
 expect_fail 'uses open, which is not in' "${GATE[@]}" "$work/file.so" "$work/lookups" "$work/exports"
-# A weak reference is one, too.
+# A weak reference counts, too.
 seed_shared weak <<<'#include <unistd.h>
 #pragma weak pause
 int rest(void) { return pause ? pause() : getpid(); }'
 expect_fail 'uses pause, which is not in' "${GATE[@]}" "$work/weak.so" "$work/lookups" "$work/exports"
 
-# Looked up by name, and no hook.
+# Looked up by name, but not hooked.
 printf '#define SP_FOR_EACH_NEXT(X) \\\n\tX(execve) \\\n\tX(pthread_detach) \\\n\tX(dlsym)\n' >"$work/more"
 expect_fail 'uses ~pthread_detach' "${GATE[@]}" "$work/good.so" "$work/more" "$work/exports"
 printf 'global:\n\tother;\n' >"$work/none"

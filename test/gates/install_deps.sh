@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh removes no package: where apt would have to, it says which, and installs nothing.
-# All that it calls is replaced here, so nothing is installed by this.
+# install-deps.sh removes no package: if apt would have to, it says which, and installs nothing. All programs that it
+# calls are replaced here, so the test installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -20,7 +20,7 @@ esac
 END_OF_STUB
 chmod +x "$work"/bin/*
 
-# install: what install-deps.sh says, and its status
+# install: the output of install-deps.sh, and its status
 install()
 {
 	rm -f "$work/installed"

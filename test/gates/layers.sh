@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-layers.sh passes on the sources and bites on each kind of reach across layers, and on circles.
+# check-layers.sh passes on the sources, and fails on each kind of access across layers, and on circles.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
@@ -20,7 +20,7 @@ seed export/exporter/main.c '#include "export/export.h"\n#include "sampler/regio
 seed export/push/http.c '#include "export/push/http.h"\n#include <curl/curl.h>'
 expect_pass scripts/check-layers.sh "$work/tree"
 
-# faulty FILE TEXT FAULT [TABLE]: one more file, which must be named together with its fault.
+# faulty FILE TEXT FAULT [TABLE]: adds a file; the gate must name it together with the fault.
 faulty()
 {
 	seed "$1" "$2"
@@ -43,11 +43,11 @@ faulty export/run.c 'int f(void) { return system("true"); }' 'may not use system
 faulty sampler/bare.c '#include "ring.h"' 'may not include "ring.h"'
 faulty sampler/nowhere/new.c 'int x;' 'is in a folder without a rule'
 
-# Comments and strings are text, not code.
+# Comments and strings are not code.
 seed sampler/base/text.c '/* dlsym() */ const char *s = "dlsym"; // dlsym'
 expect_pass scripts/check-layers.sh "$work/tree"
 
-# Folders, by a table of their own.
+# Folders, with a separate table.
 rm -r "$work/tree"
 seed sampler/low/low.h '#include "sampler/low/lower.h"'
 seed sampler/low/lower.h 'struct lower;'
@@ -62,7 +62,7 @@ expect_pass scripts/check-layers.sh "$work/tree" "$work/table"
 faulty sampler/low/up.c '#include "sampler/high/high.h"' 'may not include "sampler/high/high.h"' "$work/table"
 faulty sampler/high/two.c '#include "sampler/other/two.h"' 'may not include "sampler/other/two.h"' "$work/table"
 
-# A circle of folders, also by way of a single header, and where no file makes use of it.
+# A circle of folders, also through a single header, and through a folder that no file uses.
 { cat "$work/table"; echo 'sampler/odd : sampler/even'; echo 'sampler/even : sampler/odd'; } >"$work/circle"
 expect_fail 'folders may include each other in a circle: sampler/' \
 	scripts/check-layers.sh "$work/tree" "$work/circle"
@@ -82,7 +82,8 @@ seed sampler/low/lowest.h '#include "sampler/low/low.h"'
 expect_fail 'files include each other in a circle: sampler/low/low' \
 	scripts/check-layers.sh "$work/tree" "$work/table"
 
-# A circle of nouns, which no two files are: by a file beside the header, also one of the handler's.
+# A circle of headers with their .c files, which is none between two files: through a file beside the header, or the
+# handler's file.
 seed sampler/low/lower.h 'struct lower;'
 rm "$work/tree/sampler/low/lowest.h"
 seed sampler/low/low_sig.c '#include "sampler/low/low.h"'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The man pages are well-formed and say what the programs say: every variable that the code prints is
-# in spanprof(7), every option of --help is in the program's page and is completed.
+# The man pages are well-formed and agree with the programs: every variable that the code prints is in spanprof(7),
+# and every option of --help is in the program's page and in its completion.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -11,7 +11,7 @@ for page in build/man/*.[1-8]; do
 	[[ -z $said ]] || { echo "$page: $said"; exit 1; }
 done
 
-# missing FILE WORD...: those that the page does not have
+# missing FILE WORD...: the words that the page does not have
 missing()
 {
 	local page word
@@ -23,7 +23,7 @@ missing()
 	done
 }
 
-# What --help lists, and nothing else.
+# Exactly the options that --help lists.
 options_of()
 {
 	"$@" --help | grep -oE '^ +--[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+'
@@ -45,11 +45,11 @@ for name in run report; do
 	expect_none "completion of spanprof-$name" "$(missing scripts/completion/spanprof "${options[@]}")"
 done
 mapfile -t options < <(options_of build/spanprof-preload)
-((${#options[@]} == 4)) || { echo "only ${#options[@]} options of spanprof-preload"; exit 1; }
+((${#options[@]} == 5)) || { echo "only ${#options[@]} options of spanprof-preload"; exit 1; }
 expect_none spanprof-preload.8 "$(missing build/man/spanprof-preload.8 "${options[@]}")"
 expect_none "completion of spanprof-preload" "$(missing scripts/completion/spanprof "${options[@]}")"
 
-# Every tool has both, says the one version there is, and its page and --help say how it ends.
+# Every tool has both, prints the one version, and its page and --help list its exit statuses.
 version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
 for tool in build/spanprof-{run,entrypoint,preload,report} scripts/spanprof-doctor; do
 	name=${tool##*/}

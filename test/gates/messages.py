@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every sentence that our programs can print, from the sources, and what can be checked of them by reading.
+"""Extracts every sentence that our programs can print from the sources, and checks them as far as a program can.
 
-messages.py --list prints them, one a line: where it goes (error, warn, info, debug for the log; usage
-for a tool's complaint; text for what becomes part of one, of a page or of a file), the sentence, its
-place. Without arguments it checks them."""
+messages.py --list prints them, one a line: where it goes (error, warn, info, debug for the log; usage for a tool's
+complaint; text for a part of one, of a page or of a file), the sentence, its place in the sources. Without arguments
+it checks them."""
 
 import re
 import sys
 
 from pages import known_variables, read, tracked
 
-# What is printed with a level, and which argument is the text.
+# Functions that print with a level, and the argument with the text.
 LOGS = ("sp_log", "sp_export_log", "sp_export_log_limited", "log", "tell", "warn")
-# Complaints of tools: one line, after the tool's name.
+# Functions for complaints of tools: one line, after the tool's name.
 COMPLAINTS = ("complain", "sp_complain", "give_up", "usage")
 SHELL_TOOLS = ("scripts/spanprof-doctor",)
 FOLDERS = ("sampler/", "preload/", "export/", "scripts/run/")
 LENGTH_MAX = 240
-# Words that nobody outside knows, or that have another meaning in the field (design.md, "Words").
+# Words that only this project knows, or that have another meaning in the field.
 OUR_WORDS = re.compile(r"\b(batch(es)?|ticks?|strides?|sightings?|upkeep|headroom|nought)\b")
-# It is spanprof that does something, or this machine.
+# The subject of a message is spanprof or this machine, not "we".
 WE = re.compile(r"\b[Ww]e\b|\bours?\b| us\b(?!,)")
-# The loader says these, or they are no messages.
+# The loader prints these, or they are no messages.
 OTHERS = re.compile(r"object '|\.\.\. cannot be preloaded|version `|error while loading|[A-Z][a-z]")
 FORMAT = re.compile(r"%[-#0 +]*(\d+|\*)?(\.(\d+|\*))?(hh|ll|[hlzjt])?[a-zA-Z]")
 
@@ -32,7 +32,7 @@ TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[
 
 
 def tokens(source):
-    """(text, line), without comments, spaces and directives but those that define a text."""
+    """(text, line), without comments, spaces and directives, except directives that define a text."""
     source = re.sub(r"^#\s*(include|pragma|error)[^\n]*", "", source, flags=re.M)
     line = 1
     for match in TOKEN.finditer(source):
@@ -52,14 +52,14 @@ def level_of(arguments):
 
 
 class Literals:
-    """The texts of a C file, each with what is called with it."""
+    """The texts of a C file, each with the function that is called with it."""
 
     def __init__(self, path):
         self.path = path
         self.found = []  # [kind, text, line]
-        self.calls = []  # of each open parenthesis: [name, arguments so far, has a text]
+        self.calls = []  # for each open parenthesis: [name, arguments so far, has a text]
         self.last = ""
-        self.joins = False  # the next text goes on where the last one ended
+        self.joins = False  # the next text continues the last one
         for text, line in tokens(read(path)):
             self.take(text, line)
             self.last = text
@@ -149,7 +149,7 @@ def check_words(text, place, known):
 
 
 def check_doctor(messages):
-    """What the doctor looks for in the messages of a program."""
+    """The texts that the doctor searches in the messages of a program."""
     source = read("scripts/spanprof-doctor")
     patterns = re.findall(r'^\t\t\*"([^"]+)"\*\)', source, flags=re.M)
     for pattern in patterns:
@@ -159,13 +159,13 @@ def check_doctor(messages):
 
 
 def is_made_by(heading, text):
-    """The heading is an example of what that format makes."""
+    """The heading is an example of the output of that format."""
     fixed = FORMAT.sub("\0", text).split("\0")
     return sum(map(len, fixed)) > 8 and re.fullmatch(".*".join(map(re.escape, fixed)), heading)
 
 
 def check_manual(texts):
-    """The headings of TROUBLESHOOTING that begin as messages do."""
+    """The headings of TROUBLESHOOTING that begin like messages."""
     page = read("scripts/man/spanprof.7")
     section = re.search(r"^\.SH TROUBLESHOOTING$(.*?)^\.SH", page, flags=re.M | re.S).group(1)
     headings = re.findall(r"^\.TP\n(.*)$", section, flags=re.M)

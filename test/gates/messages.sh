@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Messages of the log and complaints of the tools are one line each, of one form and no longer than a
-# person reads; the variables that they name exist; what the doctor looks for in them, and what the
-# manual quotes of them, is what they say. Each of these checks notices a fault.
+# Messages of the log and complaints of the tools have one line each, one form and a length that a person reads. The
+# variables in them exist. The texts that the doctor searches in them, and that the manual quotes, agree with them.
+# Each of these checks notices a fault.
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/gates/seed.bash
 source test/gates/seed.bash
@@ -27,7 +27,7 @@ fault preload/lifecycle/sdk.c 's/no supported OpenTelemetry SDK/No supported/'
 fault preload/exporter/exporter.c 's/no more profiles of this process/& SPANPROF_NO_SUCH/'
 fault preload/lifecycle/lifecycle.c 's/waiting for the last push/& of a batch/'
 fault export/push/file_sink.c 's/cannot write a profile/& of ours/'
-fault export/push/push.c "s/the process ends/&$(printf ' and ends%.0s' {1..30})/"
+fault export/push/destination.c "s/the process ends/&$(printf ' and ends%.0s' {1..30})/"
 fault export/loop/status.c 's/the path is too long; ignored/the path is too long\\n/'
 fault export/loop/worker.c 's/an object has no lines/an object  has no lines/'
 fault scripts/spanprof-doctor 's/": not profiling this process"/": no profiles of this process"/'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Mutants: each mistake is made where it fits and nowhere else, the draw is the same each time, and each row of the
-# reasons has its line.
+# Mutants: each mistake is made where it fits and nowhere else, the draw is the same each time, and the line of each
+# row in reasons exists.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
@@ -53,7 +53,7 @@ for start, end, becomes, words in source.mistakes():
 END_OF_PROGRAM
 diff "$work/wanted" "$work/made"
 
-# A row whose line is gone, and one without a reason.
+# A row whose line is gone, and a row without a reason.
 mkdir -p "$work/test/mutants"
 cp test/mutants/mutants.py "$work/test/mutants"
 printf 'sampler/seed.c\tg(a);\ta call is left out\tit does nothing\n' >"$work/test/mutants/reasons"
@@ -63,7 +63,7 @@ expect_fail 'has no such line any more: g(b);' python3 "$work/test/mutants/mutan
 printf 'sampler/seed.c\tg(a);\ta call is left out\n' >"$work/test/mutants/reasons"
 expect_fail 'not of the form' python3 "$work/test/mutants/mutants.py" --check
 
-# A line that was written is changed; those that were only moved, to another file and further in, are not.
+# A rewritten line counts as changed; lines that were only moved, to another file or to another indentation, do not.
 cd "$work"
 git init -q . && git add sampler && git -c user.name=t -c user.email=t@t commit -qm base
 {

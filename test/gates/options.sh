@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every option is read: its member of struct sp_config by way of a pointer or struct that is called config, cfg
-# or c, as everywhere here, or the variable by its number, before there is such a struct. An option that
-# nobody reads is in the help and in the manual, and does nothing. The check notices one.
+# Every option is read: as a member of struct sp_config through a pointer or struct named config, cfg or c, which is
+# the convention, or as a variable by its number, before the struct exists. An option that no code reads would be in
+# the help and in the manual, and do nothing. The check notices one.
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/gates/seed.bash
 source test/gates/seed.bash
 
-# unread TABLE FOLDER...: "ID member" of each row of the table that nothing in the folders reads
+# unread TABLE FOLDER...: "ID member" for each row of the table that no code in the folders reads
 unread()
 {
 	local table=$1 id member
@@ -27,7 +27,7 @@ options=$(grep -cE '^	X\(' "$table")
 found=$(unread "$table" sampler preload export)
 [[ -z $found ]] || { echo "nobody reads: $found"; exit 1; }
 
-# One that is only set, and one that is not even that.
+# An option that is only set, and an option that is not even set.
 sed '0,/^\tX(/s//\tX(IDLE, BOOL, idle, .fallback = "false") \\\n\tX(/' "$table" >"$work/table.h"
 mkdir "$work/sources"
 echo 'void set(struct sp_config *config) { config->idle = true; }' >"$work/sources/idle.c"

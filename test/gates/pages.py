@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts in the pages that can be checked by reading: the length of the front page, links and their
-anchors, the files, variables, options of our programs and targets of make that any page names, and words
-that a macro of a man page would put together."""
+"""Facts in the pages that a program can check: the number of words of the front page, links and their anchors, the
+files, variables, options of our programs and targets of make that a page names, and words that a macro of a man page
+would join."""
 
 import os
 import re
 import subprocess
 import sys
 
-FRONT_LINES_MAX = 200
+# Addresses of links and the marks of tables do not count as words.
+FRONT_WORDS_MAX = 800
 TOOLS = ("spanprof-run", "spanprof-report", "spanprof-doctor", "spanprof-preload", "spanprof-entrypoint")
 # Variables of the demo, the tests, of make and of an example, which the profiler does not know.
 FOREIGN = re.compile(r"SPANPROF_(OUTPUT_PREFIX|DEMO_\w+|TEST_\w+|SKIP_DEPS|DEBUG|CORPUS_\w+|H|LABEL)$")
@@ -33,7 +34,7 @@ def tracked(suffix):
 
 
 def anchor(heading):
-    """As GitHub makes it of a heading."""
+    """GitHub's anchor for a heading."""
     text = re.sub(r"[^\w\- ]", "", heading.strip().lower())
     return text.replace(" ", "-")
 
@@ -57,7 +58,7 @@ def check_links(path, text):
 
 
 def check_files(path, text):
-    """Files of ours that a page names with their folder, from the top or from the folder of the page."""
+    """Our files that a page names with their folder, relative to the top or to the page's folder."""
     for name in re.findall(r"`((?:[a-z0-9_-]+/)+[\w.-]+\.(?:[chs]|cc|sh|py|bash|conf|allow|js|mk|md))`", text):
         if not any(os.path.exists(os.path.join(d, name)) for d in ("", os.path.dirname(path), "test")):
             problem(path, f"{name} is not there")
@@ -83,7 +84,7 @@ def options_of(tool):
 
 
 def check_macros(path, text):
-    """A macro of two fonts puts its arguments together without a space between them."""
+    """A macro with two fonts joins its arguments without a space."""
     for line in re.findall(r"^\.(?:BR|RB|BI|IB|RI|IR) .*", text, flags=re.M):
         words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line)[1:]]
         if any(re.search(r"\w\0\w", f"{a}\0{b}") for a, b in zip(words, words[1:])):
@@ -105,7 +106,27 @@ def check_targets(path, text, targets):
             problem(path, f"make has no target {''.join(name)}")
 
 
+def check_actions(path, text):
+    """A tag of an action can be moved, a commit cannot; a job that may write uses no action."""
+    for name in re.findall(r"\buses: *(\S.*)", text):
+        if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", name):
+            problem(path, f"{name} is not pinned by its commit, with the version behind it")
+    if len(re.findall(r"uses: actions/checkout@.*\n +with:\n +persist-credentials: false\n", text)) != \
+            text.count("actions/checkout@"):
+        problem(path, "a checkout leaves its credentials behind")
+    for job in re.split(r"^  (?=[\w-]+:$)", text, flags=re.M):
+        if re.search(r"^      (contents|packages): write", job, flags=re.M) and "uses:" in job:
+            problem(path, f"job {job.split(':')[0]} may write and uses an action")
+    # Except the newest images of a matrix, whose builds nobody uses.
+    for name in re.findall(r"^ +(?:image|container): (?!\[|\$)(\S.*)", text, flags=re.M):
+        if not re.fullmatch(r"[\w./:-]+@sha256:[0-9a-f]{64} # [\d-]+", name):
+            problem(path, f"{name} is not pinned by its digest, with the day of the image behind it")
+    if not re.search(r"^permissions:(\n  contents: read$| \{\}$)", text, flags=re.M):
+        problem(path, "jobs have more than the right to read by default")
+
+
 def check_workflow(path, text, targets):
+    check_actions(path, text)
     for name in re.findall(r"\bmake ([a-z][a-z0-9-]*)", text):
         if name not in targets:
             problem(path, f"make has no target {name}")
@@ -123,9 +144,9 @@ def main():
     known = known_variables()
     options = {tool: options_of(tool) for tool in TOOLS}
     targets = make_targets()
-    lines = read("README.md").count("\n")
-    if lines > FRONT_LINES_MAX:
-        problem("README.md", f"{lines} lines, more than {FRONT_LINES_MAX}")
+    words = len(re.findall(r"\w\S*", re.sub(r"\]\([^)]*\)|<!--.*?-->", " ", read("README.md"))))
+    if words > FRONT_WORDS_MAX:
+        problem("README.md", f"{words} words, more than {FRONT_WORDS_MAX}")
     pages = tracked(".md")
     manuals = [p for p in tracked("") if re.match(r"scripts/man/.*\.[1-8]$", p)]
     for path in pages + manuals:

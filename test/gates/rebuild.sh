@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the Makefile builds follows its sources without "make clean": a file that was added is linked in, one that
-# was deleted is gone, other flags of linking and another Makefile link anew, and nothing else does.
+# The Makefile's products follow its sources without "make clean": an added file is linked in, a deleted one is
+# removed, other linker flags and another Makefile cause a new link, and nothing else does.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
 
-# The Makefile finds its sources by wildcard, so a few files in the right folders are a tree that it builds.
+# The Makefile finds its sources by wildcard, so a few files in the right folders are a tree that it can build.
 mkdir -p "$work"/tree/{sampler/{base,region},preload/lifecycle,export/push,test/unit/sampler,test/common}
 mkdir -p "$work"/tree/scripts/{run,carrier,man}
 cp Makefile "$work/tree"
@@ -32,7 +32,7 @@ build()
 	expect_pass env -u MAKEFLAGS -u MAKELEVEL -u DEV -u CI make -s EXPORT_LIBS= CRITERION_LIBS= "$@" "${BUILT[@]}"
 }
 
-# expect_symbols FILE NAME...: of the seeded ones it has these.
+# expect_symbols FILE NAME...: of the seeded symbols, the file has exactly these.
 expect_symbols()
 {
 	local found

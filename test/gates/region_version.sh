@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The version of the region follows from what its headers describe: another member, another constant, another record
-# is another version; a comment is none. An object and an exporter that differ in it would misread each other.
+# The version of the region is computed from its headers: another member, constant or record gives another version; a
+# comment does not. An object and an exporter with different versions would misread each other's memory.
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/gates/seed.bash
 source test/gates/seed.bash
@@ -17,7 +17,7 @@ built=$(<build/gen/region_version.h)
 cp -r sampler export "$work/"
 [[ $(version) == "$built" ]] || { echo "the same headers in another place are another version"; exit 1; }
 
-# seed FILE EXPRESSION: another version, and that of before when it is undone.
+# seed FILE EXPRESSION: gives another version, and the former one when it is undone.
 seed()
 {
 	sed -i "$2" "$work/$1"

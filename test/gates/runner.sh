@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/run.sh bites: what fails, skips or dies half way is counted as that; what passes only when it is
-# run again is told, no more than two of those are put up with, and none by .ci/run.
+# test/run.sh is strict: a test that fails, skips or dies half way is counted as such. A test that passes only at its
+# second try is reported; at most two of these are tolerated, and none by .ci/run.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
 export SPANPROF_TEST_LOGS=$work/logs
 
-# seed_script NAME: $work/NAME.sh of the lines on stdin
+# seed_script NAME: makes $work/NAME.sh from the lines on stdin
 seed_script()
 {
 	{ echo '#!/bin/bash' && cat; } >"$work/$1.sh"
 	chmod +x "$work/$1.sh"
 }
 
-# seed_tap NAME: a program that is asked for its results as Criterion's are, and has those on stdin
+# seed_tap NAME: makes a program that accepts Criterion's options and prints the results on stdin
 seed_tap()
 {
 	seed_script "$1" <<<"cat >\"\${1#--tap=}\" <<'TAP'
@@ -69,7 +69,8 @@ expect_pass test/run.sh "e2e=$work/late1.sh" "matrix=$work/late2.sh" "e2e=$work/
 expect_end '2 needed a second try: .*late[12] .*late[12]' '3 passed, 0 failed, 0 skipped'
 rm "$work"/tried*
 
-# Two that wait for each other pass only side by side; one that says so is never beside another, nor a program beside a script.
+# Two scripts that wait for each other pass only in parallel; a script that runs alone is never beside another one,
+# nor a program beside a script.
 seed_script here <<<"touch $work/here; for _ in {1..200}; do [[ ! -e $work/there ]] || exit 0; sleep 0.05; done; exit 1"
 seed_script there <<<"touch $work/there; for _ in {1..200}; do [[ ! -e $work/here ]] || exit 0; sleep 0.05; done; exit 1"
 for kinds in 'e2e matrix' 'gate stress' 'stress stress'; do
@@ -87,7 +88,8 @@ done
 expect_pass env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/beside1.sh" "e2e=$work/apart1.sh" "matrix=$work/beside2.sh" \
 	"matrix=$work/apart2.sh"
 expect_end '0 needed a second try' '4 passed, 0 failed, 0 skipped'
-# What has time is beside one that runs alone, in the scheduler's class for such, one at a time, and then where others are.
+# A test that takes its time runs while another test runs alone: in the scheduler's class for idle work, and only one
+# such test at a time. Afterwards such tests run like the others.
 seed_script waits <<<"# Runs alone: it says so.
 for _ in {1..200}; do [[ ! -e $work/there ]] || exit 0; sleep 0.05; done; exit 1"
 seed_script patient <<<"# Takes its time: it says so.
@@ -136,7 +138,7 @@ expect_pass test/run.sh "unit=$work/dead.sh"
 expect_end '1 needed a second try: .*dead.*' '1 passed, 0 failed, 0 skipped'
 rm "$work/tried"
 
-# In CI a test that fails has failed, also where the runner should have been asked otherwise.
+# In CI a test that fails counts as failed, even if the runner's variables say otherwise.
 mkdir "$work/bin"
 cat >"$work/bin/make" <<MAKE
 #!/bin/bash
@@ -147,7 +149,7 @@ mutants) exit "\${MAKE_MUTANTS-0}" ;;
 esac
 MAKE
 chmod +x "$work/bin/make"
-# ci [VARIABLE=VALUE]...: with make standing for its three targets.
+# ci [VARIABLE=VALUE]...: a stand-in for make has its three targets.
 ci()
 {
 	env PATH="$work/bin:$PATH" MAKE_TRIES=env MAKE_TESTS= "$@" bash .ci/run

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What the gate tests share: a scratch folder with seeded sources, and the two expectations. Every
-# test first runs its gate on the real build, then on inputs with one fault each.
+# Common parts of the gate tests: a scratch folder with seeded sources, and the two expectations. Every test first
+# runs its gate on the real build, then on inputs with one fault each.
 set -euo pipefail
 
 work=$(mktemp -d)

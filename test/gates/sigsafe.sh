@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-sigsafe.sh passes on the build and bites on what a signal handler may not do.
+# check-sigsafe.sh passes on the build, and fails on calls that a signal handler may not make.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
@@ -35,13 +35,13 @@ void copy(void *to, const void *from, unsigned long n) { memcpy(to, from, n); ho
 expect_fail "copy calls through a pointer" scripts/check-sigsafe.sh "$work/list" "$work/tail.o"
 
 cat >"$work/list_pointer" <<'L'
-memcpy  # copies, nothing else
+memcpy  # only copies
 *copy   # a hook that only counts
 L
 expect_pass scripts/check-sigsafe.sh "$work/list_pointer" "$work/tail.o"
 expect_fail "nothing uses *copy" scripts/check-sigsafe.sh "$work/list_pointer" "$work/good.o"
 
-# What a helper object does is checked as well.
+# Calls of a helper object are checked as well.
 seed_object calls <<<'void helper(void); void enter(void) { helper(); helper(); }'
 seed_object helper <<<'#include <stdio.h>
 void helper(void) { puts("hello"); }'

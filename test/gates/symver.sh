@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-symver.sh passes on the build and bites on a symbol version newer than promised.
+# check-symver.sh passes on the build, and fails on a symbol version newer than promised.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
@@ -30,7 +30,7 @@ seed_shared ninth <<<'#include <stdio.h>
 int make(void) { return eventfd(0, 0) + pipe2((int[2]){ 0 }, 0); }' -D_GNU_SOURCE -include unistd.h
 expect_pass scripts/check-symver.sh "$work/ninth.so"
 
-# The exporter's other libraries have versions of their own, which are not the C library's.
+# The exporter's other libraries have their own versions, which are not the C library's.
 seed_shared curl <<<'int other(void) { return 0; }' -Wl,-soname,libother.so \
 	-Wl,--version-script=<(echo 'OTHER_1.0 { global: other; local: *; };')
 seed_shared user -I"$work" -L"$work" -l:curl.so <<<'int other(void); int take(void) { return other(); }'

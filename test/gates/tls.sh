@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check-tls.sh passes on the build and bites on too much TLS and on the allocating access model.
+# check-tls.sh passes on the build, and fails on too much TLS and on the access model that allocates.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"

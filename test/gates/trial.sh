@@ -1,24 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every system call that preload/ and sampler/ make by number is one that preload/exporter/trial.c tries
-# in a child before the first: a filter from before the program may end a process for any of them.
+# Every system call that preload/ and sampler/ make by number is one that preload/exporter/trial.c first tries in a
+# child: a seccomp filter from before the program may kill a process for any of them.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
 
-# Not tried: the trial's child is made and ends by the first three, and the exporter's is a program by the
-# fourth; process_vm_readv is made under valgrind alone; of seccomp() only its number is looked at.
+# Not tried: the first three make and end the trial's child, the fourth executes the exporter; process_vm_readv is
+# called only under valgrind; of seccomp() only the number is used.
 readonly EXEMPT='SYS_clone SYS_exit SYS_exit_group SYS_execve SYS_process_vm_readv SYS_seccomp'
-# These hold numbers of the host's calls, and of the kernel's filters.
+# These files have numbers of the host's calls, and of the kernel's filters.
 readonly OF_THE_HOST='masking_call.c'
 
-# calls_in FILE: without comments
+# calls_in FILE: the calls, without comments
 calls_in()
 {
 	gcc -fpreprocessed -dD -E -P -w -x c "$1" | grep -o '\bSYS_[a-z_0-9]*' || true
 }
 
-# untried ROOT: what is made there, and not tried; fails if there is something
+# untried ROOT: calls that are made there, but not tried; fails if there are any
 untried()
 {
 	local file tried missing

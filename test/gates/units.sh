@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/common/unit_main.c runs what Criterion's macros lay down: every way for a test to end is told
-# from the others, and the process that forks has one thread and refuses to have more, because a forked
-# child would wait for ever for a lock that another thread held.
+# test/common/unit_main.c runs the tests that Criterion's macros define. It distinguishes every way for a test to end.
+# The process that forks has one thread and refuses to have more, because a forked child would wait for ever for a
+# lock that another thread held.
 set -euo pipefail
 # shellcheck source=test/gates/seed.bash
 source "$(dirname "$0")/seed.bash"
 
-# seed_units NAME [FLAG]...: a program of the tests on stdin.
+# seed_units NAME [FLAG]...: makes a program from the tests on stdin.
 seed_units()
 {
 	local name=$1
@@ -18,7 +18,7 @@ seed_units()
 		test/common/unit_main.c test/common/unit_body.c -lcriterion
 }
 
-# expect_result PATTERN: a line of the results that were left last.
+# expect_result PATTERN: a line of the last results.
 expect_result()
 {
 	grep -qxE -- "$1" "$work/tap" || {
@@ -82,7 +82,7 @@ expect_pass "$work/good" --tap="$work/tap" --filter 'good/passes'
 expect_result '1\.\.1'
 expect_fail 'no such test' "$work/good" --filter 'good/passed'
 
-# Each of these is one failure, whatever else is fine.
+# The runner counts one failure for each of these tests, even if another test ends the program.
 seed_units bad -pthread <<'C'
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A stand-in for haproxytech/opentelemetry-c-wrapper over the small SDK of test/otelcpp: inside the library,
-# which shows nothing but the creators, as the original's usual build, in the interface of two
-# generations; and beside it, as a shared library of its own. Their hosts are those of test/conformance.
+# A stand-in for haproxytech/opentelemetry-c-wrapper over the small SDK of test/otelcpp. The SDK is inside the
+# library, which exports only the creators, as in the original's usual build, with the interface of two generations;
+# or beside it, as a separate shared library. Their hosts are those of test/conformance.
 
 HAPROXY_DIR := $(B)/test/haproxy
 HAPROXY_STEM := libopentelemetry-c-wrapper.so

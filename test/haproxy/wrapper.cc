@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The binary interface of wrapper.h over opentelemetry-cpp of ABI version 2, which is what the original
- * is, with the original's rules: only creators are exported, all else goes through constant tables of
- * functions; it attaches no context; parents are among the arguments of a start; an end and a destroy
- * free the span and clear the caller's pointer, and a destroy ends what was not ended; a tracer that was
- * not started, or was shut down, starts nothing.
+ * The binary interface of wrapper.h over opentelemetry-cpp with ABI version 2, like the original and by its rules.
+ * Only creators are exported, all other calls go through constant tables of functions. The wrapper attaches no
+ * context, and a start takes the parent as an argument. An end and a destroy free the span and clear the caller's
+ * pointer, and a destroy ends an open span. A tracer that was not started, or was shut down, starts no span.
  *
- * FIXTURE_MODE=noop leaves the process without a provider; with FIXTURE_MODE=unsampled nothing is sampled.
- * Ended spans are written by the SDK, to the file that OTELC_SPANS_JSON names.
+ * FIXTURE_MODE=noop leaves the process without a provider; with FIXTURE_MODE=unsampled nothing is sampled. The SDK
+ * writes ended spans to the file that OTELC_SPANS_JSON names.
  */
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <opentelemetry/trace/context.h>
 #include <opentelemetry/trace/provider.h>
@@ -124,9 +126,10 @@ int set_attribute_kv_n(const otelc_span *span, const otelc_kv *kv, size_t n)
 	return static_cast<int>(n);
 }
 
-int set_status(const otelc_span *span, int, const char *)
+int set_status(const otelc_span *span, int status, const char *description)
 {
-	of(span)->SetStatus(trace::StatusCode::kOk, "");
+	of(span)->SetStatus(static_cast<trace::StatusCode>(status),
+			    description != nullptr ? description : "");
 	return OTELC_RET_OK;
 }
 
@@ -140,7 +143,7 @@ void unused()
 	std::abort();
 }
 
-/* What no host here calls ends the program. */
+/* A function that no host here calls ends the program. */
 template <class Ops> Ops empty_ops()
 {
 	Ops ops;
@@ -214,9 +217,11 @@ bool may_start(otelc_tracer *tracer, const char *name)
 otelc_span *start_span_with_options(otelc_tracer *tracer, const char *name,
 				    const otelc_span *parent, const otelc_span_context *context,
 				    const timespec *, const timespec *, int kind,
-				    const otelc_span_link *, size_t)
+				    const otelc_span_link *links, size_t links_len)
 {
+	using attributes = std::map<std::string, std::string>;
 	static std::atomic<int64_t> spans;
+	std::vector<std::pair<trace::SpanContext, attributes>> linked;
 	trace::StartSpanOptions options;
 
 	if (!may_start(tracer, name) || (parent != nullptr && context != nullptr) || kind < 0 ||
@@ -226,10 +231,16 @@ otelc_span *start_span_with_options(otelc_tracer *tracer, const char *name,
 		options.parent = of(parent)->GetContext();
 	else if (context != nullptr)
 		options.parent = of(context);
-	return &(new whole_span{
-			 {++spans, tracer, &span_ops},
-			 trace::Provider::GetTracerProvider()->GetTracer("wrapper")->StartSpan(
-				 name, options)})
+	for (size_t i = 0; i < links_len; i++)
+		linked.emplace_back(links[i].span != nullptr ? of(links[i].span)->GetContext()
+							     : of(links[i].context),
+				    attributes());
+	auto sdk = trace::Provider::GetTracerProvider()->GetTracer("wrapper");
+
+	return &(new whole_span{{++spans, tracer, &span_ops},
+				linked.empty()
+					? sdk->StartSpan(name, options)
+					: sdk->StartSpan(name, attributes(), linked, options)})
 			->c;
 }
 

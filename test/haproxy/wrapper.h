@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The binary interface of haproxytech/opentelemetry-c-wrapper that the stand-in of this folder
- * implements and its hosts use: names, slots and struct layouts are the original's, the words are
- * ours. Carriers are our own.
+ * The part of the binary interface of haproxytech/opentelemetry-c-wrapper that this folder implements and its hosts
+ * use: names, slots and struct layouts are the original's, the comments are ours. Carriers are our own.
  *
  * FIXTURE_API is the number of functions of a tracer: 9 (releases 1.x and 2.x), 10 (3.0 to 3.2) or 11
  * (3.3).

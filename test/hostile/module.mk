@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The exporter and the double in one program: what the one makes of hostile input, the other judges.
+# The exporter and the double in one program: the double judges the exporter's results for hostile input.
 
 HOSTILE_TEST_SRCS := $(wildcard test/hostile/test_*.c)
 HOSTILE_HELPER_SRCS := $(filter-out $(HOSTILE_TEST_SRCS),$(wildcard test/hostile/*.c))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two hundred hosts that mean no good, and the two largest there can be. */
+/* Two hundred malicious hosts, and the two largest possible ones. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static uint64_t seed;
 
 TestSuite(hostile, .fini = way_fini);
 
-/* Bytes that are least welcome somewhere. */
+/* Bytes that cause trouble somewhere. */
 static const char *const bits[] = {
 	"\xff",
 	"\xc3",
@@ -63,7 +63,7 @@ static size_t make_name(uint64_t *state, size_t most)
 	return n;
 }
 
-/* The same text for an id each time it is asked for. */
+/* An id has the same text each time. */
 static const char *text_of(uint32_t id, size_t *len)
 {
 	uint64_t state = seed * 1000 + id * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -100,7 +100,7 @@ static void make_stack(struct sp_sample *s, uint64_t *state)
 	}
 }
 
-/* "k=v,...": forty of them, many of which nobody can take. */
+/* "k=v,...": forty labels, many of which no server accepts. */
 static char *make_labels(uint64_t *state)
 {
 	char *labels = calloc(40, sizeof(name) + 32);
@@ -135,7 +135,7 @@ static void one_host(unsigned number)
 	w.config.service_namespace = number % 3 == 0 ? service : NULL;
 	w.config.labels = labels;
 	w.config.protocol = (enum sp_protocol)(number % 3);
-	/* A resource goes out whole, which no user of this server wants with forty labels. */
+	/* A resource is sent complete; no user of this server wants one with forty labels. */
 	if (w.config.protocol == SP_PROTOCOL_OTLP)
 		w.server.limits.label_names = SIZE_MAX;
 	for (unsigned i = 0; i < samples; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each limit of the server that our input can reach: one less, exactly, one more. The numbers are
- * the server's defaults, written down here once more so that a change on either side is seen.
- * The age of a profile is test_push.c's, with a clock.
+ * Each limit of the server that our input can reach: one less, exactly, one more. The numbers are the server's
+ * defaults, written down once more, so that a change on either side is noticed. test_push.c tests the age of a
+ * profile, with a clock.
  */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
@@ -71,7 +71,7 @@ static const char *long_name(uint32_t id, size_t *len)
 	return text;
 }
 
-/* As large as profiles can get: a new long name with each sample, and all the labels there can be. */
+/* Profiles of the greatest size: a new long name with each sample, and all possible labels. */
 Test(limits, bytes_of_one_profile_with_its_labels, .timeout = 120)
 {
 	char *labels = calloc(40, SERVER_VALUE + SERVER_NAME + 16);
@@ -95,7 +95,7 @@ Test(limits, bytes_of_one_profile_with_its_labels, .timeout = 120)
 	cr_expect_geq(w.profiles, 3);
 	before = w.server.stats.bytes;
 	cr_expect_leq(before / w.profiles, SERVER_BURST);
-	/* They are filled: no tenth of a profile is wasted. */
+	/* The profiles are filled: each has more than nine tenths of its limit. */
 	cr_expect_gt(before, (w.profiles - 1) * (SERVER_BURST * 9 / 10));
 	free(labels);
 }
@@ -108,7 +108,7 @@ static const char *name_of_len(uint32_t id, size_t *len)
 
 	(void)id;
 	memset(text, 'n', sizeof(text) - 1);
-	/* A character of two bytes where the limit is. */
+	/* A character of two bytes at the limit. */
 	memcpy(text + SERVER_VALUE - 1, "\xc3\xa4", 2);
 	*len = name_len;
 	return text;

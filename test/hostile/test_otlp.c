@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in OTLP, from random samples and waits: the double takes them, by the rules of test/pyroscope/otlp.c, and
- * what it knows of each span is what it knows from pprof. Then each rule is broken once in a good one, and has to be
- * noticed. With OTLP_FOLDER=PATH all of them become files there, for OpenTelemetry's own checker; OTLP_HOSTS=N makes N
- * hosts of random samples.
+ * Profiles in OTLP, from random samples and waits: the double accepts them by the rules of test/pyroscope/otlp.c, and
+ * its figures for each span equal those from pprof. Then each rule is broken once in a good profile, which must be
+ * noticed. With OTLP_FOLDER=PATH all of them become files there, for OpenTelemetry's own checker; OTLP_HOSTS=N makes
+ * N hosts of random samples.
  */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@
 
 static struct way w;
 
-/* Of a message into which a fault is put: the fault takes parts out and puts others in, so all are freed at once. */
+/* For a message with a fault: the fault removes parts and inserts others, so all are freed at once. */
 static struct sp_pool pool;
 
 TestSuite(otlp, .fini = way_fini);
@@ -94,7 +94,7 @@ static void put_sample(uint64_t *state)
 	way_put(&w, &s);
 }
 
-/* CPU time between samples, which may be of a span as well. */
+/* CPU time between samples, which may belong to a span as well. */
 static void put_cpu_time(uint64_t *state)
 {
 	struct sp_stack_labels labels;
@@ -122,7 +122,7 @@ static void put_wait(uint64_t *state)
 	(void)sp_stack_map_put_wait(w.waits, &wait);
 }
 
-/* The host of that number, and what the double has of it afterwards. */
+/* Sends the host with that number, and returns the double's data about it. */
 static json_t *send_host(unsigned number, enum sp_protocol protocol)
 {
 	uint64_t state = number * UINT64_C(0x9e3779b97f4a7c15) + 11;
@@ -158,7 +158,7 @@ static json_t *send_host(unsigned number, enum sp_protocol protocol)
 	return spans;
 }
 
-/* What is known of each by both: only pprof has numbers of samples, and rows are merged by them. */
+/* Compares the figures that both have: only pprof has numbers of samples, by which rows are merged. */
 static void expect_same(json_t *a, json_t *b, const char *what, unsigned number)
 {
 	static const char *const texts[] = {"trace_id", "span_name", "service"};
@@ -205,7 +205,7 @@ Test(otlp, says_of_each_span_what_pprof_says, .timeout = 600)
 	}
 }
 
-/* Many short stacks without labels are what OTLP needs more bytes for than pprof. */
+/* OTLP needs more bytes than pprof for many short stacks without labels. */
 Test(otlp, is_within_the_limits, .timeout = 60)
 {
 	way_start(&w);
@@ -224,7 +224,7 @@ Test(otlp, is_within_the_limits, .timeout = 60)
 	way_end(&w);
 }
 
-/* A profile with all that the rules are about. */
+/* A profile with everything that the rules are about. */
 static void make_good(void)
 {
 	uint64_t state = 5;
@@ -236,7 +236,7 @@ static void make_good(void)
 	for (unsigned i = 0; i < 40; i++)
 		put_sample(&state);
 	way_send(&w, "good");
-	cr_assert_eq(w.server.stats.profiles, 1);
+	cr_assert_eq(w.server.stats.profiles, 2, "samples, and CPU time");
 }
 
 static pb_request *message;
@@ -286,7 +286,7 @@ static void seed_break_location_attribute(void)
 	tables->location_table[1]->attribute_indices = index;
 }
 
-/* Elements that nothing refers to, behind those that something does. */
+/* Adds unreferenced elements behind the referenced ones. */
 #define ADD(table, type, make)                                                                     \
 	static void seed_add_##table(void)                                                         \
 	{                                                                                          \
@@ -369,8 +369,8 @@ ADD(stack_table, Spanprof__Otlp__Stack, make_stack)
 ADD(string_table, struct text, make_text)
 
 /*
- * Each fault: who has the rule (of those that are ours OpenTelemetry's checker knows nothing), what is said of it, and
- * what is done to a good message.
+ * Each fault: the owner of the rule (OpenTelemetry's checker does not know ours), the words of its message, and the
+ * change to a good message.
  */
 // clang-format off
 #define FOR_EACH_FAULT(X) \
@@ -396,8 +396,10 @@ ADD(string_table, struct text, make_text)
 	  tables->location_table[0]->address = 1) \
 	X(THEIRS, fill_zero_function, "function_table: the first element", \
 	  tables->function_table[0]->name_strindex = 1) \
-	X(THEIRS, fill_zero_link, "link_table: the first element", \
-	  tables->link_table[0]->trace_id = (ProtobufCBinaryData){16, zeros}) \
+	X(OURS, fill_zero_link, "link_table: the first element", \
+	  tables->link_table[0]->trace_id = tables->link_table[1]->trace_id) \
+	X(OURS, empty_zero_link, "link_table: the first element", \
+	  tables->link_table[0]->trace_id.len = tables->link_table[0]->span_id.len = 0) \
 	X(THEIRS, fill_zero_text, "string_table: the first element", \
 	  tables->string_table[0] = tables->string_table[1]) \
 	X(THEIRS, fill_zero_attribute, "attribute_table: the first element", \
@@ -546,7 +548,7 @@ Test(otlp, each_rule_is_judged, .timeout = 60)
 		cr_expect_not(is_good(bytes, len, false, &e), "%s is not noticed", faults[i].name);
 		cr_expect(e.message.at != NULL && strstr(e.message.at, faults[i].words) != NULL,
 			  "%s: %s", faults[i].name, e.message.at);
-		/* What nobody could read is refused in any case. */
+		/* An unreadable profile is refused in any case. */
 		if (strstr(faults[i].words, "out of range") != NULL)
 			cr_expect_not(is_good(bytes, len, true, &e), "%s is read", faults[i].name);
 		write_file(faults[i].whose == OURS ? "ours" : "fault", faults[i].name, i, bytes,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See way.h. Context: tests. Callers: test_hostile.c, test_limits.c. */
+/* Sends samples all the way (way.h). Context: tests. Callers: test_hostile.c, test_limits.c. */
 #define _GNU_SOURCE
 #include "test/hostile/way.h"
 
@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/encode.h"
+#include "export/profile/gzip.h"
 #include "test/pyroscope/codec.h"
 
 static struct way *way;
-/* Kept over all ways of a test: reading symbols is most of its time otherwise. */
+/* Shared by all ways of a test, because reading symbols would take most of its time. */
 static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
 static struct sp_bounded_names *names;
@@ -95,7 +97,7 @@ static unsigned hex(char c)
 	return (unsigned)(c <= '9' ? c - '0' : c - 'A' + 10);
 }
 
-/* What the server's own library makes of "?a=b&c=d". */
+/* The result of the server's own library for "?a=b&c=d". */
 static json_t *decode_query(const char *query)
 {
 	json_t *all = json_object();
@@ -159,12 +161,14 @@ static void post(struct way *w, const struct sp_message *m, const char *what)
 }
 
 static void send_profile(struct way *w, const struct sp_series *series,
-			 const struct sp_encoded *encoded, enum sp_profile_type type,
-			 const char *what)
+			 const struct sp_bytes *resource, struct sp_encoded *encoded,
+			 enum sp_profile_type type, const char *what)
 {
 	const struct sp_request request = {
 		.protocol = w->config.protocol,
 		.series = series,
+		.resource = resource,
+		.compression = SP_COMPRESSION_GZIP,
 		.type = type,
 		.id = "an-id",
 		.from_ns = WAY_NOW - INT64_C(15000000000),
@@ -173,10 +177,18 @@ static void send_profile(struct way *w, const struct sp_series *series,
 	};
 	struct sp_message m;
 
-	cr_assert_eq(sp_request_make(&request, &encoded->bytes, &m), 0);
+	cr_assert_eq(sp_request_make(&request, encoded, &m), 0);
 	w->sent += encoded->samples;
 	w->profiles++;
 	post(w, &m, what);
+	free(w->last.data);
+	if (resource != NULL) {
+		cr_assert_eq(sp_gzip_unpack(m.body.data, m.body.len, m.plain, &w->last), 0);
+	} else {
+		w->last = encoded->bytes;
+		encoded->bytes.data = NULL;
+	}
+	cr_expect_leq(w->last.len, w->limits.bytes, "%s", what);
 	sp_message_fini(&m);
 }
 
@@ -199,11 +211,9 @@ static void send_type(struct way *w, struct sp_interval *interval, enum sp_profi
 
 	range.resource = w->config.protocol == SP_PROTOCOL_OTLP ? resource : NULL;
 	while (range.from < range.end && sp_encode(&range, &w->limits, &encoded) == 0) {
-		cr_expect_leq(encoded.bytes.len, w->limits.bytes, "%s", what);
-		send_profile(w, series, &encoded, type, what);
-		free(w->last.data);
-		w->last = encoded.bytes;
+		send_profile(w, series, range.resource, &encoded, type, what);
 		range.from = encoded.end;
+		sp_encoded_fini(&encoded);
 	}
 }
 
@@ -229,7 +239,7 @@ void way_send(struct way *w, const char *what)
 				  what);
 	w->waits = NULL;
 	free(resource.data);
-	sp_interval_release(interval);
+	sp_interval_free(interval);
 	sp_series_fini(&series);
 }
 
@@ -247,13 +257,14 @@ void way_expect_all(struct way *w, const char *what)
 	free(text);
 	json_decref(losses);
 	cr_expect_eq(json_object_size(w->server.stats.rejected), 0, "%s", what);
-	cr_expect_eq(w->server.stats.profiles, w->profiles, "%s", what);
+	/* In OTLP the numbers of samples are one profile, and their CPU time another. */
+	cr_expect_eq(w->server.stats.profiles,
+		     w->config.protocol == SP_PROTOCOL_OTLP ? 2 * w->profiles : w->profiles, "%s",
+		     what);
 	cr_expect_eq(w->sent, w->put, "%s: %zu of %zu encoded", what, (size_t)w->sent,
 		     (size_t)w->put);
-	/* In OTLP there is no number of samples beside their time. */
-	if (w->config.protocol != SP_PROTOCOL_OTLP)
-		cr_expect_eq((uint64_t)arrived, w->put, "%s: %zu of %zu arrived", what,
-			     (size_t)arrived, (size_t)w->put);
+	cr_expect_eq((uint64_t)arrived, w->put, "%s: %zu of %zu arrived", what, (size_t)arrived,
+		     (size_t)w->put);
 	json_decref(spans);
 }
 

@@ -12,34 +12,34 @@
 struct way {
 	struct sp_core_ops ops;
 	struct sp_config config;
-	struct sp_pprof_limits limits; /* of each profile that is sent */
+	struct sp_pprof_limits limits; /* of each profile */
 	struct sp_stack_map *map;
-	struct sp_stack_map *waits; /* NULL = none are sent */
+	struct sp_stack_map *waits; /* NULL = no waits */
 	struct pd_double server;
 	uint64_t put;         /* samples */
-	uint64_t sent;        /* samples, as the encoder says */
-	unsigned profiles;    /* sent */
-	unsigned refused;     /* labels of the configuration */
+	uint64_t sent;        /* samples, by the encoder */
+	unsigned profiles;    /* sent profiles */
+	unsigned refused;     /* refused labels of the configuration */
 	uint64_t digest;      /* of all requests */
-	struct sp_bytes last; /* the last profile, as it was encoded */
+	struct sp_bytes last; /* the last encoded profile */
 	unsigned names;       /* name ids 1..names are texts of name_text */
 	const char *(*name_text)(uint32_t id, size_t *len);
 	uint64_t counter[SP_COUNTER_N];
 };
 
-/* One at a time: the exporter's functions have no argument for it. */
+/* One at a time, because the exporter's functions have no argument for it. */
 void way_start(struct way *w);
 void way_end(struct way *w);
 /* At the end of each test. */
 void way_fini(void);
 
-/* A sample as the handler would give it. */
+/* Puts a sample, like the handler. */
 void way_put(struct way *w, struct sp_sample *s);
 
-/* Encodes what was put, sends it, and expects every profile to be taken. The map is empty again. */
+/* Encodes all samples, sends them, and expects that every profile is accepted. The map is empty again. */
 void way_send(struct way *w, const char *what);
 
-/* Nothing refused, nothing lost in silence, every sample arrived. */
+/* No profile was refused or lost, and every sample arrived. */
 void way_expect_all(struct way *w, const char *what);
 
 /* A generator that gives the same numbers in every run. */

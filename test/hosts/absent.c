@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes for SDKs that are not there, as feature probes do, and calls what it finds: before the
- * shared objects' constructors, from main(), and after the preloaded objects' destructors.
+ * Looks for SDKs that do not exist, as feature probes do, and calls the functions that it finds: before the shared
+ * objects' constructors, from main(), and after the preloaded objects' destructors.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 typedef uintptr_t any_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-/* Those without a result are asked for nothing. */
+/* Functions without a result are only called. */
 static const struct {
 	const char *name;
 	int has_result;
@@ -48,7 +48,7 @@ __attribute__((destructor)) static void last(void)
 	probe("last", (uintptr_t)space);
 }
 #else
-/* Of the program itself: before all initializers of shared objects. */
+/* The program's own initializers run before all initializers of shared objects. */
 static void first(void)
 {
 	probe("first", 0);

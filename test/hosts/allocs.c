@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates what it knows, under labels of its own. Usage:
+ * Allocates known blocks under its own labels. Usage:
  *
- *	allocs truth THREADS	classes of sizes through every function that allocates, each under a label, on so
- *				many threads; prints "<bytes of a block> <how many of these> <label>"
- *	allocs children COUNT	little in each of so many children, one after the other; prints the same
+ *	allocs truth THREADS	classes of sizes through every function that allocates, each under a label, on THREADS
+ *				threads; prints "<bytes of a block> <number of blocks> <label>"
+ *	allocs children COUNT	few blocks in each of COUNT successive children; prints the same
  *	allocs odd		in every place where a program may allocate
- *	allocs handler		in a handler that interrupts allocations; for an allocator that can bear that
- *	allocs sized		by malloc(), calloc() and realloc(), and frees it by C23's functions, where they are
- *	allocs full THREADS	much more than the ring has room for, on so many threads at once, and frees all of it
- *	allocs lost		what it never frees, and has no pointer to
+ *	allocs handler		in a handler that interrupts allocations; only for an allocator that allows it
+ *	allocs sized		by malloc(), calloc() and realloc(), and frees by C23's functions, if they exist
+ *	allocs full THREADS	much more than the ring has room for, on THREADS threads at once, and frees all of it
+ *	allocs lost		blocks that it never frees, and to which it has no pointer
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -28,16 +28,16 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* What blocks of one class are made of; the function that makes them is on their stacks. */
+/* The blocks of one class; the function that makes them is on their stacks. */
 struct class
 {
 	const char *id, *name;
 	void *(*make)(size_t bytes);
 	size_t bytes;
-	unsigned blocks; /* of all threads together */
+	unsigned blocks; /* number for all threads together */
 };
 
-/* Nothing is optimized away that is written here. */
+/* The compiler must not optimize away what is written here. */
 static void *volatile sink;
 
 #define MAKE(name, call)                                                                           \
@@ -123,12 +123,12 @@ static void truth(void)
 		       classes[i].name);
 }
 
-/* Half the test's interval in each of them. */
+/* Half of the test's interval in each child. */
 static const struct class in_child = {"000000000000000f", "child", by_malloc, 1024, 64};
 
 static void children(unsigned count)
 {
-	/* Sampling begins here, so that a child has a part of the parent's way to the next sample. */
+	/* Sampling begins here, so that a child inherits a part of the distance to the parent's next sample. */
 	HOST_CHECK(spanprof_label_push("00000000000000ff", "begin") == 0);
 	free(by_malloc(MIB));
 	spanprof_label_pop();
@@ -149,7 +149,7 @@ static void children(unsigned count)
 	printf("%zu %u %s\n", in_child.bytes, in_child.blocks * count, in_child.name);
 }
 
-/* Before libspanprof.so knows that there is a program, and after it has ended. */
+/* Calls before libspanprof.so knows the program, and after the program has ended. */
 static char *early;
 
 static __attribute__((constructor)) void before_main(void)
@@ -253,7 +253,7 @@ static void in_children(void)
 	HOST_CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 8);
 }
 
-/* What does not fit, or is no size, is refused as ever. */
+/* Requests that are too large or invalid are refused as usual. */
 static void refused(void)
 {
 	void *block = &main_context;
@@ -275,7 +275,7 @@ static void refused(void)
 	p = realloc(use(MIB), 2 * MIB);
 	printf("realloc %d\n", ((char *)p)[MIB - 1]);
 	free(p);
-	/* Other allocators do not have it, and take no block of the C library's. */
+	/* Other allocators do not have pvalloc(), and must not get a block of the C library's. */
 	free(pvalloc(MIB));
 	p = malloc(0);
 	printf("nothing %d\n", p != NULL);
@@ -350,7 +350,7 @@ static void lost(void)
 	spanprof_label_pop();
 }
 
-/* All are there when the last threads begin to free them, and nobody allocates any more. */
+/* All blocks exist when the last threads begin to free them, and no thread allocates any more. */
 static void *fill(void *barrier)
 {
 	enum { BLOCKS = 2000, MORE = 50000 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with an alternate signal stack that no handler of its own is running on while it works.
- * Usage: alternate unmapped|readonly|BYTES [handler|fault]
- * A stack of BYTES lies right above a page that cannot be touched. With "handler" the program has a
- * handler that wants such a stack, and its own signal is taken there at the end; with "fault" one for SIGSEGV, as
- * each program in Rust has it, from its beginning on.
+ * A program with an alternate signal stack, on which none of its handlers runs while it works. Usage: alternate
+ * unmapped|readonly|BYTES [handler|fault] A stack of BYTES is directly above an inaccessible page. With "handler" the
+ * program has a handler for that stack, and a signal runs it there at the end; with "fault" a handler for SIGSEGV, as
+ * every program in Rust has from its start.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -54,7 +53,7 @@ int main(int argc, char **argv)
 {
 	int handled = argc < 3 ? 0 : strcmp(argv[2], "fault") == 0 ? SIGSEGV : SIGUSR1;
 	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
-	/* Some have the old one read into the place of the new one. */
+	/* Some programs read the old action into the memory of the new one. */
 	struct sigaction *volatile same = &act;
 	void *tracer;
 	stack_t stack;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with the classic signal thread: every signal is blocked in every thread, and one thread
- * waits for all of them. It works between its waits, inside a span, so that a profiler's signal has
- * every chance to be waiting there. Prints what the waits returned.
+ * A program with the classic signal thread: every signal is blocked in every thread, and one thread waits for all of
+ * them. It works between its waits, inside a span, so that a profiler's signal is likely to be pending when it waits.
+ * Prints the results of the waits.
  * Usage: blocked sigwait|ppoll
  */
 #define _GNU_SOURCE
@@ -36,7 +36,7 @@ static void *keep_busy(void *arg)
 	return arg;
 }
 
-/* Nothing is on its way, and a wait with a deadline ends when it should, without a signal. */
+/* No signal is pending, and a wait with a deadline ends on time, without a signal. */
 static void wait_for_nothing(void)
 {
 	struct timespec soon = {0, 100000000};
@@ -63,7 +63,7 @@ static void *take_signals(void *arg)
 	return arg;
 }
 
-/* An ordinary loop that waits for input with a mask of its own. */
+/* An ordinary loop that waits for input with its own signal mask. */
 static void poll_with_mask(void)
 {
 	struct timespec soon = {0, 50000000};

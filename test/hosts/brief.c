@@ -9,12 +9,14 @@
  *	brief bursts N		N bursts of half a millisecond in step with the kernel's tick
  *	brief fork N MS		a child that makes a child, N deep, each with MS milliseconds
  *
- * Each process prints "cpu <nanoseconds>" as its last deed: what it has used since main(), as getrusage()
- * counts it, without the tasks that it has not made itself.
+ * Each process prints "cpu <nanoseconds>" last: its CPU time since main(), as getrusage() counts it, without tasks
+ * that it has not made itself.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <threads.h>
@@ -27,26 +29,40 @@
 
 static int work_ms;
 static volatile int work_done;
+static volatile pid_t worker;
+
+static void work(void)
+{
+	worker = gettid();
+	host_burn_ms(work_ms);
+}
 
 static void *ends(void *arg)
 {
-	host_burn_ms(work_ms);
+	work();
 	return arg;
 }
 
 static void *exits(void *arg)
 {
-	host_burn_ms(work_ms);
+	work();
 	pthread_exit(arg);
 }
 
 static void *cancelled(void *arg)
 {
-	host_burn_ms(work_ms);
+	work();
 	work_done = 1;
 	for (;;)
 		pause();
 	return arg;
+}
+
+/* join returns a little before the kernel has removed the thread from the list of tasks. */
+static void wait_for_end(void)
+{
+	while (tgkill(getpid(), worker, 0) == 0)
+		sched_yield();
 }
 
 static void run_threads(int n, void *(*start)(void *))
@@ -61,12 +77,13 @@ static void run_threads(int n, void *(*start)(void *))
 			HOST_CHECK(pthread_cancel(thread) == 0);
 		}
 		HOST_CHECK(pthread_join(thread, NULL) == 0);
+		wait_for_end();
 	}
 }
 
 static int ends_in_c11(void *arg)
 {
-	host_burn_ms(work_ms);
+	work();
 	return arg == NULL;
 }
 
@@ -78,6 +95,7 @@ static void run_c11(int n)
 
 		HOST_CHECK(thrd_create(&thread, ends_in_c11, NULL) == thrd_success);
 		HOST_CHECK(thrd_join(thread, &result) == thrd_success && result == 1);
+		wait_for_end();
 	}
 }
 
@@ -122,7 +140,7 @@ static int64_t task_ns(int tid)
 	return host_clock_ns((clockid_t)(~(unsigned)tid << 3 | 6));
 }
 
-/* All threads of our own but the calling one have ended. */
+/* The CPU time of other tasks; all our own threads except the calling one have ended. */
 static int64_t others_ns(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -140,7 +158,7 @@ static int64_t others_ns(void)
 	return ns;
 }
 
-/* Two clocks are not read at once: looks again until the others have hardly run meanwhile. */
+/* Two clocks cannot be read at once: reads again until the other tasks have hardly run meanwhile. */
 static int64_t used_ns(void)
 {
 	for (int i = 0; i < 10000; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Eight threads with little rest, each with spans of its own name, until standard input ends. The names
- * "thread-N" are of the functions thread_N, and nothing else runs in their spans.
+ * Eight threads with few pauses, each with spans of its own name, until standard input ends. Only the function
+ * thread_N runs in spans with the name "thread-N".
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@ static _Atomic int stopping;
 
 #define THREADS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-/* Each its own code, so that a sample's stack says which name it has to have. */
+/* Each thread has its own function, so that a sample's stack shows which name it must have. */
 #define DEFINE_THREAD(n)                                                                           \
 	__attribute__((noinline)) static void *thread_##n(void *arg)                               \
 	{                                                                                          \

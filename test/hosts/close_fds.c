@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon's start: after its first span it closes every descriptor it could have and opens files of
- * its own as 0, 1 and 2, which it then writes while spans go on. Checks itself that nobody else took
- * one of these numbers. Usage: close_fds <folder for the three files>
+ * The start of a daemon: after its first span it closes every possible descriptor and opens its own files as 0, 1 and
+ * 2. It writes to them while spans go on, and checks that these numbers were free. Usage: close_fds <folder for the
+ * three files>
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ static void open_own(const char *folder, int expected)
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/own%d", folder, expected);
-	/* POSIX: the lowest free number, so this fails if somebody sits on it. */
+	/* POSIX: the lowest free number, so this fails if somebody else holds it. */
 	HOST_CHECK(open(path, O_RDWR | O_CREAT | O_TRUNC, 0644) == expected);
 }
 

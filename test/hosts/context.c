@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host whose active spans are read from outside.
+ * A host whose active spans another process reads.
  *
  *   context flip          eight threads start and end a span and a span in it, as fast as they can,
  *                         until standard input ends. Prints "truth <address of struct truth[8]>".
- *   context steps         goes on by one step for each byte on standard input and then prints a
+ *   context steps         makes one step for each byte on standard input and then prints a
  *                         word: begun, span (open), none (ended), forked <child's pid>, child-span,
  *                         child-none, inner <pid of a child that was forked inside of a span>, still, ended.
  *   context other         the same with a process context of its own, made before the first span.
@@ -32,7 +32,7 @@ static void *start(const char *name)
 	return otelc_start_span(tracer, name, OTELC_SPAN_KIND_INTERNAL, NULL);
 }
 
-/* The reader sees a stopped thread, so only the compiler could reorder. */
+/* The reader stops the thread first, so only the compiler could reorder. */
 static void say(struct truth *t, uint32_t open)
 {
 	atomic_signal_fence(memory_order_seq_cst);
@@ -41,7 +41,7 @@ static void say(struct truth *t, uint32_t open)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* As long as a call takes, so that a stop often comes here. */
+/* As long as a system call takes, so that a stop often comes here. */
 static void dwell(void)
 {
 	for (volatile unsigned i = 0; i < 500; i++)
@@ -75,7 +75,7 @@ static void *run(void *arg)
 {
 	struct truth *t = arg;
 
-	/* Publishing begins with the first span, during which this says nothing. */
+	/* Publishing begins with the first span, before which say() means nothing. */
 	say(t, TRUTH_CHANGING);
 	otelc_end_span(start("first"));
 	otelc_end_span(start("second"));

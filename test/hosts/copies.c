@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works with two plugins that each bring a copy of the same SDK, unloads one and loads it again at
- * another place, and exchanges the two in one place. Usage: copies <plugin a> <plugin b> [confined]
+ * Works with two plugins that each contain a copy of the same SDK. Unloads a plugin and loads it again at another
+ * address, and loads a plugin at the address of the other plugin. Usage: copies <plugin a> <plugin b> [confined]
  *
- * Confined, a seccomp filter that allows everything goes in while one plugin is there, and a library is loaded
- * below it. A span, and a look-up, may then walk over the loaded objects as often as before, but for the first one.
+ * With "confined" the host installs a seccomp filter that allows everything while one plugin is loaded, and then
+ * loads a library. Only the first span and the first look-up after that may walk over the loaded objects more often
+ * than before.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,10 +26,10 @@ struct plugin {
 };
 
 static int mode;
-/* Volatile: the C library's header says of dlsym() that it calls nothing in this file. */
+/* Volatile: the C library declares that dlsym() calls no function of this file. */
 static volatile unsigned walks;
 
-/* The program's own, so that it sees the walks of the objects in it. */
+/* The program's own function, so that it sees walks that its objects make. */
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info *, size_t, void *), void *arg)
 {
 	static __typeof__(&dl_iterate_phdr) next;
@@ -102,7 +103,7 @@ static void confine(const struct plugin *alone)
 	HOST_CHECK(walks_of_a_span(alone) <= of_span);
 }
 
-/* Spans of both, in each other. */
+/* Spans of both plugins, nested. */
 static void both(const struct plugin *a, const struct plugin *b)
 {
 	for (int i = 0; i < 4; i++) {
@@ -130,7 +131,7 @@ int main(int argc, char **argv)
 
 	HOST_CHECK(argc > 2);
 	mode = RTLD_NOW | RTLD_LOCAL;
-	/* one alone: whatever calls, it is this copy's */
+	/* one plugin alone: every caller gets this copy */
 	a = load(argv[1]);
 	work(&a, "alone", 0);
 	work(&a, "alone", 1);
@@ -141,7 +142,7 @@ int main(int argc, char **argv)
 
 	before = base_of(&b);
 	unload(&b);
-	/* where it was there is now no room */
+	/* the former address is not free now */
 	hole = mmap((void *)before, 4096, PROT_NONE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	HOST_CHECK(hole == (void *)before);
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
 	HOST_CHECK(base_of(&b) != before);
 	both(&a, &b);
 
-	/* both gone, and one of them where the other was, or not: the loader's choice */
+	/* both are unloaded, and the loader decides whether one gets the other's address */
 	unload(&a);
 	unload(&b);
 	b = load(argv[2]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One span that uses CPU time, then the process ends in the way its argument names. Usage: ending
+ * One span that uses CPU time, then the process ends in the way that its argument names. Usage: ending
  * return|exit|_exit|_Exit|quick_exit|thread_exit|handler_exit|main_thread_first|last_thread|
  *        open_span|exit_group|abort|sigterm|exec
  */
@@ -58,7 +58,7 @@ static void end_by_threads(const char *how)
 		started(work, "ending");
 		pthread_exit(NULL);
 	} else if (strcmp(how, "last_thread") == 0) {
-		/* Main and two of three threads go at different times; the rest is the last one. */
+		/* Main and two of three threads end at different times; the third thread is the last one. */
 		for (int i = 0; i < 2; i++)
 			started(work, "early");
 		started(work_and_leave, "ending");

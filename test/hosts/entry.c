@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program as a container starts it: tells what it was given, and can wait for the end. Usage:
- * entry [wait] [argument]... Exit status 42, with "wait" after SIGTERM.
+ * A program that a container starts: prints its arguments and environment, and can wait for a signal. Usage: entry
+ * [wait] [argument]... Exit status 42, with "wait" after SIGTERM.
  */
 #include <signal.h>
 #include <unistd.h>

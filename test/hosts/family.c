@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A prefork server whose master records no span. Usage: family WORKERS. Each worker handles a request and
- * then waits; once all have, "ready" is printed, and with the end of standard input all of them end.
- * Prints "worker <process id>" for each.
+ * A prefork server whose master records no span. Usage: family WORKERS. Each worker handles a request and then waits.
+ * When all have, the server prints "ready"; when standard input ends, all workers end. Prints "worker <process id>"
+ * for each.
  */
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -15,8 +15,8 @@
 #define WORKERS_MAX 1000
 
 static void *tracer;
-static int done[2]; /* a byte from each worker that has handled its request */
-static int go[2];   /* closed by the master for all to end */
+static int done[2]; /* one byte from each worker that has handled its request */
+static int go[2];   /* the master closes it, and then all end */
 
 static _Noreturn void work(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two fibers that take turns on stacks of their own, by Boost.Context or by makecontext(). Usage:
- * fibers boost|makecontext <turns> <microseconds of CPU time per turn>
+ * Two fibers that take turns, each on its own stack, by Boost.Context or by makecontext(). Usage: fibers
+ * boost|makecontext <turns> <microseconds of CPU time per turn>
  */
 #include <boost/context/fiber.hpp>
 
@@ -75,7 +75,7 @@ static void run_boost()
 		a = std::move(a).resume();
 		b = std::move(b).resume();
 	}
-	/* They return: a fiber that is destroyed before is unwound by an exception. */
+	/* The fibers return: destroying a fiber before that would unwind it by an exception. */
 	a = std::move(a).resume();
 	b = std::move(b).resume();
 }

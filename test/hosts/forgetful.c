@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts a span and never ends it; works, waits until that was noticed, which the file named by its
- * argument tells, and works again. Prints the milliseconds of CPU time that it used in the first AGE
- * milliseconds, and after it was noticed. Usage: forgetful FILE AGE
+ * Starts a span that it never ends. Works, waits until the file named by its argument shows that the span's age was
+ * noticed, and works again. Prints the milliseconds of CPU time in the first AGE milliseconds, and after the notice.
+ * Usage: forgetful FILE AGE
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int tells(const char *path, const char *word)
 	return found;
 }
 
-/* Works in pieces; returns how many milliseconds of CPU time it had used before that time. */
+/* Works in pieces; returns the milliseconds of CPU time that it used before that time. */
 static int work_until(int64_t wall_ms)
 {
 	int before = 0;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	while (!tells(argv[1], "span was open for longer than SPANPROF_MAX_SPAN_AGE")) {
 		pthread_t thread;
 
-		/* each birth of a thread is an opportunity to look after old spans */
+		/* each new thread makes the profiler check old spans */
 		HOST_CHECK(host_wall_ms() < end);
 		HOST_CHECK(pthread_create(&thread, NULL, be_born, NULL) == 0);
 		HOST_CHECK(pthread_join(thread, NULL) == 0);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forks while another thread is inside dl_iterate_phdr(), as programs do whose threads throw or look
- * at their own stacks; on request with one more inside dlopen(), where the list of loaded objects is
- * about to change. The child works, in a span that was open at the fork, in two of its own, or in none,
- * and leaves by _exit.
+ * Forks while another thread is inside dl_iterate_phdr(), as in programs whose threads throw exceptions or read their
+ * own stacks. On request a third thread is inside dlopen(), about to change the list of loaded objects. The child
+ * works, in a span that was open at the fork, in two of its own, or in none, and ends by _exit.
  * Usage: fork_list <number of children> open|own|none [<object to load>]
  */
 #define _GNU_SOURCE
@@ -19,11 +18,11 @@
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
 
-/* How often the one and the other are to go inside, and both to come out again. */
+/* How often each of the two threads shall go inside, and both come out again. */
 static _Atomic int loads_wanted;
 static _Atomic int looks_wanted;
 static _Atomic int released;
-static _Atomic int inside; /* how many of them are */
+static _Atomic int inside; /* the number of threads inside */
 static _Atomic bool over;
 static const char *object;
 static __thread bool loads;
@@ -38,7 +37,7 @@ static void linger(void)
 	atomic_fetch_sub(&inside, 1);
 }
 
-/* As debuggers do: naming _r_debug would leave the program a copy of it, as it was at the start. */
+/* As debuggers do it: a reference to _r_debug would give the program its own copy from the start. */
 static bool list_changes(void)
 {
 	for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++)
@@ -47,7 +46,7 @@ static bool list_changes(void)
 	return false;
 }
 
-/* The C library's own, and what the loader calls for the entry of a new object. */
+/* The C library's function, and the function that the loader calls for the entry of a new object. */
 void *__libc_calloc(size_t n, size_t size);
 void *calloc(size_t n, size_t size);
 
@@ -119,10 +118,10 @@ static void send_in(_Atomic int *wanted)
 		sched_yield();
 }
 
-/* Registered before the first span: whoever came later has prepared for the fork already. */
+/* Registered before the first span: fork handlers that were registered later have run already. */
 static void let_in(void)
 {
-	/* In this order: on its way in, the loader may have to look through the list. */
+	/* In this order, because the loader may have to read the list on its way in. */
 	if (object != NULL)
 		send_in(&loads_wanted);
 	send_in(&looks_wanted);

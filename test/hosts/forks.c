@@ -2,12 +2,12 @@
 /*
  * Forks inside of a span. Usage: forks CHILDREN MS HOW, with HOW one of
  *   end      a child uses MS ms of CPU time and calls _exit()
- *   raw      the same, and it ends by the system call alone, which no hook sees
- *   limited  as end, and before it may make no file of more than 1 MiB and have no more descriptors
+ *   raw      the same, but it ends by the system call, which no hook sees
+ *   limited  as end, with limits: no file of more than 1 MiB, and no more descriptors
  *   exec     it executes /bin/true at once
- * "ready" is printed when a span was recorded, and the children are forked when something has come
- * on standard input, one after the other. Prints "child <process id> <ns>" for each that
- * works, with the CPU time that it has used in all, and "took <ms>" for all of them.
+ * Prints "ready" when a span was recorded. Forks the children, one after the other, when a byte comes
+ * on standard input. Prints "child <process id> <ns>" for each child that
+ * works, with its whole CPU time, and "took <ms>" for all children.
  */
 #include <sys/resource.h>
 #include <sys/syscall.h>

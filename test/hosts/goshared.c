@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A C program that loads a Go shared object in the middle of its life, and works in C and in Go.
- * Usage: goshared <shared object>
- */
+/* A C program that loads a Go shared object later, and works in C and in Go. Usage: goshared <shared object> */
 #include <dlfcn.h>
 
 #include "test/hosts/host.h"

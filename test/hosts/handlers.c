@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with handlers of its own for one signal: installs, reads back, raises, resets, ignores
- * and blocks, and prints all that it can see. The whole is done before the first span, across it and
- * inside of it; a profiler that uses the same signal must not change a word.
+ * A program with its own handlers for one signal: installs, reads back, raises, resets, ignores and blocks, and
+ * prints everything that it can see. It does so before the first span, across it and inside it; a profiler that uses
+ * the same signal must not change the output.
  * Usage: handlers <signal number> [still]
  *
- * With "still" the program sends itself nothing from its first span on. Valgrind 3.19 runs the handler of a signal that a
- * thread sends to itself with the mask and on the stack of another handler, if that one's timer ends in the same
- * moment, without us as well: what the handler sees there says nothing about us.
+ * With "still" the program sends itself no signal from its first span on. Valgrind 3.19 has a fault, also without us:
+ * if a thread sends itself a signal just when another handler's timer ends, the signal's handler runs with the mask
+ * and on the stack of that other handler. So its output would prove nothing about us.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -60,7 +60,7 @@ static void plain(int number)
 
 static const char *name_of(const struct sigaction *a)
 {
-	/* The kernel knows these two with any flags. */
+	/* The kernel accepts any flags for these two. */
 	if (a->sa_handler == SIG_DFL)
 		return "default";
 	if (a->sa_handler == SIG_IGN)
@@ -138,7 +138,7 @@ static void by_sigaction(void)
 static void by_signal(void)
 {
 	install(SA_SIGINFO, 0);
-	/* What signal() returns for a handler with SA_SIGINFO is that handler's address. */
+	/* signal() returns the address of a handler even if it has SA_SIGINFO. */
 	printf("signal: before it %s\n",
 	       (uintptr_t)signal(signo, plain) == (uintptr_t)detailed ? "detailed" : "unknown");
 	show_installed("signal");
@@ -158,7 +158,7 @@ static void one_shot(void)
 	show_installed("one shot");
 	raise_and_show("one shot");
 	show_installed("after the shot");
-	/* Others would end the process now, rightly. */
+	/* Other signals would rightly end the process now. */
 	if (signo == SIGURG)
 		raise_and_show("after the shot");
 }
@@ -204,7 +204,7 @@ static void on_alternate_stack(void)
 	HOST_CHECK(sigaltstack(&off, NULL) == 0);
 }
 
-/* A child sends the signal to a read that would wait for ever. */
+/* A child sends the signal while a read would wait for ever. */
 static void interrupt_read(const char *what, int flags)
 {
 	int wait_here[2];
@@ -218,7 +218,7 @@ static void interrupt_read(const char *what, int flags)
 	if (child == 0) {
 		struct timespec step = {0, 20000000};
 
-		/* More than one, because the first may come before the read. */
+		/* More than one signal, because the first may come before the read. */
 		for (int i = 0; i < 10; i++) {
 			nanosleep(&step, NULL);
 			kill(getppid(), signo);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What several host programs share: burning a known amount of CPU time, and giving up loudly. Host
- * programs stand for anybody's programs, so nothing here knows of the profiler.
+ * Functions that several host programs use: burning a known amount of CPU time, and failing with a message. Host
+ * programs stand for any program, so this file knows nothing of the profiler.
  */
 #ifndef TEST_HOSTS_HOST_H
 #define TEST_HOSTS_HOST_H
@@ -41,10 +41,10 @@ static inline int64_t host_wall_ms(void)
 }
 
 /*
- * Whether the thread's CPU clock is before end_ns; *look_ns is 0 at first, and then this function's own. Reading the
- * CPU clock lets the scheduler end a time slice that is used up. A thread that reads it all the time is taken off
- * between two ticks of a busy machine, and the ticks, at which its timer expires, find others. So it is read again
- * when so much time has gone by that the end can have come.
+ * Whether the thread's CPU clock is before end_ns; *look_ns is 0 at first, and then belongs to this function. Reading
+ * the CPU clock lets the scheduler end a time slice that is used up. So a thread that reads the clock all the time is
+ * preempted between two ticks of a busy machine. The ticks, at which CPU timers expire, then come while other threads
+ * run. Therefore the clock is read again only when enough time has passed for the end to be possible.
  */
 static inline int host_is_before(int64_t end_ns, int64_t *look_ns)
 {
@@ -71,7 +71,7 @@ __attribute__((noinline, unused)) static void host_burn_ms(int ms)
 	(void)sum;
 }
 
-/* Waits in small steps for at most that long: 1 as soon as *flag is not 0. */
+/* Waits in small steps for at most ms milliseconds: returns 1 as soon as *flag is not 0. */
 __attribute__((unused)) static int host_wait_for(const volatile int *flag, int ms)
 {
 	int64_t end = host_wall_ms() + ms;

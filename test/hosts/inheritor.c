@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that gets the orphans of its descendants, as pid 1 of a container or a supervisor, and one that
- * it starts. Usage:
+ * A process that inherits the orphans of its descendants, like pid 1 of a container or a supervisor, and a process
+ * that it starts. Usage:
  *
  *	inheritor SUBREAPER N END	starts "inheritor END" N times, one after the other, waits for each,
- *		and then for all that wait() ever returns; SUBREAPER is "subreaper" or "plain". LD_PRELOAD of
- *		the children is the variable PRELOAD, its own stays. Prints how many times wait() has returned,
- *		how many signals SIGCHLD have come, and whether the ends were those that were expected.
- *	inheritor END	records a span, and ends so: exit, _exit, quick (at once), threads (two threads call
+ *		and then for every process that wait() returns; SUBREAPER is "subreaper" or "plain". LD_PRELOAD of
+ *		the children is the variable PRELOAD, its own stays. Prints how often wait() has returned,
+ *		how many signals SIGCHLD have come, and whether all children ended as expected.
+ *	inheritor END	records a span, and ends by END: exit, _exit, quick (at once), threads (two threads call
  *		_exit()), last (by pthread_exit of the only thread), exec (of /bin/true), failing (an exec of
- *		what is not there, another span, then exit), daemon (a forked child goes on with spans and
+ *		a missing program, another span, then exit), daemon (a forked child goes on with spans and
  *		the parent ends), worker (a child records the first span and ends, then its parent one).
  */
 #define _GNU_SOURCE

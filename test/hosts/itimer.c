@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that profiles itself the old way: ITIMER_PROF and a SIGPROF handler, before, across and
- * after a span. Prints whether it got the ticks it asked for.
+ * A program that profiles itself in the old way: ITIMER_PROF and a SIGPROF handler, before, across and after a span.
+ * Prints whether it got the expected ticks.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -38,7 +38,7 @@ static void work(const char *phase)
 
 	ticks = 0;
 	foreign = 0;
-	/* 50 ticks; fewer where the kernel's own tick is coarse, or comes late as on a busy virtual machine. */
+	/* 50 ticks; fewer if the kernel's own tick is coarse, or late as on a busy virtual machine. */
 	host_burn_ms(500);
 	HOST_CHECK(getitimer(ITIMER_PROF, &now) == 0);
 	printf("%s: ticks %s, foreign %d, interval %ld\n", phase,

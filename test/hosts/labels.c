@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labels its own work, beside and inside spans of an SDK, and prints what each push returned, and how much
- * CPU time each label had. Knows of the profiler what every program may: its public header. Compiled as C
- * and as C++, for every kind of executable, and as a plugin.
+ * Labels its own work, beside and inside spans of an SDK, and prints the result of each push, and the CPU time of
+ * each label. Of the profiler it uses only the public header. Compiled as C and as C++, for every kind of executable,
+ * and as a plugin.
  */
 #include <signal.h>
 
@@ -30,7 +30,7 @@ static void count_tick(int sig)
 	ticks = ticks + 1;
 }
 
-/* A timer of CPU time ends at a tick of the kernel's clock that finds the thread running. */
+/* A timer of CPU time expires at a tick of the kernel's clock that hits the running thread. */
 static void start_ticks(void)
 {
 	struct sigaction action;
@@ -51,7 +51,7 @@ static void start_ticks(void)
 	HOST_CHECK(timer_settime(timer, 0, &spec, NULL) == 0);
 }
 
-/* Of a busy machine few ticks find the thread running, so a piece of work may take longer there. */
+/* On a busy machine few ticks hit the running thread, so a piece of work may take longer. */
 static void work(const char *label)
 {
 	int64_t begun = host_cpu_ns();
@@ -126,7 +126,7 @@ static void with_spans(void)
 	void *child = otelc_start_span(tracer, "span of span", OTELC_SPAN_KIND_INTERNAL, NULL);
 
 	work("span of span");
-	/* not the span's: ends the label below it, and nothing else */
+	/* this pop does not end the span, but only the label below it */
 	spanprof_label_pop();
 	work("span of span");
 	otelc_end_span(child);
@@ -141,7 +141,7 @@ static void with_spans(void)
 	spanprof_label_pop();
 }
 
-/* Far too many, and then a span that must find room. */
+/* Far too many pushes, and then a span that must find room. */
 static void leak(void)
 {
 	void *span;

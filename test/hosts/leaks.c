@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates in spans, and frees a part of it: in the span, after it, on another thread, in a child of vfork, by realloc in place and moving.
- * Prints "<bytes of a block> <how many are left> <span>" of each that leaves something behind. One span is still open
- * when the program ends. Usage: leaks [gone]: with it all is freed, some profiles later.
+ * Allocates in spans and frees a part: in the span, after it, on another thread, in a child of vfork, by realloc in
+ * place and moving. For each span that leaves blocks behind it prints "<bytes of a block> <how many are left>
+ * <span>". One span is still open when the program ends. Usage: leaks [gone]: with "gone" all blocks are freed, some
+ * profiles later.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -23,7 +24,7 @@ static void *tracer;
 static void *volatile block[MOST];
 static bool frees_all;
 
-/* Nothing is optimized away. */
+/* The compiler must not optimize it away. */
 static void *volatile sink;
 
 static __attribute__((noinline)) void make(int n, size_t bytes)
@@ -111,7 +112,7 @@ static void work(void)
 	again(500, 60000);
 	left(span, "shrinks", 0, 500, 60000);
 
-	/* What is refused leaves the block as it was. */
+	/* A refused realloc leaves the block as it was. */
 	span = begin("is refused");
 	make(all, MIB);
 	for (int i = 0; i < all; i++) {
@@ -127,7 +128,7 @@ static void work(void)
 	free(sink);
 	left(span, "is refused", 0, all, MIB);
 
-	/* A child's copies are its own, also where nobody saw the fork. */
+	/* A child has its own copies, even if no hook saw the fork. */
 	span = begin("forks");
 	make(all, MIB);
 	for (int unseen = 0; unseen <= 1; unseen++) {
@@ -141,7 +142,7 @@ static void work(void)
 	}
 	left(span, "forks", 0, all, MIB);
 
-	/* A child of vfork has none. */
+	/* A child of vfork has no copies. */
 	span = begin("vforks");
 	make(all, MIB);
 	status = vfork();
@@ -153,7 +154,7 @@ static void work(void)
 	HOST_CHECK(wait(&status) > 0 && status == 0);
 	otelc_end_span(span);
 
-	/* The thread has ended, and what it has allocated is there. In no span, so not of one. */
+	/* The thread has ended, and its blocks remain. They were allocated in no span, so no span has them. */
 	run(in_thread, NULL);
 	drop(0, frees_all ? 40 : 0);
 }

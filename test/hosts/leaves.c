@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends while a profiler may still be getting ready. Its destructor says on stderr when the C library
- * has begun to take the process apart, and leaves others time to notice. Usage:
+ * Ends while a profiler may still be starting. Its destructor reports on stderr that the C library has begun to end
+ * the process, and then waits a moment. Usage:
  *
- *	leaves FILE	a span, and out of main as soon as anybody has written to FILE, its stderr
- *	leaves late	the first span when main is over, in a function registered with atexit
+ *	leaves FILE	a span, and leaves main() as soon as FILE, its stderr, has content
+ *	leaves late	the first span comes after main(), in a function registered with atexit
  */
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads and asks the loader in ways whose answers depend on who asks, prints the answers, and makes
- * spans through functions that dlsym() gave it. Its RUNPATH is where the plugins are.
- * Usage: loading [flags: deepbind]
+ * Loads libraries and queries the loader in ways whose answers depend on the caller, prints the answers, and makes
+ * spans through functions that dlsym() returned. The plugins are in its RUNPATH. Usage: loading [flags: deepbind]
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -57,7 +56,7 @@ static void questions(void *handle)
 	printf("errno %d\n", errno);
 }
 
-/* How the pages of that file may be used, in order. */
+/* The permissions of the file's mappings, in order. */
 static void print_protections(const char *file)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -120,7 +119,7 @@ int main(int argc, char **argv)
 	void *by_name;
 	void *by_origin;
 
-	/* C says that it is 0 at the start */
+	/* C guarantees 0 at the start */
 	printf("errno at first: %d\n", errno);
 	if (argc > 1 && strcmp(argv[1], "deepbind") == 0)
 		mode = RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that hold locks of all kinds and wait for them, each time in a span of its own. The lock's name is the
-// span's, and its attributes tell the truth: with which number the span has held the lock ("first" to "last"), and
-// between which numbers it may have waited for others ("from" to "to"). A number is drawn with the lock held, so no
-// clock is asked who held it when. "held" is for how long, in nanoseconds; and for each lock "wall NAME NANOSECONDS"
+// Threads that hold locks of all kinds and wait for them, each time in a separate span. The lock's name is the
+// span's, and its attributes tell the truth: the numbers while the span held the lock ("first" to "last"), and the
+// numbers while it may have waited for others ("from" to "to"). A number is drawn with the lock held, so no
+// clock decides who held it when. "held" is the duration in nanoseconds; and for each lock "wall NAME NANOSECONDS"
 // is printed: a thread that was woken and gets no processor waits for a lock that nobody holds.
 //
-// Usage: locks THREADS SECTIONS [NAME,...]: so many threads, and sections of each lock. Or locks deadlock SECONDS: two
-// threads that wait for each other so long.
+// Usage: locks THREADS SECTIONS [NAME,...]: number of threads, and of sections of each lock. Or locks deadlock SECONDS: two
+// threads that wait for each other for that long.
 #include <atomic>
 #include <cstring>
 #include <dlfcn.h>
@@ -27,7 +27,7 @@
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
 
-// What most sections do with the lock held.
+// Most sections do this with the lock held.
 __attribute__((noinline)) static void hold_asleep()
 {
 	const timespec ts = {0, 2000000};
@@ -40,7 +40,7 @@ namespace
 {
 void *tracer;
 
-// Each lock has one of its own.
+// Each lock has its own counter.
 std::atomic<int> counter;
 
 struct section {
@@ -60,13 +60,13 @@ void hold(section &s)
 	s.held_ns += host_clock_ns(CLOCK_MONOTONIC) - begun;
 }
 
-// As above, as a plugin calls it.
+// As above, called by a plugin.
 void hold_for(void *arg)
 {
 	hold(*static_cast<section *>(arg));
 }
 
-// Mutexes of POSIX
+// Mutexes of POSIX.
 
 struct attributes {
 	int type, protocol, robust, shared;
@@ -134,7 +134,8 @@ template <int Kind> void with_mutex(section &s)
 	exclusively(lock, s);
 }
 
-// Who takes one that protects gets its ceiling as priority, which only threads with a priority can.
+// A thread that takes a mutex with a ceiling gets the ceiling as its priority, so the thread must have a real-time
+// priority.
 template <int Kind> void with_priority(section &s)
 {
 	static posix_mutex lock(kinds[Kind]);
@@ -161,7 +162,7 @@ template <class Lock> void with(section &s)
 	exclusively(lock, s);
 }
 
-// Readers wait for writers, and writers for both. Three of four are writers.
+// Readers wait for writers, and writers for both. Three of four threads are writers.
 void with_readers(section &s)
 {
 	static std::shared_mutex lock;
@@ -177,7 +178,7 @@ void with_readers(section &s)
 	lock.unlock_shared();
 }
 
-// Of POSIX, shared between processes; writers do not wait for readers that come after them.
+// A POSIX lock that is shared between processes; writers do not wait for later readers.
 void with_writers(section &s)
 {
 	static pthread_rwlock_t lock = [] {
@@ -197,7 +198,7 @@ void with_writers(section &s)
 	HOST_CHECK(pthread_rwlock_unlock(&lock) == 0);
 }
 
-// Who has waited for a condition has held the mutex before, and holds it again.
+// A thread that waits for a condition has held the mutex before, and holds it again afterwards.
 void with_condition(section &s)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -233,8 +234,8 @@ void with_semaphore(section &s)
 	HOST_CHECK(sem_post(&semaphore) == 0);
 }
 
-// What nobody holds: the end of a thread, a value to come, what another thread makes. Threads do not wait for each
-// other's sections there, so each waits as often as it would for the others.
+// Waits without a holder: for the end of a thread, for a future's value, for an item that another thread makes. The
+// threads of such a section do not exclude each other, so each thread waits 16 times.
 
 template <void (*Wait)()> void often(section &s)
 {
@@ -262,7 +263,7 @@ void wait_for_value()
 	other.join();
 }
 
-// Of eight threads one makes it.
+// One of eight threads makes it.
 void wait_for_one()
 {
 	static std::once_flag flags[4096];
@@ -271,8 +272,8 @@ void wait_for_one()
 	std::call_once(flags[n++ / 8 % 4096], hold_asleep);
 }
 
-// Locks that are none of the C library's, but lie in memory as if they were, with a thread that does not hold them as
-// their owner.
+// Words that are no locks of the C library but look like them in memory, with a thread as their owner that does not
+// hold them.
 
 struct imposter {
 	std::atomic<uint32_t> word;
@@ -317,14 +318,14 @@ template <long (*Wait)(void *word)> void with_imposter(section &s)
 
 	lock_imposter(lock, Wait);
 	hold(s);
-	// Who leaves is told to be the owner from now on.
+	// The leaving thread writes itself as the owner.
 	lock.owner = static_cast<uint32_t>(syscall(SYS_gettid));
 	lock.users = 1;
 	if (lock.word.exchange(0) == 2)
 		(void)syscall(SYS_futex, &lock.word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// void locks_plugin(void (*hold)(void *arg), void *arg): holds a lock of its own language meanwhile.
+// void locks_plugin(void (*hold)(void *arg), void *arg): calls hold while it holds a lock of its own language.
 using plugin = void (*)(void (*)(void *), void *);
 
 template <int Which> void with_plugin(section &s)
@@ -394,7 +395,7 @@ void go(const char *name, void (*run)(section &), int sections)
 	}
 }
 
-// Both have their lock before either asks for the other's.
+// Both threads have their lock before either asks for the other's.
 std::timed_mutex ours[2];
 std::atomic<int> ready;
 

@@ -2,11 +2,11 @@
 /*
  * Threads with names. Usage:
  *
- *	names story	names set before, while and after a thread is sampled, by itself and by another
- *			one, odd ones, and in a forked child
- *	names many N	N threads, one after another, each of a name of its own
+ *	names story	names that are set before, while and after a thread is sampled, by itself or another
+ *			thread, odd names, and names in a forked child
+ *	names many N	N threads, one after another, each with its own name
  *
- * Prints "<nanoseconds> <name>" for each stretch of work.
+ * Prints "<nanoseconds> <name>" for each piece of work.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -39,7 +39,7 @@ static void *pooled(void *arg)
 	HOST_CHECK(host_wait_for(arg, 60000));
 	work("pool-early", LONG_MS);
 	be("pool-later", LONG_MS);
-	/* Nothing is done under the last one. */
+	/* No work is done under the last name. */
 	be("pool-gone", 0);
 	return NULL;
 }
@@ -57,7 +57,7 @@ static void *odd(void *name)
 	return NULL;
 }
 
-/* Its name is set from outside. */
+/* Another thread sets its name. */
 static void *renamed(void *arg)
 {
 	HOST_CHECK(host_wait_for(arg, 60000));
@@ -112,7 +112,7 @@ static void tell_story(void)
 	HOST_CHECK(prctl(PR_SET_NAME, "main-early") == 0);
 	HOST_CHECK(pthread_create(&early, NULL, pooled, (void *)(uintptr_t)&go) == 0);
 	HOST_CHECK(pthread_setname_np(early, "pool-early") == 0);
-	/* Up to here nobody samples. */
+	/* Until here nothing is sampled. */
 	span = otelc_start_span(otelc_get_tracer(), "story", OTELC_SPAN_KIND_INTERNAL, NULL);
 	work("main-early", LONG_MS);
 	be("main-later", LONG_MS);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates by C++'s operators alone, in each of their forms. Usage:
+ * Allocates only by C++'s operators, in each of their forms. Usage:
  *
- *	operators truth		frees all; prints "<bytes of a block> <how many of these> <label>"
- *	operators left		the same of every second block, which it keeps
- *	operators odd		what does not fit, as a program meets it
+ *	operators truth		frees all; prints "<bytes of a block> <number of blocks> <label>"
+ *	operators left		the same, but keeps every second block
+ *	operators odd		unusual requests and failures
  */
 #include <new>
 #include <thread>
@@ -18,13 +18,13 @@ namespace
 const unsigned THREADS = 4;
 const std::align_val_t LINE{128};
 
-/* One form of new, with the forms of delete that may free what it has made, in turn. */
+/* One form of new, and in turn the forms of delete that may free its blocks. */
 struct form {
 	const char *id, *name;
 	void *(*make)(size_t bytes);
 	void (*free)(void *block, size_t bytes, unsigned n);
 	size_t bytes;
-	unsigned blocks; /* of all threads together */
+	unsigned blocks; /* number for all threads together */
 };
 
 #define MAKE(name, call)                                                                           \
@@ -81,7 +81,7 @@ const form forms[] = {
 	{"0000000000000009", "large", by_new, drop, 4 << 20, 64},
 };
 
-/* Frees all, or all but every second one, which the caller may still find. */
+/* Frees all blocks, or all but every second one, which the caller may still find. */
 void work(unsigned every, std::vector<void *> *kept)
 {
 	for (const form &f : forms) {

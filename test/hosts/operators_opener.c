@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program without C++ opens plugins that bring operators of their own, and closes them again. Says whose operators
- * each of them got, and whether anybody can find one. Usage: operators_opener PLUGIN...
+ * A program without C++ opens plugins that bring their own operators, and closes them again. Prints whose operators
+ * each plugin got, and whether dlsym() can find one. Usage: operators_opener PLUGIN...
  */
 #include <dlfcn.h>
 
@@ -9,7 +9,7 @@
 
 static const char *served(void *plugin)
 {
-	/* How often its own operators new and delete were called, of as many times as it has asked for. */
+	/* How often its own operators new and delete were called, of all its requests. */
 	const char *(*serve)(void) = (const char *(*)(void))dlsym(plugin, "serve");
 
 	HOST_CHECK(serve != NULL);

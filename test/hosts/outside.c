@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program may do because it has one thread, little memory or small stacks, and what a second
- * thread or somebody else's libraries in it would break. Each word is a case of its own; a span comes
- * first, so that whoever profiles is there. Usage:
+ * A program with one thread, little memory or small stacks may do these things. A second thread in the program, or
+ * foreign libraries in it, would break them. Each word is a separate case; a span comes
+ * first, so that a profiler has started. Usage:
  *
  *	outside inventory         prints its threads, descriptors, mapped files, children and their signals
  *	outside last_exit         the last thread ends by a raw SYS_exit with status 5
@@ -10,13 +10,14 @@
  *	outside kill_thread       a seccomp filter kills the last thread
  *	outside fork_handler N    N forks while a handler allocates every 200 us; prints the most threads seen
  *	outside clone_exit N      N children of a raw clone that end by exit(7)
- *	outside clone_threads     a child of a raw clone has a thread with a span
+ *	outside clone_threads     a child of a raw clone makes a thread, which has a span
+ *	outside fork_threads      the same in a child of fork()
  *	outside notified N        the C library starts N threads for a timer (SIGEV_THREAD), of 30 ms each
  *	outside small_default N   N threads of 128 KiB, given by pthread_setattr_default_np
  *	outside threads N         N threads of the default size, as "ulimit -s" says
- *	outside space             prints by how many KiB the span made the address space grow
- *	outside limited           RLIMIT_AS 100 MiB: prints how many of 80 MiB can still be had
- *	outside identity FILE     seteuid() to itself as soon as FILE is there; prints the slowest, in ms
+ *	outside space             prints how many KiB of address space the span added
+ *	outside limited           RLIMIT_AS 100 MiB: prints how many of 80 MiB it can still allocate
+ *	outside identity FILE     calls seteuid() with its own id when FILE exists; prints the slowest call, in ms
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -47,7 +48,7 @@ static void span(int cpu_ms)
 	otelc_end_span(s);
 }
 
-/* Long enough for whoever begins at the first span to be there. */
+/* Long enough for a profiler that begins at the first span. */
 static void begin(void)
 {
 	struct timespec moment = {0, 50000000};
@@ -148,7 +149,7 @@ static int kill_thread(char **argv)
 	return 99;
 }
 
-/* Allowed as long as the program has one thread: then the C library's fork takes no lock. */
+/* A program may do this as long as it has one thread: then the C library's fork takes no lock. */
 static void allocate(int signo)
 {
 	void *volatile p = malloc(3000);
@@ -166,7 +167,7 @@ static int fork_handler(char **argv)
 	sigset_t alarm;
 
 	begin();
-	/* Only fork() is to be interrupted: a handler that allocates may not meet the allocator itself. */
+	/* Only fork() may be interrupted: a handler that allocates must not interrupt the allocator itself. */
 	(void)sigemptyset(&alarm);
 	(void)sigaddset(&alarm, SIGALRM);
 	HOST_CHECK(sigprocmask(SIG_BLOCK, &alarm, NULL) == 0);
@@ -215,30 +216,41 @@ static void *work(void *arg)
 	return arg;
 }
 
-__attribute__((noinline)) static void *work_as_stranger(void *arg)
+__attribute__((noinline)) static void *work_in_child(void *arg)
 {
 	span(200);
 	return arg;
 }
 
-/* Of its own memory the child has a copy, so for it everything looks as in its parent. */
-static int clone_threads(char **argv)
+/* The first thread that either process makes: the C library installs its handler for signal 33 then. */
+static int child_with_thread(long pid)
 {
 	int status = 0;
 	pthread_t thread;
-	long pid;
 
-	(void)argv;
-	begin();
-	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	HOST_CHECK(pid >= 0);
 	if (pid == 0) {
-		HOST_CHECK(pthread_create(&thread, NULL, work_as_stranger, NULL) == 0);
+		HOST_CHECK(pthread_create(&thread, NULL, work_in_child, NULL) == 0);
 		HOST_CHECK(pthread_join(thread, NULL) == 0);
 		_exit(0);
 	}
 	HOST_CHECK(waitpid((pid_t)pid, &status, 0) == pid && status == 0);
 	return 6;
+}
+
+/* The child has a copy of its memory, so everything looks to it as in its parent. */
+static int clone_threads(char **argv)
+{
+	(void)argv;
+	begin();
+	return child_with_thread(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+}
+
+static int fork_threads(char **argv)
+{
+	(void)argv;
+	begin();
+	return child_with_thread(fork());
 }
 
 static int threads(char **argv)
@@ -263,7 +275,7 @@ static int small_default(char **argv)
 	return threads(argv);
 }
 
-/* Of /proc/self/status, in KiB. */
+/* A value of /proc/self/status, in KiB. */
 static long status_kib(const char *key)
 {
 	char line[256];
@@ -355,19 +367,13 @@ static const struct {
 	int arguments;
 	int (*run)(char **argv);
 } cases[] = {
-	{"clone_exit", 1, clone_exit},
-	{"clone_threads", 0, clone_threads},
-	{"execute", 1, execute},
-	{"fork_handler", 1, fork_handler},
-	{"identity", 1, identity},
-	{"inventory", 0, inventory},
-	{"kill_thread", 0, kill_thread},
-	{"last_exit", 0, last_exit},
-	{"limited", 0, limited},
-	{"notified", 1, notified},
-	{"small_default", 1, small_default},
-	{"space", 0, space},
-	{"threads", 1, threads},
+	{"clone_exit", 1, clone_exit}, {"clone_threads", 0, clone_threads},
+	{"execute", 1, execute},       {"fork_handler", 1, fork_handler},
+	{"identity", 1, identity},     {"fork_threads", 0, fork_threads},
+	{"inventory", 0, inventory},   {"kill_thread", 0, kill_thread},
+	{"last_exit", 0, last_exit},   {"limited", 0, limited},
+	{"notified", 1, notified},     {"small_default", 1, small_default},
+	{"space", 0, space},           {"threads", 1, threads},
 };
 
 int main(int argc, char **argv)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host that needs its pending signals, under a limit of LIMIT of them (ulimit -S -i): many threads,
- * and besides timers and queued signals of its own, all of which it must get. Usage:
+ * A host with a limit of LIMIT pending signals (ulimit -S -i), which needs all of them: it has many threads, and
+ * timers and queued signals of its own, and must get every signal. Usage:
  *
- *	pending		prints what it got
- *	pending FILE	also waits for what must come under the profiler: timers for the threads that
- *			had none, once others have ended, and once the limit is raised. Says in FILE
- *			whether it came.
+ *	pending		prints the numbers that it got
+ *	pending FILE	also waits until the profiler has made the missing timers: for the threads that
+ *			had none, once others have ended, and once the limit is raised. Writes to FILE
+ *			whether they came.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -20,7 +20,7 @@
 
 #define LIMIT 40
 #define THREADS 30
-#define EARLY 20 /* of them, that end first */
+#define EARLY 20 /* threads that end first */
 #define OWN_TIMERS 8
 #define OWN_SIGNALS 10
 
@@ -90,7 +90,7 @@ static void expect_timers(FILE *report, const char *when, int wanted)
 
 	if (report == NULL)
 		return;
-	/* each span is an opportunity to look after threads */
+	/* each span lets the profiler check the threads */
 	while ((have = timers()) != wanted && host_wall_ms() < end) {
 		otelc_end_span(otelc_start_span(otelc_get_tracer(), "look",
 						OTELC_SPAN_KIND_INTERNAL, NULL));
@@ -104,7 +104,7 @@ static void start(pthread_t *thread, int n)
 {
 	for (int i = 0; i < n; i++)
 		HOST_CHECK(pthread_create(&thread[i], NULL, wait_and_work, &go[i >= EARLY]) == 0);
-	/* What is done for a thread at its birth has been done. */
+	/* Each thread has begun, so the profiler has done its work for a new thread. */
 	for (int i = 0; i < n; i++)
 		while (sem_wait(&started) != 0)
 			continue;
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 	use_own();
 	release(&go[0], EARLY);
 	join(thread, EARLY);
-	/* the others, and this one */
+	/* the other threads, and this one */
 	expect_timers(report, "others ended", THREADS - EARLY + 1);
 	start(more, THREADS);
 	expect_timers(report, "more", LIMIT / 2);

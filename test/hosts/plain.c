@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program without any tracing. Prints whether the kernel gave it more rights than its caller has,
- * and which object of a given name is mapped into it, then uses CPU time. Linked dynamically as
- * plain and statically as static. Usage: plain <milliseconds> <part of an object's path>
+ * A program without tracing. Prints whether the kernel gave it more rights than its caller has, and which object with
+ * a given name is mapped into it; then uses CPU time. Linked dynamically as plain and statically as static. Usage:
+ * plain <milliseconds> <part of an object's path>
  */
 #include <sys/auxv.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a plugin that brings the SDK along, all of it with RTLD_LOCAL, as web servers do.
- * Usage: plugin_host <plugin> <span name> <milliseconds>
+ * Opens a plugin that contains the SDK, all with RTLD_LOCAL, as web servers do. Usage: plugin_host <plugin> <span
+ * name> <milliseconds>
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 	run = (void (*)(const char *, int))dlsym(plugin, "plugin_run");
 	HOST_CHECK(run != NULL);
 	run(argv[2], atoi(argv[3]));
-	/* A message that somebody else left behind would be mistaken for this program's. */
+	/* A message that another library left behind would look like this program's. */
 	printf("dlerror: %s\n", dlerror() == NULL ? "none" : "somebody's");
 	return 16;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hands sets of signals to the kernel that it cannot read, and such as end with their page, and prints what
- * comes of each. Usage: pointers [span]
+ * Passes unreadable sets of signals to the kernel, and sets at the end of a page, and prints each result. Usage:
+ * pointers [span]
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "test/sdk/opentelemetry_c.h"
 
 #define PAGE 4096U
-#define SET_BYTES 8U /* of which the kernel reads so many */
+#define SET_BYTES 8U /* bytes that the kernel reads */
 
 static void tell(const char *what, int rc)
 {
@@ -41,7 +41,7 @@ static void try_all(const char *where, const sigset_t *set)
 	fflush(stdout);
 }
 
-/* Without variables the C library does not read the name that is asked for. */
+/* Without variables the C library does not read the requested name. */
 static void ask_without_variables(const char *unreadable)
 {
 	HOST_CHECK(clearenv() == 0);
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	sigemptyset(&urgent);
 	sigaddset(&urgent, SIGURG);
 	memcpy(pages + PAGE - SET_BYTES, &urgent, SET_BYTES);
-	/* Volatile: the compiler shall not know that there is nothing. */
+	/* Volatile: the compiler must not know that there is nothing. */
 	sigset_t *volatile nowhere = (sigset_t *)(pages + PAGE);
 
 	try_all("unreadable", nowhere);

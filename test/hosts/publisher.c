@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program without an SDK that could be hooked, whose spans are published in OpenTelemetry's thread
- * context: by itself, by a library (publisher_linked), or by one that it opens (publisher_opens).
+ * A program without an SDK that could be hooked. Its spans are published in OpenTelemetry's thread context, by the
+ * program itself, by a library (publisher_linked), or by a library that the program opens (publisher_opens).
  *
- *   publisher          two spans of 60 ms, one after the other, and two at a time on two threads,
- *                      which last three times as long, as a thread's first sample may be late;
- *                      60 ms between them, and 60 ms before them on these, belong to none
- *   publisher bad      the variable names no record, or one that lies: 10 ms each
- *   publisher roots MS the second span again and again on new threads, for so long, with a process
- *                      context that tells where the record has its local root
- *   publisher fork     one span of 60 ms in a child, with the parent in none
+ *   publisher          two spans of 60 ms, first one after the other, then on two threads at a time. There they
+ *                      last three times as long, because a thread's first sample may be late.
+ *                      60 ms between the spans, and 60 ms before them on the threads, are in no span
+ *   publisher bad      the variable points to no record, or to a false record: 10 ms each
+ *   publisher roots MS for MS: the second span again and again, on new threads, with a process
+ *                      context that names the record's attribute for the local root
+ *   publisher fork     one span of 60 ms in a child, while the parent has none
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ static void work(uint64_t span, uint64_t root, int ms)
 
 static void *in_thread(void *arg)
 {
-	/* In no span: each variable that may be this thread's is looked at. */
+	/* In no span: each variable that may be this thread's is read. */
 	host_burn_ms(WORK_MS);
 	work((uint64_t)(uintptr_t)arg, 0, 3 * WORK_MS);
 	return NULL;
@@ -79,7 +79,7 @@ static void spans(void)
 		HOST_CHECK(pthread_join(thread[i], NULL) == 0);
 }
 
-/* Where each is, the record is invalid, or cannot be read, or its attributes cannot. */
+/* Each has a record that is invalid, or unreadable, or has unreadable attributes. */
 static void bad(void)
 {
 	char *two =
@@ -105,13 +105,13 @@ static void bad(void)
 		point_(records[i]);
 		host_burn_ms(BAD_MS);
 	}
-	/* Valid, and its attributes are told to be more than there are. */
+	/* A valid record that claims more attributes than there are. */
 	memset(two + PAGE - 28, 0x44, 24);
 	two[PAGE - 4] = 1;
 	memcpy(two + PAGE - 2, &most, 2);
 	point_(two + PAGE - 28);
 	host_burn_ms(WORK_MS);
-	/* Gone from one sample to the next. */
+	/* Unmapped between one sample and the next. */
 	HOST_CHECK(munmap(two, PAGE) == 0);
 	host_burn_ms(BAD_MS);
 	point_(NULL);
@@ -135,7 +135,7 @@ static void *of_root(void *arg)
 	return arg;
 }
 
-/* Each new thread is a call that the profiler sees, and in which it looks around now and then. */
+/* Each new thread is a hooked call, in which the profiler now and then checks things. */
 static void roots(int ms)
 {
 	int64_t end = host_wall_ms() + ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads with spans, handlers of its own, blocked signals and a forked child, without a race: what a
- * thread sanitizer reports of it is not the program's. Prints the same each time.
+ * Threads with spans, their own handlers, blocked signals and a forked child, without a race: a report of a thread
+ * sanitizer does not concern this program. Prints the same each time.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -37,7 +37,7 @@ static void on_alarm(int signo)
 	atomic_fetch_add(&ticks, 1);
 }
 
-/* All threads write the same new names at the same time, and nothing orders them until the end. */
+/* All threads write the same new names at the same time, unordered until the end. */
 static void *work(void *arg)
 {
 	const int *round = arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads one library after the other, works in it and unloads it, so that most of them come and go
- * between two looks of anybody at what is loaded, and take each other's addresses. Prints how many
- * began where another one's bytes had just been. In the first round each stays for longer, so that it is
- * seen mapped. Usage: reload ROUNDS MS FIRST_MS LIBRARY...
+ * Loads a library, works in it, unloads it, and goes on with the next library. So most libraries come and go between
+ * two readings of the mappings, and a library gets the addresses of an earlier one. Prints how often a library began
+ * at the address of the library before it. In the first round each library stays longer, so that a reading of the
+ * mappings shows it. Usage: reload ROUNDS MS FIRST_MS LIBRARY...
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 
 #define KINDS 4
 
-/* A caller for each library, so that a stack tells in which one it is. */
+/* Each library has its own caller, so that a stack shows the library. */
 #define CALLER(name)                                                                               \
 	__attribute__((noinline)) static void name(void (*burn)(int), int ms)                      \
 	{                                                                                          \
@@ -37,7 +37,7 @@ static uintptr_t begin_of(void *handle)
 	return map->l_addr;
 }
 
-/* Where the library began. */
+/* Returns the address of the library. */
 static uintptr_t visit(const char *path, int kind, int ms)
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works for a while and then becomes another program. Usage: replaced HOW, one of the exec family's
- * names, "vfork" for a child that does it, or "missing" for a program that is not there, after which
- * it works on. The program it becomes prints its arguments and the variable REPLACED.
+ * Works for a while and then executes another program. Usage: replaced HOW, where HOW is a function of the exec
+ * family, "vfork" for an exec in a child, or "missing" for a program that does not exist, after which it goes on. The
+ * new program prints its arguments and the variable REPLACED.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles requests at a steady pace for a while and prints how many, how long that took, for how long they
- * waited for something else than a processor, how much CPU time they used beside their own, and how much
- * memory the process had at most.
- * Usage: requests <milliseconds> [<at most> [<file>]], with a file until it is there, and half a minute longer at most.
+ * Handles requests at a steady pace for a while. Prints the number and the duration of the requests, how long they
+ * waited for something other than a processor, their additional CPU time, and the peak memory of the process. Usage:
+ * requests <milliseconds> [<at most> [<file>]]; with a file it runs until the file exists, and at most half a minute
+ * longer.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static long peak_kib(void)
 	return kib;
 }
 
-/* For how long this thread has been ready, but not on a processor; 0 where the kernel does not count that. */
+/* The time for which this thread has been runnable but not on a processor; 0 if the kernel does not count it. */
 static int64_t queued_ns(int file)
 {
 	char line[128];

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that forbids itself system calls while its spans go on. What it makes itself afterwards is
- * what it has allowed itself, so it ends as it wants to unless somebody else makes a call in it.
+ * A program that forbids itself system calls while its spans go on. Afterwards it makes only allowed
+ * calls, so it ends as intended unless a library in it makes another call.
  * Usage: sandbox CASE [WAY], with FIXTURE_SEED set, which spares the stand-in for the SDK a getpid().
  *
  *	strict	strict mode on the initial thread; another thread goes on, and ends the process
- *	all	a filter for all threads that are there, which leaves hardly anything
+ *	all	a filter for all existing threads, which allows almost no call
  *	births	a filter without timers; then threads that begin and end
- *	fork	a filter without what a start needs; then a child with spans
+ *	fork	a filter without the calls for a start of profiling; then a child with spans
  *	early	the same as all, but before the first span
  *	refused	filters that the kernel refuses; then threads that begin and end
- *	return	as all, and signal handlers do not return
- *	second	a filter that allows everything, later the one of return
+ *	return	as all, and signal handlers may not return
+ *	second	a filter that allows everything, later the filter of "return"
  *	inherited	executes itself below a filter without timers; then threads with spans
- *	inherited-refusing	the same, and the filter refuses what it does not allow
+ *	inherited-refusing	the same, and the filter refuses calls instead of killing
  *	inherited-clone		the same, and the filter forbids the clone(2) of forks
+ *	without CALL ERRNO	the same, and the call of that number fails with that errno
  *	alone		executes itself below a filter that forbids every clone; then a span, and no thread
  *	alone-refusing	the same below the filter of inherited-refusing
  *	forked		the same, and the span is in a forked child
  *
- * WAY is how the filter is put in: prctl, syscall (seccomp(2) by the C library's function, the default),
- * syscall-prctl, or raw (an instruction of its own). After a raw one it waits three seconds in spans.
+ * WAY is how the filter is installed: prctl, syscall (seccomp(2) by the C library's function, the default),
+ * syscall-prctl, or raw (an instruction). After a raw one the program waits three seconds in spans.
  */
 #define _GNU_SOURCE
 #include <linux/audit.h>
@@ -35,17 +36,19 @@
 #include <unistd.h>
 
 #include "test/hosts/host.h"
+#include "test/hosts/raw_call.h"
 #include "test/sdk/opentelemetry_c.h"
 
 #define SPAN_MS 60
 #define RAW_WAIT_MS 3000
 #define CALLS_MAX 16
-#define ERRNO_KEPT 4711 /* of no call */
+#define ERRNO_KEPT 4711 /* no call has it */
 
 static void *tracer;
 static const char *way = "syscall";
-static _Atomic int stage; /* 1: the worker has had its span, 2: the filter is in, 3: main is done */
-static _Atomic int done[8]; /* by number of a thread */
+/* 1: the worker has had its span, 2: the filter is installed, 3: main is done */
+static _Atomic int stage;
+static _Atomic int done[8]; /* by number of the thread */
 
 static unsigned rounds_per_ms;
 
@@ -56,8 +59,8 @@ static void spin(unsigned rounds)
 }
 
 /*
- * The clock of CPU time is a system call, so a millisecond is measured while that may be asked: by the
- * fastest of some tries, as a machine that does something else besides is slower at times.
+ * The clock of CPU time is a system call, so a millisecond of work is measured while the call is still allowed: the
+ * fastest of several attempts counts, because a busy machine is slower at times.
  */
 static void measure(void)
 {
@@ -79,7 +82,7 @@ __attribute__((noinline)) static void burn(int ms)
 	spin((unsigned)ms * rounds_per_ms);
 }
 
-/* By a clock of the vDSO, for which no machine needs a system call. */
+/* By a clock of the vDSO, which needs no system call on any machine. */
 static int64_t now_ms(void)
 {
 	struct timespec ts = {0, 0};
@@ -108,27 +111,6 @@ static void say(const char *text)
 		_exit(98);
 }
 
-static long raw(long number, long a, long b, const void *c)
-{
-#if defined(__x86_64__)
-	long rc;
-
-	__asm__ volatile("syscall"
-			 : "=a"(rc)
-			 : "a"(number), "D"(a), "S"(b), "d"(c)
-			 : "rcx", "r11", "memory");
-	return rc;
-#else
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register const void *x2 __asm__("x2") = c;
-
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-	return x0;
-#endif
-}
-
 static int put_in(const struct sock_fprog *program)
 {
 	if (strcmp(way, "prctl") == 0)
@@ -142,7 +124,10 @@ static int put_in(const struct sock_fprog *program)
 			    program);
 }
 
-/* These calls get one answer, all others the other one; ends with 0, which is no call to forbid. */
+/*
+ * The calls in the list get the answer "named", all other calls "others". The list ends with 0, a call that is never
+ * forbidden.
+ */
 static void filter(const int *calls, unsigned named, unsigned others)
 {
 	struct sock_filter code[2 * CALLS_MAX + 2];
@@ -294,7 +279,7 @@ static int forks(void)
 
 static int early(void)
 {
-	/* what the first span needs of the heap */
+	/* heap memory for the first span */
 	char *volatile memory = malloc(65536);
 
 	free(memory);
@@ -304,11 +289,12 @@ static int early(void)
 	_exit(25);
 }
 
-/* As libseccomp looks for what the kernel can do, and a filter that may not be put in. */
+/* libseccomp probes the kernel like this; and a filter that cannot be installed. */
 static int refused(void)
 {
 	struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	struct sock_fprog none = {.len = 1, .filter = NULL}; /* a kernel may want rights first */
+	/* the kernel may require rights first */
+	struct sock_fprog none = {.len = 1, .filter = NULL};
 	struct sock_fprog bad = {.len = 1, .filter = &code};
 
 	in_span("before", SPAN_MS);
@@ -326,7 +312,7 @@ static int refused(void)
 	return 26;
 }
 
-/* What a service manager puts over a program before it begins: a list of what is forbidden. */
+/* A service manager installs such filters before a program begins: a list of forbidden calls. */
 static const int of_threads[] = {SYS_timer_create, SYS_getdents64, SYS_get_robust_list, -1};
 static const int of_forks[] = {SYS_clone, -1};
 static const int of_all[] = {SYS_clone, SYS_clone3, -1};
@@ -337,6 +323,15 @@ static int inherited(char **argv, const char *what, const int *calls, unsigned a
 	filter(calls, answer, SECCOMP_RET_ALLOW);
 	execv("/proc/self/exe", argv);
 	return 96;
+}
+
+/* The second argument is the number of a system call, the third one the errno with which it fails. */
+static int without(char **argv)
+{
+	const int calls[] = {(int)strtol(argv[2], NULL, 10), -1};
+
+	return inherited(argv, "below", calls,
+			 SECCOMP_RET_ERRNO | (unsigned)strtoul(argv[3], NULL, 10));
 }
 
 static int below(void)
@@ -399,6 +394,8 @@ int main(int argc, char **argv)
 		return inherited(argv, "alone below", of_threads, SECCOMP_RET_ERRNO | EPERM);
 	if (strcmp(what, "forked") == 0)
 		return inherited(argv, "forked below", of_threads, SECCOMP_RET_ERRNO | EPERM);
+	if (strcmp(what, "without") == 0 && argc == 4)
+		return without(argv);
 	if (strcmp(what, "alone below") == 0)
 		return alone(0);
 	if (strcmp(what, "forked below") == 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that change the ids of the process, to what they are, again and again, while others work in spans,
- * and threads come and go. The C library asks every thread by signal 33 to follow each
- * change, and waits for all of them.
+ * Threads that set the ids of the process again and again, to the same values, while others work in spans, and
+ * threads come and go. The C library sends each thread signal 33 for each change, and waits for all of them.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads with the smallest stacks that there are, each with an unreadable page below, which block
- * every signal and use their stacks to within some hundred bytes: what a program may do, as no handler
- * of its own can come. A signal frame would not fit there, and the kernel would end the process.
- * Usage: small_stack own|born|open|early|larger
- *   own, born    the thread blocks them, or is born with all of them blocked
- *   open         it blocks none: nobody has a handler
- *   early        the same, and the threads are made, and deep in their stacks, before the first span
- *   larger       of 64 KiB, and what is left is enough for the kernel's frame and little more
+ * Threads with the smallest possible stacks, each above an unreadable page. They block every signal and use their
+ * stacks to within some hundred bytes, which a program may do because no handler of its own can run. A signal frame
+ * would not fit, and the kernel would kill the process. Usage: small_stack own|born|open|early|larger
+ *   own, born    the thread blocks all signals, or is born with them blocked
+ *   open         it blocks none, because there is no handler
+ *   early        the same, but the threads begin, and use their stacks, before the first span
+ *   larger       stacks of 64 KiB, whose rest has room for the kernel's frame and little more
  */
 #define _GNU_SOURCE
 #include <pthread.h>

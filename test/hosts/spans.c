@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two threads with spans whose CPU time is known. One: "checkout", and inside it "charge", which
- * works in libstdc++. The other: "search", which works in libc, and as much again outside of any
- * span. Prints one line "cpu <name> <nanoseconds>" per name, as measured by the thread's own clock.
- * Usage: spans [milliseconds per thread [name instead of "checkout"]]
+ * Two threads with spans whose CPU time is known. One thread has "checkout", and inside it "charge", which works in
+ * libstdc++. The other one has "search", which works in libc, and works as long again outside of any span. Prints one
+ * line "cpu <name> <nanoseconds>" per name, by the thread's own clock. Usage: spans [milliseconds per thread [name
+ * instead of "checkout"]]
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 		checkout_name = argv[2];
 	otelc_init_tracer_provider("spans", "1.0", "test", "");
 	tracer = otelc_get_tracer();
-	/* Not two first spans at the same time: a tool that starts with one may miss the other. */
+	/* The first two spans must not start at the same time: a tool that starts with one may miss the other. */
 	otelc_end_span(start("first"));
 	HOST_CHECK(pthread_create(&thread[0], NULL, run_checkouts, NULL) == 0);
 	HOST_CHECK(pthread_create(&thread[1], NULL, run_searches, NULL) == 0);

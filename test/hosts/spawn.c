@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Starts other programs in every way, between work inside of a span, and prints how each ended.
- */
+/* Starts other programs in every way, between pieces of work inside a span, and prints how each ended. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <spawn.h>
@@ -60,7 +58,7 @@ static void by_fork(void)
 	show("fork and exec", child);
 	child = fork();
 	if (child == 0) {
-		/* A handler or timer left over by a profiler must not outlive exec. */
+		/* No handler or timer of a profiler may survive the exec. */
 		execl("/bin/sh", "sh", "-c",
 		      "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 6", (char *)NULL);
 		_exit(99);

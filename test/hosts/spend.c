@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simplest host: one span that uses CPU time, after as much of a look at its environment as any
- * program takes. Usage: spend <milliseconds> [span name]. Prints "done".
+ * The simplest host: one span that uses CPU time, after it has read its environment like any program. Usage: spend
+ * <milliseconds> [span name]. Prints "done".
  */
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"

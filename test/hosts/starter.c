@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host that starts the exporter's process, and looks at what a host must not see of it. Linked with
- * our files instead of preloaded: starter STAND-IN CASE [FILE], where FILE takes what the stand-in saw.
+ * A host that starts the exporter's process, and checks that it notices nothing. It is linked with our files, not
+ * preloaded: starter STAND-IN CASE [FILE], where FILE gets the stand-in's observations.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +34,7 @@ static void case_kept(void)
 {
 	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
 	expect_unnoticed(true);
-	/* And once more with the memory of the first keeper gone. */
+	/* And once more after the memory of the first keeper is gone. */
 	atomic_store(&region->flush_asked, 0);
 	atomic_store(&region->exporter, SP_EXPORTER_NONE);
 	expect_unnoticed(true);
@@ -61,7 +61,7 @@ static void case_parent_death(void)
 	MUST(prctl(PR_GET_PDEATHSIG, &now) == 0 && now == SIGKILL);
 }
 
-/* Everything blocked, ignored or handled, and many files: nothing of it reaches the program. */
+/* All signals are blocked, ignored or handled, and there are many files: none of that reaches the new program. */
 static void case_crowded(void)
 {
 	sigset_t all;
@@ -109,7 +109,7 @@ static void *start_there(void *rc)
 	return NULL;
 }
 
-/* The thread that the keeper is a child of ends; the host does not. */
+/* The keeper's parent thread ends; the host does not. */
 static void case_thread(void)
 {
 	pthread_t thread;
@@ -145,7 +145,7 @@ static void case_not_executable(void)
 	expect_failed(ENOTDIR);
 }
 
-/* As a user without privileges, who may have two processes, then one: each of the clones fails. */
+/* As an unprivileged user with at most two processes, then one: each of the clones fails. */
 static void case_no_processes(void)
 {
 	struct rlimit few = {2, 2};
@@ -166,7 +166,7 @@ static void case_no_memory(void)
 	MUST(start_it() == -ENOMEM);
 }
 
-/* The host's next child is pid 1 of a new namespace, and has to be the host's own. */
+/* The host's next child is pid 1 of a new namespace, and must be the host's own. */
 static void case_unshared(void)
 {
 	int status = 0;
@@ -185,7 +185,7 @@ static void case_unshared(void)
 	expect_refused(-EXDEV);
 }
 
-/* Its own children's ends are told still, whether before the start or during it. */
+/* The host still gets SIGCHLD for its own children, whether they end before the start or during it. */
 static void expect_sigchld_of_others(void)
 {
 	siginfo_t info;
@@ -208,7 +208,7 @@ static void expect_sigchld_of_others(void)
 	children_ended = 0;
 }
 
-/* Under an emulator: what can be had, which is quiet. */
+/* In an emulator: the cases that work there, quietly. */
 static void case_emulated(void)
 {
 	emulated = true;
@@ -244,7 +244,7 @@ static void case_emulated_init(void)
 	MUST(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* A system call that a sandbox refuses, here and in all children. */
+/* A sandbox refuses this system call, here and in all children. */
 static void refuse(unsigned number)
 {
 	struct sock_filter code[] = {
@@ -266,7 +266,7 @@ static void case_filtered(void)
 	expect_unnoticed(true);
 }
 
-/* Neither can they be listed: the pipe that expect_unnoticed() reads shows that they are closed. */
+/* The descriptors cannot be listed either: the pipe that expect_unnoticed() reads shows that they are closed. */
 static void case_filtered_more(void)
 {
 	refuse(436);
@@ -276,7 +276,9 @@ static void case_filtered_more(void)
 	expect_refused(-EPERM);
 }
 
-/* Whether the keeper lives cannot be asked: it is not taken for dead, and keeps its stack. */
+/*
+ * The program cannot ask for the keeper's state: it does not take the keeper for dead, and keeps the keeper's stack.
+ */
 static void case_filtered_wait(void)
 {
 	pid_t child = 0;
@@ -301,7 +303,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* starter STAND-IN cost MEGABYTES: how long the calling thread is away, in microseconds. */
+/* starter STAND-IN cost MEGABYTES: for how long the calling thread is busy, in microseconds. */
 static void case_cost(const char *megabytes)
 {
 	enum { STARTS = 200 };

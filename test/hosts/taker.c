@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that takes a signal for itself by a system call of its own, below the C library, in the
- * middle of its work, and goes on until no timer sends that signal any more, or with "stay" to the
- * end of its time. Usage: taker <signal number> <milliseconds> [stay]
+ * A program that takes a signal by a system call of its own, below the C library, in the middle of its work. It goes
+ * on until no timer sends that signal any more, or with "stay" until its time is over. Usage: taker <signal number>
+ * <milliseconds> [stay]
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -26,7 +26,7 @@ static void spend(void *tracer)
 	otelc_end_span(span);
 }
 
-/* 0 when the kernel does not tell. */
+/* 0 if the kernel does not show it. */
 static int timers_ended(int signo)
 {
 	char wanted[32];

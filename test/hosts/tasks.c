@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread for each task, of two milliseconds: every other one in a span, with a child for half of
- * it. Usage: tasks <number>. Prints the CPU time in spans and the process's.
+ * A thread for each task of two milliseconds: every other one is in a span, and half of its time in a child span.
+ * Usage: tasks <number>. Prints the CPU time in spans and the process's.
  */
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Usage: tracer [busy]. A debugger: works for a moment, runs a child under ptrace() and waits, as strace
- * does, until it has no child of any kind left. With busy it works once more afterwards. Prints how many
- * children have ended.
+ * Usage: tracer [busy]. A debugger: works for a moment, runs a child under ptrace() and waits, as strace does, until
+ * it has no child of any kind left. With busy it works once more afterwards. Prints the number of children that have
+ * ended.
  */
 #define _GNU_SOURCE
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host that a signal could disturb though it has no handler for it: undisturbed waits counts the waits of every
- * kind that end early, undisturbed coroutines works on stacks of 16 KiB, which a signal's frame has to fit into.
+ * A host that a signal could disturb although it has no handler for it. "undisturbed waits" counts the waits of every
+ * kind that end early; "undisturbed coroutines" works on stacks of 16 KiB, into which a signal's frame has to fit.
  */
 #define _GNU_SOURCE
 #include <semaphore.h>

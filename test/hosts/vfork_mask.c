@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lets children of vfork() change their signal mask and reset all dispositions, as programs do between it and
- * an exec, and prints how many timers the process has left, how often its own handlers were called for
- * two signals each, and its CPU time. The signals are given as numbers: vfork_mask SIGNAL...
+ * Children of vfork() change their signal mask and reset all dispositions, as programs do before an exec. Prints the
+ * number of the process's remaining timers, how often its own handlers were called for two signals each, and its CPU
+ * time. The signals are given as numbers: vfork_mask SIGNAL...
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"
 
-/* Lines "ID: n" of /proc/self/timers; -1 where the kernel does not show them. */
+/* The number of lines "ID: n" in /proc/self/timers; -1 if the kernel does not have the file. */
 static int timers(void)
 {
 	FILE *file = fopen("/proc/self/timers", "re");
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < 20; i++) {
 		child_with_mask(&set);
-		/* the parent's mask is as it was, so that this changes nothing */
+		/* the parent's mask is unchanged, so this changes nothing */
 		HOST_CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0);
 	}
 	printf("timers %d\n", timers());

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that wait in known ways, in spans named after them. Prints for each name "wall" and "off" (wall less
- * CPU time) in nanoseconds as the threads' own clocks have it, within its spans and around them, and
- * "interrupted": system calls that ended with EINTR.
+ * Threads that wait in known ways, in spans named after them. Prints for each name "wall" and "off" (wall less CPU
+ * time) in nanoseconds by the threads' own clocks, within its spans and around them, and "interrupted": the number of
+ * system calls that ended with EINTR.
  *
- * Usage: waits [TURNS [MILLISECONDS [NAME,...]]], or with the name "undumpable" all of them, in a process that may
- * not be traced; or waits TURNS MILLISECONDS crowd THREADS: so many threads, which wait for each other.
+ * Usage: waits [TURNS [MILLISECONDS [NAME,...]]]; with the name "undumpable" all names, in a process that may not be
+ * traced. Or waits TURNS MILLISECONDS crowd THREADS: that many threads, which wait for each other.
  */
 #define _GNU_SOURCE
 #include "test/hosts/waits.h"
@@ -18,7 +18,7 @@
 
 static void *tracer;
 
-/* The threads with spans */
+/* The threads with spans. */
 
 struct way {
 	const char *name;
@@ -31,7 +31,8 @@ struct way {
 	struct spent {
 		int64_t wall;
 		int64_t cpu;
-	} in, around; /* the span: a busy machine may take long for its start and end */
+		/* inside the span and around it: on a busy machine its start and end may take long */
+	} in, around;
 };
 
 static struct way ways[] = {
@@ -96,7 +97,7 @@ static void *go(void *arg)
 	return NULL;
 }
 
-/* Whether that name is among those wanted, which are separated by commas; NULL = all. */
+/* Whether that name is in the list, which has commas; NULL = all names are. */
 static bool is_wanted(const char *name, const char *wanted)
 {
 	size_t len = strlen(name);
@@ -133,7 +134,7 @@ static void print_way(const char *name, struct spent in, struct spent around)
 	       (long long)(around.wall - around.cpu));
 }
 
-/* Ways to wait for each other */
+/* Ways to wait for each other. */
 
 /* One after the other. */
 static pthread_mutex_t convoy = PTHREAD_MUTEX_INITIALIZER;
@@ -148,7 +149,7 @@ WAY static void wait_convoy(struct helper *h)
 	pthread_mutex_unlock(&convoy);
 }
 
-/* With more threads than processors that do the same. */
+/* Together with more threads than processors that do the same. */
 WAY static void wait_starved(struct helper *h)
 {
 	(void)h;

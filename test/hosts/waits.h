@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ways to wait, for test/hosts/waits.c: each blocks its thread once, for wait_ms, in a function of its own name.
- * Where another thread ends the wait, that is the helper, which has its own function. Calls that end with EINTR are
- * counted; what else goes wrong ends the program.
+ * Ways to wait, for test/hosts/waits.c: each blocks its thread once, for wait_ms, in a function of its own name. If
+ * another thread ends the wait, it is the helper, which has its own function. Calls that end with EINTR are counted;
+ * any other failure ends the program.
  */
 #ifndef TEST_HOSTS_WAITS_H
 #define TEST_HOSTS_WAITS_H
@@ -38,7 +38,7 @@ static int turns = 4;
 static int wait_ms = 200;
 static _Atomic int interrupted;
 
-/* What a way waits in, and whoever it waits for: does its work when told to. */
+/* The objects for a wait, and the helper thread that ends it when told to. */
 struct helper {
 	pthread_t thread;
 	sem_t go;
@@ -75,7 +75,7 @@ static void count(long result)
 	HOST_CHECK(result >= 0);
 }
 
-/* The call ended because its time was over. */
+/* The call must have ended by its timeout. */
 static void count_timeout(long result, int error)
 {
 	if (result < 0 && errno == EINTR)
@@ -83,7 +83,7 @@ static void count_timeout(long result, int error)
 	HOST_CHECK(result < 0 && errno == error);
 }
 
-/* The ways to wait */
+/* The ways to wait. */
 
 #define WAY __attribute__((noinline))
 
@@ -93,7 +93,7 @@ WAY static void wait_sleep(struct helper *h)
 	pass(wait_ms);
 }
 
-/* Of a sleep that was not interrupted nothing remains. */
+/* An uninterrupted sleep has no remaining time. */
 WAY static void wait_nanosleep(struct helper *h)
 {
 	const struct timespec ts = span_of(wait_ms);
@@ -104,7 +104,7 @@ WAY static void wait_nanosleep(struct helper *h)
 	HOST_CHECK(rest.tv_sec == -1 && rest.tv_nsec == -1);
 }
 
-/* Its frame hangs on the frame pointer. */
+/* Its frame needs the frame pointer. */
 WAY static void sleep_in_alloca(int bytes)
 {
 	volatile char *room = alloca((size_t)bytes);
@@ -150,7 +150,7 @@ WAY static void wait_futex(struct helper *h)
 	count_timeout(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &ts), ETIMEDOUT);
 }
 
-/* Of another thread, and of the clock. */
+/* For another thread, and for the clock. */
 WAY static void wait_semop(struct helper *h)
 {
 	struct sembuf op = {.sem_op = -1};
@@ -188,7 +188,7 @@ WAY static void wait_recv_timeout(struct helper *h)
 	count_timeout(recv(h->fd, &byte, 1, 0), EAGAIN);
 }
 
-/* To somebody who does not answer, until SO_SNDTIMEO. */
+/* Connects to a socket that does not answer, until SO_SNDTIMEO. */
 WAY static void wait_connect(struct helper *h)
 {
 	const struct timeval time = time_of(wait_ms);
@@ -239,14 +239,14 @@ WAY static void wait_epoll(struct helper *h)
 	count(epoll_wait(h->fd, &event, 1, wait_ms));
 }
 
-/* In no system call: of a page that the helper fills. */
+/* Not in a system call: waits for a page that the helper fills. */
 WAY static void wait_fault(struct helper *h)
 {
 	HOST_CHECK(*(volatile char *)h->pages == 0);
 	h->pages += 4096;
 }
 
-/* A quarter of it in three places each, one of them computing. */
+/* A quarter of the time in each of three places; in the last quarter it computes. */
 WAY static void wait_mixed(struct helper *h)
 {
 	int ms = wait_ms;
@@ -257,7 +257,7 @@ WAY static void wait_mixed(struct helper *h)
 	host_burn_ms(ms / 4);
 }
 
-/* What is there before. False if this system has no such thing. */
+/* Prepares the objects. False if this system does not have them. */
 
 static bool make_pipe(struct helper *h)
 {
@@ -290,7 +290,7 @@ static int connect_to(const struct sockaddr_in *address)
 	return fd;
 }
 
-/* A connection over the loopback device; the port is printed, as it is in the names of waits. */
+/* A connection over the loopback device; prints the port, because names of waits contain it. */
 static bool make_connection(struct helper *h)
 {
 	int listener = listen_at(&h->address, 1);
@@ -302,7 +302,7 @@ static bool make_connection(struct helper *h)
 	return true;
 }
 
-/* Nobody accepts the one connection that there is room for, so that the kernel drops what comes for others. */
+/* The queue has room for one connection, which nobody accepts, so the kernel drops further ones. */
 static bool make_black_hole(struct helper *h)
 {
 	h->other_end = listen_at(&h->address, 0);
@@ -339,7 +339,7 @@ static bool make_file(struct helper *h)
 static int semaphores[2];
 static int semaphores_n;
 
-/* They outlive their program, unless it removes them. */
+/* Semaphores outlive their program unless it removes them. */
 static void remove_semaphores(void)
 {
 	while (semaphores_n > 0)
@@ -358,7 +358,7 @@ static bool make_semaphore(struct helper *h)
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-/* Pages that are missing until the helper fills them; for whoever may not have that, there are none. */
+/* Pages that are missing until the helper fills them; an unprivileged user may have none. */
 static bool make_pages(struct helper *h)
 {
 	struct uffdio_api api = {.api = UFFD_API};
@@ -378,7 +378,7 @@ static bool make_pages(struct helper *h)
 	return true;
 }
 
-/* What the helpers do meanwhile */
+/* The work of the helpers meanwhile. */
 
 static void *feed(void *arg)
 {

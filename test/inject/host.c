@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In a tenth of a second everything that makes the object ask the kernel for something: a span, threads
- * with spans, a forked child with one, a library opened, an exec. What it prints does not depend on time,
- * and says what a host can see of us: children, threads, descriptors, signals that stay blocked.
+ * This host makes the object use every kind of system call in a tenth of a second. It starts a span; it starts
+ * threads and forks a child, which start spans too; it opens a library, and executes a program. Its output does not
+ * depend on time, and shows what a host can see of us: children, threads, descriptors, signals that stay blocked.
  * Usage: host [stage]
  */
 #define _GNU_SOURCE
@@ -34,8 +34,9 @@ static void *thread(void *arg)
 }
 
 /*
- * What the host itself asks the kernel goes through syscall(), which has no frame: beside that of another function
- * of the C library there may be left what looks like a call of the object, and then the host's would be made to fail.
+ * The host itself makes system calls through syscall(), which has no frame. Beside the frame of another function of
+ * the C library, the stack may have a leftover that looks like a call of the object, and then the host's call would
+ * fail.
  */
 static int open_raw(const char *path)
 {
@@ -45,7 +46,7 @@ static int open_raw(const char *path)
 	return fd;
 }
 
-/* Its own "." and ".." among them. */
+/* Including "." and "..". */
 static int entries(const char *path)
 {
 	_Alignas(struct dirent64) char buf[4096];
@@ -61,7 +62,7 @@ static int entries(const char *path)
 	return n;
 }
 
-/* As the kernel says. */
+/* By the kernel's answer. */
 static int blocked(void)
 {
 	char text[4096];
@@ -77,7 +78,7 @@ static int blocked(void)
 	return __builtin_popcountll(strtoull(line + strlen("\nSigBlk:"), NULL, 16));
 }
 
-/* A thread that was joined may be there for a moment. */
+/* A joined thread may remain visible for a moment. */
 static int threads(void)
 {
 	int64_t end = host_wall_ms() + 2000;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a program and makes one of its system calls fail, without tracing it: a seccomp filter hands every
- * call of one kind to this process, which lets it happen or answers in its place. That reaches all
- * processes that come of the program, those of CLONE_UNTRACED among them.
+ * Runs a program and makes one of its system calls fail, without tracing it: a seccomp filter sends every call of one
+ * kind to this process, which allows it or answers in its place. That reaches all descendants of the program,
+ * including those of CLONE_UNTRACED.
  *
- * Only our own calls count: in the program and its children those that the object makes, by the address
- * of the instruction or the address that it returns to, and in the exporter all of them. The host's own calls
- * always happen.
+ * Only our own calls count: in the program and its children the object's calls, recognised by the address of the
+ * instruction or the return address, and in the exporter all calls. The host's own calls are always allowed.
  *
  * Usage: inject host|exporter NAME ERRNO FIRST COUNT REPORT PROGRAM [ARGUMENT]...
- * Calls FIRST to FIRST + COUNT - 1 fail, counted from 1; none does if FIRST is 0. REPORT gets one line:
- * "status S calls C failed F exporters E crashed K left L", where S is the program's wait status, E counts
- * processes that outlived it and ended by themselves, K those of them that a signal ended, and L those
- * that had to be killed.
+ * Calls FIRST to FIRST + COUNT - 1 fail, counted from 1; if FIRST is 0, none fails. REPORT gets one line: "status S
+ * calls C failed F exporters E crashed K left L". S is the program's wait status; E is the number of orphans (the
+ * exporters) that ended before a deadline, K the number of these that a signal ended, and L the number of orphans
+ * that inject had to kill.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,8 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOST_MS 30000 /* a program that has not ended by then hangs */
-#define LEFT_MS 20000 /* an exporter that has not ended so long after its host stays for ever */
+#define HOST_MS 30000 /* a program that runs longer hangs */
+#define LEFT_MS 20000 /* an exporter that runs longer after its host stays for ever */
 #define HUNG_STATUS (-1)
 
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
@@ -148,7 +147,7 @@ static int64_t now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* The filter is this thread's from now on, and its children's; the listener's descriptor. */
+/* Installs the filter for this thread and its children; returns the listener's descriptor. */
 static int install(int number)
 {
 	struct sock_filter code[] = {
@@ -172,7 +171,7 @@ static int install(int number)
 	return (int)fd;
 }
 
-/* Where a text segment that the address is in comes from. */
+/* The object of the text segment that contains the address. */
 static bool text_of(unsigned pid, uint64_t address, char name[PATH_MAX])
 {
 	char path[64];
@@ -207,8 +206,8 @@ static bool is_ours(const char *name)
 }
 
 /*
- * By the C library's syscall() and its plain wrappers, which have at most a few words on the stack below
- * the address that they return to.
+ * Whether the call returns to the object through the C library's syscall() or one of its plain wrappers, which have
+ * at most a few words on the stack below the return address.
  */
 static bool returns_to_us(unsigned tid)
 {
@@ -333,9 +332,8 @@ static int receive_descriptor(int channel)
 }
 
 /*
- * A filter for sendmsg() or execve() must not catch the calls that start the program, before there is
- * anybody to answer: the child hands over the listener through a descriptor that the parent takes out
- * of it.
+ * A filter for sendmsg() or execve() must not catch the calls that start the program before this process can answer:
+ * so the parent takes the listener out of the child by its descriptor's number.
  */
 static pid_t start(int number, char **argv)
 {
@@ -359,7 +357,7 @@ static pid_t start(int number, char **argv)
 	return child;
 }
 
-/* Answers until the process has ended, 0 = any child. Its status is in *status. False = it did not end. */
+/* Answers until the process has ended, 0 = any child. *status gets its status. False = it did not end. */
 static bool serve(pid_t who, int64_t until, int *status, pid_t *ended)
 {
 	for (;;) {
@@ -379,7 +377,7 @@ static bool serve(pid_t who, int64_t until, int *status, pid_t *ended)
 	}
 }
 
-/* Of all that became our children when their parents ended. */
+/* Kills all processes that became our children when their parents ended. */
 static unsigned kill_all(void)
 {
 	char path[64];
@@ -424,11 +422,11 @@ int main(int argc, char **argv)
 	}
 	report = fopen(argv[6], "we");
 	CHECK(report != NULL);
-	/* Whoever loses its parent becomes our child: so none gets lost. */
+	/* Orphans become children of this process, so none gets lost. */
 	CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
 	child = start(number, argv + 7);
 	end = now_ms() + HOST_MS;
-	/* Exporters may end before their hosts, and stay zombies of ours until the end. */
+	/* Exporters may end before their hosts, and remain our zombies until the end. */
 	if (!serve(child, end, &status, &ended)) {
 		kill(child, SIGKILL);
 		waitpid(child, &other, 0);

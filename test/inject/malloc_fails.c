@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In the exporter: allocation FAIL_FIRST and the FAIL_COUNT - 1 that follow it fail, counted from 1 over all
- * threads and processes. The file FAIL_COUNTS is where they are counted, and those that failed, as the exporter may end in
- * any way; FAIL_REPORT gets where it was when a signal ended it.
+ * In the exporter: allocation FAIL_FIRST and the next FAIL_COUNT - 1 fail, counted from 1 over all threads and
+ * processes. The counts of allocations and failures are in the file FAIL_COUNTS, because the exporter may end in any
+ * way; FAIL_REPORT gets the backtrace if a signal ended it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@ struct counts {
 	_Atomic unsigned long calls, failed;
 };
 
-/* Until the file is there, the loader's are counted where nobody sees them. */
+/* Until the file exists, the loader's allocations are counted here. */
 static struct counts before, *counts = &before;
 static unsigned long first = (unsigned long)-1;
 static unsigned long count;
@@ -61,7 +61,7 @@ __attribute__((constructor)) static void begin(void)
 	const char *text = getenv("FAIL_FIRST");
 	void *from[1];
 
-	/* The first time, it loads a library. */
+	/* The first call loads a library. */
 	(void)backtrace(from, 1);
 	signal(SIGSEGV, crashed);
 	signal(SIGBUS, crashed);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Failures of system calls and allocations, one a run (test/e2e/inject.sh: a few; make inject: a thousand).
+# Failing system calls and allocations, one in each run (test/e2e/inject.sh: a few; make inject: a thousand).
 
 INJECT_PROGRAMS := $(addprefix $(B)/test/inject/,inject host libmalloc-fails.so)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes one call after the other fail in the object and in the exporter, and judges the hosts.
+"""Makes calls fail, one point after the other, in the object and in the exporter, and checks the hosts.
 
 usage: run.py BUILD POINTS [SEED]
 
-Each point is a run of the host with one failure, or with all from one on. The points are drawn from
-all that the run without failures shows: the same seed makes the same points. Prints a table by kind of call, and ends
-with 1 where a host died, hung, printed something else, or where a process was left behind.
+Each point is a run of the host with one failure, or with failures from one call on. The points are drawn from all
+calls of the run without failures: the same seed gives the same points. Prints a table by kind of call, and ends with
+1 if a host died, hung or printed something else, or if a process remained.
 """
 
 import collections
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-# What can fail so, in life: limits, memory, missing rights, filters of a container.
+# Calls that can fail like this in practice: limits, memory, missing rights, filters of a container.
 HOST = {
     "mmap": ["ENOMEM", "EPERM"], "mprotect": ["ENOMEM"], "madvise": ["EINVAL"],
     "openat": ["EMFILE", "EACCES"], "open": ["EMFILE", "EACCES"], "read": ["EIO"],
@@ -56,34 +56,36 @@ class Bench:
         self.exporter = os.path.join(build, "spanprof-exporter")
 
     def wrapper(self, folder, point):
-        path = os.path.join(folder, "exporter")
+        path = os.path.join(folder, "spanprof-exporter")
         with open(path, "w", encoding="ascii") as f:
             first = point.first if point.kind == "allocation" else 0
             f.write(f"#!/bin/sh\nFAIL_FIRST={first} FAIL_COUNT={point.count} "
                     f"FAIL_REPORT='{folder}/frames' FAIL_COUNTS='{folder}/counts' "
                     f"LD_PRELOAD='{self.tests}/libmalloc-fails.so' exec '{self.exporter}'\n")
         os.chmod(path, 0o755)
-        return path
 
     def run(self, point):
         folder = tempfile.mkdtemp(prefix="point.")
         report = os.path.join(folder, "report")
         profiles = os.path.join(folder, "profiles")
         os.mkdir(profiles)
+        so = self.so
+        if point.where == "exporter":
+            # An object starts the exporter beside it.
+            so = shutil.copy(self.so, folder)
+            self.wrapper(folder, point)
         variables = ["SPANPROF_SAMPLE_RATE=1000", f"SPANPROF_OUTPUT_DIR={profiles}",
                      "SPANPROF_THREAD_NAME=true", f"SPANPROF_STATUS_FILE={folder}/status",
-                     f"LD_PRELOAD={self.so}"]
+                     f"LD_PRELOAD={so}"]
         how, frames = point, []
-        if point.where == "exporter":
-            variables.append(f"SPANPROF_EXPORTER={self.wrapper(folder, point)}")
         if point.kind == "allocation":
-            # Of no call that anybody makes: only children are waited for.
+            # A call that nobody makes: the run only waits for children.
             how = Point("host", "setresuid", "EAGAIN", 0, 0)
         elif point.where == "plain":
             variables = []
             how = Point("host", "setresuid", "EAGAIN", 0, 0)
-        # A descriptor that can be read as well is no stderr to the object. Appended to, because the
-        # exporter writes there too.
+        # A readable descriptor is no stderr to the object. Opened for appending, because the exporter writes there
+        # too.
         with open(f"{folder}/out", "wb") as out, open(f"{folder}/err", "ab") as err:
             done = subprocess.run(
                 [f"{self.tests}/inject", how.where, how.kind, how.error, str(how.first),
@@ -112,7 +114,7 @@ class Bench:
 
 
 def allocated(path):
-    """What malloc_fails.c has counted: allocations, and how many failed."""
+    """malloc_fails.c's counts: allocations, and failures."""
     if not os.path.exists(path):
         return 0, 0
     with open(path, "rb") as f:
@@ -120,7 +122,7 @@ def allocated(path):
 
 
 def possible(where, kind, error, first, count):
-    """A filter refuses a kind of call from the beginning on, and no signal comes for ever."""
+    """A filter refuses a kind of call from the beginning, and signals do not come for ever."""
     if kind in ("rt_sigprocmask", "rt_sigaction", "kill") and where == "host":
         return first == 1 and count == ALL
     if error == "EINTR" or kind == "poll":
@@ -139,7 +141,7 @@ def points_of(bench, where, kind, errors, pool):
 
 
 def draw(lists, wanted):
-    """In turn from each kind, so that the rare ones have all of theirs."""
+    """In turn from each kind, so that all points of rare kinds are used."""
     lists = [l for l in lists if l]
     drawn = []
     while lists and len(drawn) < wanted:
@@ -156,14 +158,15 @@ def allocations(bench, wanted):
         sys.exit("the exporter's allocations are not seen")
     points = []
     for i in range(wanted):
-        # As many among the first, where all is created, as among the many of symbols.
+        # Half of them near the beginning, where everything is created, and half anywhere, mostly among those for
+        # symbols.
         first = int(most ** random.random()) if i % 2 else random.randint(1, max(most, 1))
         points.append(Point("exporter", "allocation", "ENOMEM", first, ALL if i % 4 == 3 else 1))
     return points
 
 
 def judge(outcome, plain):
-    """Why the run is a failure, or nothing."""
+    """The reason for which the run is a failure, or nothing."""
     why = []
     if outcome.status != plain.status:
         why.append(f"wait status {outcome.status}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of scripts/deploy as data: fields that the restricted level of pod security and a cluster's
-quotas require, the component applied to a Deployment, mounts and references that have to exist.
-Without arguments checks all, and that each check bites. With "pod PATH..." prints values of the pod."""
+"""The files of scripts/deploy as data: the fields that the restricted level of pod security and a cluster's quotas
+require, the component applied to a Deployment, mounts and references that must exist. Without arguments checks all,
+and that each check notices a fault. With "pod PATH..." prints values of the pod."""
 
 import copy
 import json
@@ -36,8 +36,8 @@ def load(path):
 
 
 def check_restricted(pod):
-    """https://kubernetes.io/docs/concepts/security/pod-security-standards/, restricted, and a
-    read-only root, which it does not ask for."""
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/, restricted, and a read-only root, which
+    it does not require."""
     everywhere = pod.get("securityContext", {})
     for key in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"):
         require(not pod.get(key), key)
@@ -66,7 +66,7 @@ def container_of(pod, name, kind="containers"):
 
 
 def check_profiled(pod, name):
-    """The volume is filled by the init container and read by the other, which preloads from it."""
+    """The init container fills the volume, and the other container reads it and preloads from it."""
     init = container_of(pod, "spanprof", "initContainers")
     app = container_of(pod, name)
     require({"name": "spanprof", "mountPath": "/spanprof"} in init["volumeMounts"], "not filled")
@@ -83,13 +83,13 @@ def check_profiled(pod, name):
         require(not re.search("PASSWORD$|TOKEN$|HEADERS$", variable), f"{variable}: a secret")
     for variable, entry in env.items():
         for used in re.findall(r"\$\((\w+)\)", entry.get("value", "")):
-            # Kubernetes replaces what is defined before, and leaves the rest as it is.
+            # Kubernetes only replaces references to earlier variables, and leaves others unchanged.
             require(used in env and list(env).index(used) < list(env).index(variable),
                     f"{variable}: $({used})")
 
 
 def add_by_json_patch(document, operations):
-    """The one kind of operation we use: at the end of a list that is there."""
+    """The only kind of operation that we use: appending to an existing list."""
     for operation in operations:
         require(operation["op"] == "add" and operation["path"].endswith("/-"), operation["path"])
         where = document
@@ -144,7 +144,7 @@ def check_application(secret, deployment):
 
 
 def check_patch(path):
-    """As kubectl patch merges it: lists of containers, volumes and variables by name."""
+    """kubectl patch merges it like this: lists of containers, volumes and variables by name."""
     patch, = load(path)
     require(set(patch) == {"spec"}, f"{path}: more than a patch of the pod")
     pod = patch["spec"]["template"]["spec"]
@@ -204,7 +204,7 @@ def check_grafana(provisioned, compose):
         require(sources[link["datasourceUid"]]["type"] == "grafana-pyroscope-datasource", "no such source")
         require(link["profileTypeId"] == profile_type, f"{uid}: profile type")
         require({"key": "service.name", "value": "service_name"} in link["tags"], "tags")
-    # Those types have to be there to be shown.
+    # These types must exist to be shown.
     for variable in ("SPANPROF_OFF_CPU", "SPANPROF_WALL"):
         require(compose["services"]["rideshare"]["environment"][variable] == "true", variable)
 
@@ -257,7 +257,7 @@ def without(document, path):
 
 
 def bites(check, document, wanted):
-    """Every removal of a field with one of these names is noticed."""
+    """The removal of any field with one of these names is noticed."""
     tried = 0
     for path in keys_below(document):
         if path[-1] in wanted:
@@ -277,7 +277,7 @@ def main():
     bites(check_restricted, pod, {"allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities",
                                   "sizeLimit", "limits", "drop"})
     bites(lambda p: check_profiled(p, "checkout"), pod, {"initContainers", "volumes"})
-    # Said twice, for the pod and for each container; only both away is wrong.
+    # Written twice, for the pod and for each container; only without both it is wrong.
     bites(check_restricted, without(pod, ("securityContext",)), {"runAsNonRoot", "seccompProfile"})
     bites(lambda d: check_application(secret, d), deployment, {"secretName"})
     component = component_applied()
@@ -300,7 +300,7 @@ def main():
 
 
 def values(wanted):
-    """What the test of the walk takes from the files: "env NAME", "init-user", "init-command"."""
+    """The values that the test of the pod takes from the files: "env NAME", "init-user", "init-command"."""
     pod = application()[1]["spec"]["template"]["spec"]
     if wanted[0] == "env":
         env = container_of(pod, "checkout")["env"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# How the profiler gets into containers: programs of the tests in test/e2e/{entrypoint,run,
-# container,musl,doctor}.sh, and a target for the long ones.
+# The profiler in containers: programs for the tests in test/e2e/{entrypoint,run, container,musl,doctor}.sh, and
+# targets for the long ones.
 
 INSTALL_DIR := $(B)/test/install
 
@@ -18,11 +18,15 @@ TEST_PROGRAMS += $(RUNNER_ASAN)
 roots: all test-programs ## the objects in Debian 11 and 13, made by debootstrap (needs root, network and minutes)
 	@bash test/install/roots.sh || test $$? = 77
 
+.PHONY: sid
+sid: ## the product built without a warning and its demo, in Debian sid made by debootstrap (needs root, network and minutes)
+	@test/install/sid.sh
+
 .PHONY: fresh-root
 fresh-root: ## the two commands of README in a bare Debian 12 made by debootstrap, to their last line (needs root, network and an hour)
 	@test/install/fresh_root.sh
 
-# The carrier and the man pages are made by programs that run here, so another machine's build has none.
+# Programs that run here make the carrier and the man pages, so a build for another machine has none.
 ifeq ($(B),build)
 TEST_PROGRAMS += $(CARRIER).done $(MAN_PAGES)
 endif

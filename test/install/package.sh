@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# package.sh deb|rpm: that package in a root of its own. It installs, profiles, upgrades and goes without a
-# trace, also out of /etc/ld.so.preload. "make deb-test" and "make rpm-test" run it.
+# package.sh deb|rpm: tests that package in a root of its own. It installs, profiles, upgrades and is removed without
+# a trace, also from /etc/ld.so.preload. "make deb-test" and "make rpm-test" run it.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/install/root.bash
@@ -11,15 +11,15 @@ readonly KIND=$1 IMAGE=$WORK/image OBJECT=/usr/lib/spanprof/libspanprof.so
 ((EUID == 0)) || skip "needs root for another root folder"
 chmod 755 "$WORK"
 
-# Each kind says which file the package is, makes a newer one and what the root has to know, and then:
-# refused = does not install where a library is missing; add FILE, take = installs and removes.
+# Each kind says which file is the package, makes a newer one and prepares the root. refused = does not install if a
+# library is missing; add FILE, take = installs and removes.
 deb_prepare()
 {
 	need dpkg dpkg-deb
 	files=(build/dist/spanprof_*.deb)
 	NEXT=$WORK/next.deb
 	[[ -e ${files[0]} ]] || return 0
-	# The same, one version later.
+	# The same package with the next version.
 	mkdir "$WORK/next"
 	dpkg-deb -R "${files[0]}" "$WORK/next"
 	sed -i 's/^Version: .*/&.1/' "$WORK/next/DEBIAN/control"
@@ -33,7 +33,7 @@ deb_database()
 	local needed
 
 	mkdir -p "$IMAGE"/var/lib/dpkg/{info,updates,triggers}
-	# What the package needs, as it is installed here; dpkg refuses the package without.
+	# The package's dependencies, which are installed here; dpkg refuses the package without them.
 	mapfile -t needed < <(dpkg-deb -f "${files[0]}" Depends | tr ',' '\n' | awk '{ print $1 }')
 	((${#needed[@]} > 3)) || fail "needs only ${needed[*]}"
 	dpkg-query -s "${needed[@]}" >"$IMAGE/var/lib/dpkg/status"
@@ -82,7 +82,7 @@ rpm_prepare()
 	NEXT=$(echo "$WORK"/next/*.rpm)
 	VERSION=$(rpm -qp --qf '%{VERSION}-%{RELEASE}' "${files[0]}")
 	NEXT_VERSION=${VERSION%-*}-2
-	# It brings its libraries.
+	# The package contains its libraries.
 	[[ $(rpm -qp --requires "${files[0]}" | grep -v '^rpmlib(' | sort -u | xargs) == '/bin/sh' ]] ||
 		fail "needs $(rpm -qp --requires "${files[0]}")"
 }
@@ -90,7 +90,7 @@ rpm_prepare()
 rpm_database()
 {
 	rpm --root "$IMAGE" --initdb
-	# A distribution's own packages have these.
+	# A distribution's own packages have these folders.
 	mkdir -p "$IMAGE"/usr/{bin,include,lib,share/{bash-completion/completions,licenses,man/man{1,7,8}}} \
 		"$IMAGE/var/tmp"
 }
@@ -139,7 +139,7 @@ all_files()
 		-printf '%P %m %U\n' | sort
 }
 
-# profiled NAME COMMAND...: in the root, by nobody
+# profiled NAME COMMAND...: runs it in the root, as nobody
 profiled()
 {
 	local name=$1
@@ -193,11 +193,11 @@ cmp "$WORK/preload" "$IMAGE/etc/ld.so.preload" || fail "an upgrade changes ld.so
 sed -i /other/d "$IMAGE/etc/ld.so.preload"
 profiled everywhere /app/test/spend 50
 
-# It goes also where somebody has made the file a link,
+# Removal works even if somebody has made the file a link,
 echo /lib/other.so >>"$IMAGE/etc/ld.so.preload"
 mv "$IMAGE/etc/ld.so.preload" "$IMAGE/etc/preload.conf"
 ln -s preload.conf "$IMAGE/etc/ld.so.preload"
-# and where the object is gone, as if security software had put it away.
+# and if the object is gone, as if security software had removed it.
 rm "$IMAGE$OBJECT"
 "${KIND}_take"
 [[ $(<"$IMAGE/etc/ld.so.preload") == /lib/other.so ]] || fail "left: $(<"$IMAGE/etc/ld.so.preload")"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two builds of the same sources in different folders, by different users' umasks and locales and at
-# different times, are the same bytes: packages, carrier, SBOM. "make reproducible" runs it.
+# Two builds of the same sources in different folders, with different umasks and locales and at different times, give
+# the same bytes: packages, carrier, SBOM. "make reproducible" runs it.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Small file systems and containers for the tests of this folder; sourced after test/e2e/lib.bash.
-# No container engine: bubblewrap makes the namespaces, as whoever runs the tests or as another user.
+# Small file systems and containers for the tests of this folder; sourced after test/e2e/lib.bash. No container
+# engine: bubblewrap makes the namespaces, as the present user or as another one.
 
 readonly PRODUCT=/opt/spanprof
 
-# The libraries of programs or objects, and their loader; with that which export/push/libcurl.c loads.
+# The libraries of programs or objects, and their loader; with the library that export/push/libcurl.c loads.
 libraries_of()
 {
 	local later=''
@@ -16,7 +16,7 @@ libraries_of()
 	LD_PRELOAD=$later ldd "$@" 2>/dev/null | grep -oE '/[^ ):]+' | grep '\.so' | sort -u
 }
 
-# root_add ROOT FILE [PATH]: the file at that path of the root, or at its own, and its libraries.
+# root_add ROOT FILE [PATH]: adds the file and its libraries to the root, at PATH or at its own path.
 root_add()
 {
 	local root=$1 file=$2 path=${3:-$2} library
@@ -33,8 +33,8 @@ root_add()
 
 readonly SMALL_LOADER=/lib/ld-linux.so.2
 
-# root_add_small ROOT: what 32-bit programs need to run there, if they run here. A loader finds its C library
-# by the cache, as on every machine that has one.
+# root_add_small ROOT: the files that 32-bit programs need to run there, if they run here. A loader finds its C
+# library by its cache, as on every machine with one.
 root_add_small()
 {
 	local root=$1 folder
@@ -55,7 +55,7 @@ root_make()
 	mkdir -p "$root"/{app,proc,dev,out,volume,etc} "$root$PRODUCT"/{bin,lib/spanprof}
 	root_add "$root" "$HOSTS/entry" /app/entry
 	root_add "$root" "$HOSTS/spend" /app/test/spend
-	# In a default folder: $ORIGIN means nothing to the loader where there is no /proc.
+	# In a default folder, because the loader cannot resolve $ORIGIN without /proc.
 	root_add "$root" "$TEST_LIBS/libfixture-otelc.so" \
 		"$(libraries_of "$HOSTS/spend" | grep -m 1 '/libc\.so\.6$' | xargs dirname)/libfixture-otelc.so"
 	root_add "$root" "$SO" "$PRODUCT/lib/spanprof/libspanprof.so"
@@ -64,8 +64,8 @@ root_make()
 	chmod -R a+rX "$root"
 }
 
-# contained UID ROOT [BWRAP OPTION]... -- COMMAND...: the root is read-only; network and time are
-# shared, processes are not; the command is process 1. Without /proc when NO_PROC is set.
+# contained UID ROOT [BWRAP OPTION]... -- COMMAND...: the root is read-only; network and time are shared, processes
+# are not; the command is process 1. With NO_PROC there is no /proc.
 contained()
 {
 	local uid=$1 root=$2 as=() options=()
@@ -87,7 +87,7 @@ contained()
 		"${options[@]}" -- "${@:2}"
 }
 
-# inside NAME UID ROOT [BWRAP OPTION]... -- COMMAND...: leaves what run() leaves.
+# inside NAME UID ROOT [BWRAP OPTION]... -- COMMAND...: the same, with the output files of run().
 inside()
 {
 	local name=$1 rc=0
@@ -98,7 +98,7 @@ inside()
 	((rc != 124 && rc != 137)) || fail "$name: did not end within $RUN_LIMIT_S s"
 }
 
-# Skips the test where the kernel does not allow any of this.
+# Skips the test if the kernel does not allow this.
 need_containers()
 {
 	need bwrap

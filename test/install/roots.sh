@@ -1,12 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Our objects, as built here, in an older and a newer Debian: a host that is built there, by the
-# compiler of that release, ends as without us; and either it is profiled, or one line says why not.
-# With the carrier, whose exporter brings its own C library, it is profiled, and so is a program whose threads
-# change its ids again and again: the C library does that by the signal that we sample with, in another way
-# in each release. The product is built in
-# both as well, because compilers and declarations in libraries' headers change. Downloads some hundred
-# megabytes: "make roots" runs it, "make test" does not.
+# Our objects, built here, in an older and a newer Debian: a host that the compiler of that release builds there ends
+# as without us, and it is either profiled, or one line says why not. With the carrier, whose exporter brings its own
+# C library, it is profiled. So is a program whose threads change its ids again and again: the C library does that by
+# the signal with which we sample, differently in each release. The product is built in both as well, because
+# compilers and library headers change. Downloads some hundred megabytes: "make roots" runs it, "make test" does not.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -17,13 +15,13 @@ mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Cr
 	awk '$1 == "bookworm" && $2 == "main" { print $3; exit }')
 [[ -n $mirror ]] || skip "no apt source for bookworm to take the mirror from"
 
-# What the exporter needs has another name in each release.
+# The exporter's libraries have different package names in each release.
 declare -A EXPORT_LIBS=(
 	[bullseye]="libcurl4 libprotobuf-c1 libjansson4 libelf1 libdw1 libunwind8"
 	[trixie]="libcurl4t64 libprotobuf-c1 libjansson4 libelf1t64 libdw1t64 libunwind8"
 )
 
-# With /proc, as in containers, and in a namespace of its own, so that it is gone afterwards.
+# With /proc, as in containers, and in a separate mount namespace, so that it is gone afterwards.
 readonly -a IN_ROOT=(unshare --mount sh -c 'mount -t proc proc "$1/proc" && exec chroot "$@"' sh)
 
 host_in()
@@ -91,7 +89,7 @@ for suite in bullseye trixie; do
 	[[ $(result "$name.out") == changed ]] || fail "$name: $(<"$WORK/$name.out")"
 	verdict "$name" "$root"
 	[[ -n $(profiles_in "$root/profiles") ]] || fail "$name: not profiled"
-	# Asleep in programs of that release.
+	# Inactive in programs of that release.
 	chroot "$root" env LD_PRELOAD=/src/libspanprof.so sh -c 'ls -l / && perl -e "print 1"' \
 		>"$WORK/asleep.out" 2>"$WORK/asleep.err"
 	[[ ! -s $WORK/asleep.err ]] || fail "$suite: $(<"$WORK/asleep.err")"
@@ -101,7 +99,7 @@ for suite in bullseye trixie; do
 	expect_rc check.static 2
 done
 
-# README's commands, with that release's compiler and libraries, and this machine's way to the packages.
+# README's commands, with that release's compiler and libraries, and this machine's package sources.
 for suite in bullseye trixie; do
 	root=$WORK/$suite
 	cp -L /etc/resolv.conf "$root/etc/"

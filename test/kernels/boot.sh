@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# boot.sh ARCHITECTURE KERNEL ROOT SCRIPT: starts an emulated machine and runs SCRIPT there, in the project's folder, as
-# root. KERNEL is a folder in which a Debian package of that architecture's kernel was unpacked. The machine's root is
-# the folder ROOT, which also has a static busybox, with the project's folder at its place and an empty disk at
-# /var/tmp; what is written there is forgotten. What the script prints is printed, after what the kernel has to say of
-# trouble. The exit status is the script's, or 125 if it did not come to that.
+# boot.sh ARCHITECTURE KERNEL ROOT SCRIPT: starts an emulated machine and runs SCRIPT there, in the project's folder,
+# as root. KERNEL is a folder with an unpacked Debian package of that architecture's kernel. The machine's root is the
+# folder ROOT, which also has a static busybox, with the project's folder at its usual path and an empty disk at
+# /var/tmp; changes to these are forgotten. Prints the kernel's messages about trouble, then the script's output. The
+# exit status is the script's, or 125 if the script did not run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 readonly ARCHITECTURE=$1 KERNEL=$2 ROOT=$3 SCRIPT=$4
 readonly WORK=build/kernels/$ARCHITECTURE
-# What reaches the folders and the disk, and what that needs.
+# Modules for the folders and the disk, and their dependencies.
 readonly MODULES=(fs fs/9p fs/netfs fs/fscache fs/overlayfs fs/ext4 fs/jbd2 net/9p drivers/virtio drivers/block crypto lib)
 RELEASE=$(ls "$KERNEL/lib/modules")
 CPUS=$(nproc)
@@ -36,7 +36,7 @@ arm64) emulator=(qemu-system-aarch64 -M virt) console=ttyAMA0 ;;
 esac
 readonly PAIRS=${MATRIX_PAIRS:+ kernels.pairs=$MATRIX_PAIRS}
 readonly SHARED=security_model=none,readonly=on,multidevs=remap
-# Not by KVM, which not every machine has, and which not every virtual machine has as it should be.
+# Not with KVM, which not every machine has, and which does not work properly in every virtual machine.
 "${emulator[@]}" -accel tcg,thread=multi -cpu max -smp "$CPUS" -m "${KERNELS_MEMORY:-4G}" -nodefaults -no-user-config \
 	-display none -no-reboot -serial stdio -kernel "$KERNEL/boot/vmlinuz-$RELEASE" -initrd "$WORK/initrd.gz" \
 	-drive "file=$WORK/disk,format=raw,if=virtio,cache=unsafe" \

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# kernels.sh [NAME...]: the tests of inside.sh on Debian's kernels, in an emulated machine each: "stable" and "backports" for
-# amd64, "arm64" with the programs of build/aarch64. All of them without a name. Exit status 0: all passed.
+# kernels.sh [NAME...]: the tests of inside.sh on Debian's kernels, in an emulated machine each: "stable" and
+# "backports" for amd64, "arm64" with the programs of build/aarch64. Without a name all of them run. Exit status 0:
+# all passed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 readonly CACHE=build/kernels
-# What the scripts of test/e2e and the runner call; the libraries come with the folder.
+# Programs that the scripts of test/e2e and the runner call; the project's folder has the libraries.
 readonly ARM_PROGRAMS=(linux-image-arm64 binutils busybox-static bash dash coreutils util-linux mount grep sed gawk python3
 	procps findutils diffutils strace curl hostname)
 
-# The newest kernel package that comes from backports, or that does not.
+# The newest kernel package from backports, or from the release itself.
 package()
 {
 	local version
@@ -30,7 +31,7 @@ fetched()
 	folder=$CACHE/$name
 	if [[ ! -e $folder/boot ]]; then
 		mkdir -p "$CACHE"
-		# apt fetches as a user of its own, and says so where that one cannot write here.
+		# apt downloads as a separate user, and prints a message if that user cannot write here.
 		(cd "$CACHE" && apt-get -q download "$name" >apt.log 2>&1) || return 1
 		dpkg-deb -x "$CACHE/${name}"_*.deb "$folder"
 		rm "$CACHE/${name}"_*.deb
@@ -38,14 +39,14 @@ fetched()
 	echo "$folder"
 }
 
-# Prints the folder, with a kernel and what is run there.
+# Prints the folder with a kernel and the programs for it.
 arm_root()
 {
 	local root=$CACHE/arm64-root/root
 
 	if [[ ! -e $root/etc/passwd ]]; then
 		scripts/arm64-root.sh "$CACHE/arm64-root" "${ARM_PROGRAMS[@]}" >"$CACHE/arm64.log" 2>&1 || return 1
-		# What the packages' scripts would do.
+		# The packages' scripts would do this.
 		ln -sf dash "$root/bin/sh"
 		ln -sf gawk "$root/usr/bin/awk"
 		echo 'root:x:0:' >"$root/etc/group"

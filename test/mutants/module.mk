@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# mutants: sources broken in one place at a time, and the unit tests asked whether they notice.
+# mutants: sources that are broken in one place at a time, to see whether the unit tests notice.
 
 MUTANTS ?= 20
 

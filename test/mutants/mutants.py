@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks the product in one place at a time and asks the unit tests whether they notice.
+"""Breaks the product in one place at a time and runs the unit tests, to see whether they notice.
 
     test/mutants/mutants.py [--count N] [--all | --files PATH...] [--seed TEXT] [--list]
     test/mutants/mutants.py --check
 
-README.md in this folder says what is drawn and which survivors fail the run. --check looks whether each row of
-the reasons still has its line.
+README.md in this folder says what is drawn and which survivors fail the run. --check tests whether the line of each
+row in reasons still exists.
 """
 
 import argparse
@@ -26,8 +26,8 @@ LIMIT_S = 60
 MOVED = 4  # lines
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*'
                    r'|\d\w*|[A-Za-z_]\w*|->|\+\+|--|<<=|>>=|<<|>>|[-+*/%&|^=!<>]=|&&|\|\||\s+|.', re.S | re.M)
-# Nobody notices in a unit test that these are left out: they give something back, zero what is zero already, or say
-# something to a reader of logs.
+# Unit tests cannot notice a missing call of these functions: they release memory or a lock, zero memory that is zero
+# already, or log.
 UNSEEN_CALLS = re.compile(r"free|fini|close|munmap|unlock|memset|log|debug|fence|assert|va_|fflush|yield|pause", re.I)
 
 
@@ -51,7 +51,7 @@ class Source:
         self.text = read(path)
         self.lines = self.text.split("\n")
         self.tokens = []
-        self.seen = {}  # how often a line and a mistake in it came by
+        self.seen = {}  # number of the same line and mistake so far
         for m in TOKEN.finditer(self.text):
             word = m.group()
             if not word.isspace() and not word.startswith(("/*", "//")) and word.lstrip()[:1] != "#":
@@ -71,7 +71,7 @@ class Source:
         return self.tokens[i][0] if 0 <= i < len(self.tokens) else ""
 
     def end_of_operand(self, i):
-        """The index behind an operand of && or || that begins there."""
+        """The index behind the operand of && or || that begins there."""
         depth = 0
         while i < len(self.tokens):
             word = self.word(i)
@@ -82,7 +82,7 @@ class Source:
         return i
 
     def end_of_statement(self, i):
-        """The index of the ; that ends it, or -1."""
+        """The index of the ; that ends the statement, or -1."""
         depth = 0
         for j in range(i, min(i + 80, len(self.tokens))):
             word = self.word(j)
@@ -94,9 +94,9 @@ class Source:
         return -1
 
     def mistakes(self):
-        """(offset, end, what it becomes, words) of each."""
+        """(offset, end, replacement, words) of each mistake."""
         function = 0  # depth of braces
-        table = 0  # within the braces of an initialiser, which hold no statements
+        table = 0  # within the braces of an initialiser, which contain no statements
         for i, (word, start, end) in enumerate(self.tokens):
             if word == "{":
                 function += 1
@@ -146,7 +146,7 @@ class Source:
         return start, end, f"({neutral} ({self.text[start:end]}))", "a clause is dropped"
 
     def of_statement(self, i):
-        """A call or a store that is left out. What stands behind a ")" is one only after a condition."""
+        """A call or a store that is left out. Code behind a ")" is one only after a condition."""
         if self.word(i - 1) == ")" and not self.is_body(i):
             return
         stop = self.end_of_statement(i)
@@ -169,7 +169,7 @@ class Source:
             if depth == 0 and re.fullmatch(r"[-+*/%&|^]?=|<<=|>>=", word):
                 yield first, last, "(void)0", "a store is left out"
                 return
-            # Two words side by side declare something.
+            # Two adjacent words declare something.
             if re.match(r"[A-Za-z_]", word) and re.match(r"[A-Za-z_*]", self.word(j + 1)):
                 return
 
@@ -183,8 +183,8 @@ class Source:
         return False
 
     def mark(self, at, mark):
-        """The (offset, text) to be inserted so that mark is run before the innermost statement there; none outside
-        of functions."""
+        """The (offset, text) to be inserted so that mark runs before the innermost statement there; none outside of
+        functions."""
         open_, closed, begin, outer, bare, blocks = [], "", 0, 0, False, []
         for i, (word, start, _) in enumerate(self.tokens):
             if start >= at:
@@ -207,7 +207,7 @@ class Source:
             elif not open_ and (word in (";", "}") or
                                 word == ":" and (self.word(begin) in ("case", "default") or i == begin + 1)):
                 last, loops = blocks.pop() if word == "}" else (outer, False)
-                # What an else or the while of a do belongs to has not ended.
+                # A statement with an else, or a do without its while, has not ended.
                 bare = loops
                 begin, outer = i + 1, last if loops or self.word(i + 1) == "else" else i + 1
         stop = self.end_of_statement(begin)
@@ -231,7 +231,7 @@ class Mutant:
         self.rank = hashlib.sha256(key.encode()).hexdigest()
 
     def row(self):
-        """As test/mutants/reasons has it."""
+        """In the form of test/mutants/reasons."""
         return f"{self.path}\t{self.line}\t{self.words}"
 
     def __str__(self):
@@ -243,7 +243,7 @@ class Mutant:
 
 
 def changed_lines(base):
-    """Of each file of the product; not what was only moved, from wherever. None = that cannot be told."""
+    """The changed lines of each file of the product, without moved ones. None = they cannot be computed."""
     diff = run("git", "diff", "-U0", "--no-renames", base, "--", *PRODUCT)
     if diff.returncode != 0:
         return None
@@ -269,8 +269,8 @@ def changed_lines(base):
 
 
 def moved_lines(added, gone):
-    """The numbers of those that stand elsewhere no more: at least MOVED one behind the other, as a single one is often
-    the same by chance. Each that is gone stands for one."""
+    """The numbers of added lines that are not moved. A moved block has at least MOVED consecutive lines, because a
+    single line is often equal by chance. Each removed line accounts for one moved line."""
     moved, block = set(), []
     for number, text in [*added, (0, None)]:
         if text is not None and gone.get(text, 0) > sum(t == text for _, t in block):
@@ -285,7 +285,7 @@ def moved_lines(added, gone):
 
 
 def draw(files, lines, seed, count, programs):
-    """One of each line, in the order of their numbers."""
+    """One per line, sorted by line number."""
     found = []
     for path in files:
         if lines is not None and path not in lines or not programs.of(path):
@@ -307,7 +307,7 @@ def draw(files, lines, seed, count, programs):
 
 
 def make_says(target, new):
-    """The command by which make would make a target if that file were new."""
+    """The command with which make would build a target if that file were new."""
     said = run("make", "-n", "V=1", "DEV=1", "SPANPROF_SKIP_DEPS=1", "-W", new, target,
                env={k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))})
     lines = [line for line in said.stdout.replace("\\\n", " ").split("\n") if f"-o {target} " in line]
@@ -335,7 +335,7 @@ class Programs:
         return {w[2] for w in words if len(w) == 3 and w[1] in kinds}
 
     def of(self, path):
-        """The nearest first: by name, by folder, and then those that are made of little."""
+        """The nearest first: by name, by folder, and then programs with few objects."""
         if path not in self.found:
             own = self.symbols_of(f"build/release/{path[:-2]}.o", "TDBRV")
             noun = re.sub(r"(_sig)?\.c$", "", os.path.basename(path))
@@ -357,7 +357,7 @@ class Programs:
         return run(*command)
 
     def passes(self, path):
-        """Ends with 0 within its time, with whatever it has started."""
+        """Whether it ends with 0 within its time, together with all processes that it started."""
         with subprocess.Popen(["timeout", "-k", "1", str(LIMIT_S), path, "--jobs", "2", f"--tap={path}.tap"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               start_new_session=True) as child:
@@ -366,7 +366,8 @@ class Programs:
         return status == 0
 
     def is_good(self, program, folder):
-        """A program that kills has to pass where nothing is broken; some look for functions in a file of their name."""
+        """A program that kills must pass with the unbroken source; some look for functions in a file with their
+        name."""
         if program not in self.good:
             to = f"{folder}/good/{os.path.basename(program)}"
             os.makedirs(os.path.dirname(to), exist_ok=True)
@@ -376,7 +377,7 @@ class Programs:
 
 
 def compiled(path, text, folder):
-    """The object of that text of the file; None = it does not compile."""
+    """The object for that text of the file; None = it does not compile."""
     os.makedirs(folder, exist_ok=True)
     name = os.path.basename(path)
     source, target = f"{folder}/{name}", f"{folder}/{name[:-2]}.o"
@@ -392,7 +393,7 @@ def compiled(path, text, folder):
     return target if run(*command).returncode == 0 else None
 
 
-# A byte for each mutant, in a file beside the program, which its children write to as well, however they end.
+# A byte for each mutant, in a file beside the program, to which its children write as well, however they end.
 MARKS = """
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -421,7 +422,7 @@ __attribute__((constructor(101))) static void share(void)
 
 
 def reached(mutants, programs, pool):
-    """For each of the mutants the programs that run its statement, seen in one run of each with a mark there."""
+    """For each mutant the programs that run its statement, found by one run of each program with marks."""
     os.makedirs(f"{WORK}/marks", exist_ok=True)
     with open(f"{WORK}/marks/marks.c", "w", encoding="utf-8") as f:
         f.write(MARKS.replace("COUNT", str(len(mutants))))
@@ -453,13 +454,13 @@ def reached(mutants, programs, pool):
     objects = {path: made for path, made in zip(files, pool.map(object_of, files)) if made}
     users = sorted({p for path in files for p in programs.of(path)})
     marks = dict(zip(users, pool.map(marks_of, users)))
-    # What has no place for a mark, as a constant outside of functions, counts as run.
+    # A mutant without a place for a mark, such as a constant outside of functions, counts as run.
     return {m: [p for p in programs.of(m.path) if marks[p][i] or m.path not in objects or not m.source.mark(m.start, "")]
             for i, m in enumerate(mutants)}
 
 
 def killer_of(mutant, programs, users, folder):
-    """The first of these programs that notices it, or None; "" = it does not compile."""
+    """The first of these programs that notices the mutant, or None; "" = it does not compile."""
     target = compiled(mutant.path, mutant.text(), folder)
     if target is None:
         return ""
@@ -476,7 +477,7 @@ def killer_of(mutant, programs, users, folder):
 
 
 def fate_of(mutant, programs, users, folder):
-    """What becomes of it, and who has noticed."""
+    """The result, and the program that noticed."""
     if not users:
         return "unreached", "no unit program runs this line"
     killer = killer_of(mutant, programs, users, folder)

@@ -46,7 +46,7 @@ static const char *shown_span_context(const otel_span_context_t *context, char *
 	return shown_id(context != NULL ? &context->ids : NULL, room);
 }
 
-/* Copies a part of the ids out; what every accessor does. */
+/* Copies a part of the ids to the caller, as every accessor does. */
 static otel_status_t part(const otel_span_context_t *context, void *out, const void *in, size_t len)
 {
 	clear_error();

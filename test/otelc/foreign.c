@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another project's library, which happens to use names of the SDK's with parameters and results
- * of its own. It prints what arrives.
+ * Another project's library, which happens to use the same names as the SDK, with other parameters and results. It
+ * prints its arguments.
  */
 #include <errno.h>
 #include <stdint.h>

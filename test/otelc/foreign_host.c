@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls the library that is not the SDK, and prints what comes back. */
+/* Calls the library that is not the SDK, and prints the results. */
 #include "test/otelc/foreign.h"
 
 #include "test/hosts/host.h"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A stand-in for otap-labs/opentelemetry-c, the same before spans had ids, and a library that only shares
-# its names. Their hosts are those of test/conformance.
+# A stand-in for otap-labs/opentelemetry-c, its first release without ids of spans, and a library that only shares its
+# names. Their hosts are in test/conformance.
 
 OTELC_DIR := $(B)/test/otelc
 OTELC_API := $(OTELC_DIR)/libopentelemetry_c_api.so
@@ -11,7 +11,7 @@ OTELC_API_SRCS := $(addprefix test/otelc/,context.c record.c trace.c)
 OTELC_HDRS := $(wildcard test/otelc/*.h) test/hosts/host.h test/common/fixture.h
 OTELC_RPATH := -Wl,--enable-new-dtags,-rpath,'$$ORIGIN'
 
-# $(call otelc_link,flags): no SONAME in any of the libraries, as the original has none.
+# $(call otelc_link,flags): the libraries have no SONAME, like the original.
 define otelc_link
 @mkdir -p $(@D)
 $(call say,HOST,$@)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The binary interface of otap-labs/opentelemetry-c that the stand-in of this folder implements and
- * its hosts use: names, struct layouts and argument passing are the original's, the words are ours.
+ * The part of the binary interface of otap-labs/opentelemetry-c that this folder implements and its hosts use: names,
+ * struct layouts and argument passing are the original's, the comments are ours.
  */
 #ifndef TEST_OTELC_H
 #define TEST_OTELC_H
@@ -49,6 +49,12 @@ typedef struct {
 enum { OTEL_PARENT_EXPLICIT, OTEL_PARENT_AMBIENT, OTEL_PARENT_ROOT };
 
 typedef struct {
+	const otel_span_context_t *context;
+	const otel_key_value_t *attributes;
+	size_t attribute_count;
+} otel_span_link_t;
+
+typedef struct {
 	size_t struct_size;
 	uint32_t kind;
 	uint32_t reserved;
@@ -57,7 +63,7 @@ typedef struct {
 	uint64_t start_time_unix_nanos;
 	const otel_key_value_t *attributes;
 	size_t attribute_count;
-	const void *links;
+	const otel_span_link_t *links;
 	size_t link_count;
 	uint32_t parent_mode;
 	uint32_t reserved2;
@@ -80,6 +86,7 @@ typedef struct {
 
 _Static_assert(sizeof(otel_string_view_t) == 16, "otel_string_view_t");
 _Static_assert(sizeof(otel_key_value_t) == 40, "otel_key_value_t");
+_Static_assert(sizeof(otel_span_link_t) == 24, "otel_span_link_t");
 _Static_assert(sizeof(otel_span_start_options_t) == 16, "otel_span_start_options_t");
 _Static_assert(sizeof(otel_span_start_options_ex_t) == 80, "otel_span_start_options_ex_t");
 _Static_assert(sizeof(otel_context_scope_t) == 40, "otel_context_scope_t");
@@ -105,7 +112,7 @@ otel_span_t *otel_tracer_start_span_with_context(const otel_tracer_t *tracer,
 						 const otel_span_context_t *parent);
 otel_span_t *otel_tracer_start_span_ex(const otel_tracer_t *tracer, otel_string_view_t name,
 				       const otel_span_start_options_ex_t *options);
-/* What the stories set under a key that others write as well. */
+/* The value that the stories set for a key that others write as well. */
 #define HOSTS_WORD "mine"
 otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view_t key,
 					     otel_string_view_t value);
@@ -116,6 +123,8 @@ otel_status_t otel_span_set_bool_attribute(otel_span_t *span, otel_string_view_t
 otel_status_t otel_span_set_double_attribute(otel_span_t *span, otel_string_view_t key,
 					     double value);
 otel_status_t otel_span_set_attribute(otel_span_t *span, otel_key_value_t attribute);
+otel_status_t otel_span_set_status(otel_span_t *span, uint32_t code,
+				   otel_string_view_t description);
 otel_status_t otel_span_update_name(otel_span_t *span, otel_string_view_t name);
 otel_status_t otel_span_end(otel_span_t *span);
 void otel_span_destroy(otel_span_t *span);

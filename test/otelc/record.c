@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the preloaded object takes over: it hands these on from the host. */
+/* The functions that the preloaded object hooks: it passes the host's calls on. */
 static const char *const handed_on[] = {
 	"otel_tracer_start_span",
 	"otel_tracer_start_span_with_context",
@@ -18,6 +18,7 @@ static const char *const handed_on[] = {
 	"otel_span_set_bool_attribute",
 	"otel_span_set_double_attribute",
 	"otel_span_set_attribute",
+	"otel_span_set_status",
 	"otel_span_end",
 	"otel_span_destroy",
 	"otel_context_attach",

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory of the stand-in SDK: a file of calls, a file of ended spans, the thread's last error,
- * and the kinds of handles. Steered by the environment:
+ * and the kinds of handles. Variables:
  *
  *   FIXTURE_CALLS=file   one line per call with its arguments and result, without addresses, so that
  *                        two runs can be compared; calls that come from libspanprof.so itself, not
  *                        from the host through it, begin with "ours "
  *   FIXTURE_SPANS=file   one JSON line per ended span
  *   FIXTURE_ERRNO=n      every call leaves errno at n, or at n + 1 if it comes from libspanprof.so
- *                        itself; otherwise as it was
- *   FIXTURE_MODE=noop    no SDK is installed: every start returns the same span that does nothing
+ *                        itself; without it errno is unchanged
+ *   FIXTURE_MODE=noop    no SDK is installed: every start returns the same span without effect
  *   FIXTURE_MODE=unsampled  spans have ids, but not the sampled flag, and are not exported
  */
 #ifndef TEST_OTELC_RECORD_H
@@ -44,7 +44,7 @@ bool handle_ok(const void *handle, enum kind kind);
 
 otel_span_context_t *span_context_new(const struct span_ids *ids);
 
-/* Ids as a host may print them: "0123456789abcdef", or "-" for NULL. Room for 17 bytes. */
+/* Ids as a host may print them: "0123456789abcdef", or "-" for NULL. room has 17 bytes. */
 const char *shown_id(const struct span_ids *ids, char *room);
 
 /* The ids of the calling thread's current context; NULL if it has none. */
@@ -57,14 +57,11 @@ void clear_error(void);
 /* Sets the last error and returns the status. */
 otel_status_t failed(otel_status_t status, const char *text);
 
-/*
- * The call of the exported function that asks comes from the profiler, and is none that it hands on
- * from the host.
- */
+/* Whether the profiler makes this call by itself, and does not pass on a call of the host. */
 bool is_ours(const void *caller, const char *function);
 #define OURS is_ours(__builtin_return_address(0), __func__)
 
-/* What errno shall be when the function returns; to be asked first. */
+/* The errno when the function returns; called first. */
 #define errno_after() fixture_errno_after(OURS)
 
 #endif

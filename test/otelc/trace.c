@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Providers, tracers and spans of the stand-in SDK, with the original's rules: starting makes
- * nothing current, an end works once, a destroy ends what was not ended, failures return NULL or a
- * status and set the thread's last error. With FIXTURE_FIRST_RELEASE it is the interface as it was
- * before spans could be asked for their ids.
+ * Providers, tracers and spans of the stand-in SDK, with the original's rules: a start makes no
+ * span current, an end works once, a destroy ends an open span, and failures return NULL or a
+ * status and set the thread's last error. FIXTURE_FIRST_RELEASE gives the interface of the first
+ * release, which does not show the ids of spans.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +33,7 @@ struct otel_tracer {
 
 struct otel_span {
 	enum kind kind;
-	unsigned number; /* 0 = does nothing */
+	unsigned number; /* 0 = a span without effect */
 	bool ended;
 	bool after_shutdown;
 	struct span_ids ids;
@@ -109,7 +109,7 @@ static void set_ids(struct otel_span *s, const struct span_ids *parent)
 		shown_id(parent, s->parent);
 }
 
-/* The part that all starts share, once their options have been read. */
+/* The common part of all starts, after their options have been read. */
 static otel_span_t *start(const otel_tracer_t *tracer, otel_string_view_t name,
 			  const struct span_ids *parent)
 {
@@ -240,7 +240,7 @@ static void keep_text(otel_span_t *span, otel_string_view_t key, otel_string_vie
 	span->used++;
 }
 
-/* Whether there is such a span; only the failure of this call is the last error. */
+/* Whether the span exists; only a failure of this call sets the last error. */
 static otel_status_t status_of(const otel_span_t *span)
 {
 	clear_error();
@@ -250,7 +250,7 @@ static otel_status_t status_of(const otel_span_t *span)
 API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_view_t key,
 						 otel_string_view_t value)
 {
-	/* A hook hands the host's calls on; what it says of itself under a key of theirs is this word. */
+	/* A hook passes the host's calls on; its own value for a key of the stories is this word. */
 	bool ours = OURS && key.len > 10 && strncmp(key.ptr, "pyroscope.", 10) == 0 &&
 		    strncmp(value.ptr, HOSTS_WORD, value.len) != 0;
 	int after = fixture_errno_after(ours);
@@ -270,7 +270,7 @@ API otel_status_t otel_span_set_string_attribute(otel_span_t *span, otel_string_
 API otel_status_t otel_span_set_int64_attribute(otel_span_t *span, otel_string_view_t key,
 						int64_t value)
 {
-	/* A hook hands the host's calls on; ours have a key of ours. */
+	/* A hook passes the host's calls on; our own calls have a key of ours. */
 	bool ours = OURS && key.len > 9 && strncmp(key.ptr, "spanprof.", 9) == 0;
 	int after = fixture_errno_after(ours);
 	otel_status_t status = status_of(span);
@@ -320,11 +320,23 @@ API otel_status_t otel_span_set_attribute(otel_span_t *span, otel_key_value_t at
 
 	if (status == OTEL_OK && attribute.value_type == OTEL_STRING)
 		keep_text(span, attribute.key, attribute.value.s);
-	/* Of a text its length: where it lies differs from run to run. */
+	/* For a text its length, because its address differs from run to run. */
 	if (attribute.value_type == OTEL_STRING)
 		shown = (int64_t)attribute.value.s.len;
 	record(OURS, "set_attribute %u %.*s type %u %" PRId64 " -> %u\n", shown_span(span),
 	       (int)attribute.key.len, attribute.key.ptr, attribute.value_type, shown, status);
+	errno = after;
+	return status;
+}
+
+API otel_status_t otel_span_set_status(otel_span_t *span, uint32_t code,
+				       otel_string_view_t description)
+{
+	int after = errno_after();
+	otel_status_t status = code <= 2 ? status_of(span) : OTEL_INVALID_ARGUMENT;
+
+	record(OURS, "set_status %u %u %.*s -> %u\n", shown_span(span), code, (int)description.len,
+	       description.ptr, status);
 	errno = after;
 	return status;
 }
@@ -369,7 +381,7 @@ API otel_span_t *otel_tracer_start_span_with_context(const otel_tracer_t *tracer
 	return span;
 }
 
-/* Whether the caller's struct reaches to the end of that field. */
+/* Whether the caller's struct includes that field. */
 #define COVERS(o, field)                                                                           \
 	((o)->struct_size >= offsetof(otel_span_start_options_ex_t, field) + sizeof((o)->field))
 

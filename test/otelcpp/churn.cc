@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin with an SDK of its own, whose spans record and are not sampled: every virtual function that the
- * profiler puts one of its own in place of is called, and no span is profiled. For test/stress/vtable_slots.c.
+ * A plugin that contains an SDK. Its spans are recorded and not sampled, so every virtual function that the profiler
+ * replaces is called, and no span is profiled. For test/stress/vtable_slots.c.
  */
 #include <atomic>
 
@@ -16,7 +16,7 @@ namespace api = opentelemetry::trace;
 namespace nostd = opentelemetry::nostd;
 
 static std::atomic<unsigned long> started;
-/* Asking for it takes a lock, which another thread may hold when a child is forked. */
+/* Getting it takes a lock, which another thread may hold when a child is forked. */
 static nostd::shared_ptr<api::Tracer> tracer;
 
 extern "C" __attribute__((visibility("default"))) void churn_begin()
@@ -51,7 +51,7 @@ static unsigned round_of()
 	return wrong;
 }
 
-/* How often something was not as it has to be. */
+/* The number of faults. */
 extern "C" __attribute__((visibility("default"))) unsigned churn(unsigned rounds)
 {
 	unsigned wrong = 0;
@@ -61,13 +61,13 @@ extern "C" __attribute__((visibility("default"))) unsigned churn(unsigned rounds
 	return wrong;
 }
 
-/* Once no thread is in churn(): spans that were started and not ended. */
+/* Spans that were started and not ended; called when no thread is in churn(). */
 extern "C" __attribute__((visibility("default"))) long churn_open()
 {
 	return static_cast<long>(started) - static_cast<long>(spans_ended);
 }
 
-/* A span that stays, of which the object is. */
+/* The object of a span that stays open. */
 extern "C" __attribute__((visibility("default"))) const void *churn_span()
 {
 	static auto kept = start();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens every object that it is given, of which each asks for a variable of OpenTelemetry, and uses the SDK
- * in those that are plugins with one (churn.cc). Says of how many SDKs the functions are replaced. With
- * CROWD_ASKS it is an object without an SDK. Usage: crowd <object>...
+ * Opens every object that it is given. Each reads a variable of OpenTelemetry; in those that are plugins with an SDK
+ * (churn.cc) it uses the SDK. Prints in how many SDKs functions are replaced. With CROWD_ASKS it is an object without
+ * an SDK. Usage: crowd <object>...
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ static __attribute__((constructor)) void ask(void)
 		}                                                                                  \
 	} while (0)
 
-/* Whether the destructor of a span of that plugin is none of its own. */
+/* Whether the destructor of that plugin's span is a foreign function. */
 static int is_replaced(void *plugin)
 {
 	const void *(*span)(void) = (const void *(*)(void))dlsym(plugin, "churn_span");

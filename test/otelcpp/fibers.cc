@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with a context storage of its own, as those have that run fibers: what is current belongs to
- * the fiber, wherever that runs. Worker i burns its time in the function leaf_i() and, but for the last
+ * A program with its own context storage, as for fibers: the current context belongs to
+ * the fiber, on whatever thread it runs. Worker i burns its time in the function leaf_i() and, except the last
  * one, in spans named "worker_i". Usage: fibers HOW THREADS MILLISECONDS, where HOW is
  *
- *   pinned     each thread has fibers of its own, which take turns
- *   migrating  every thread takes the next one of all fibers, for one turn
+ *   pinned     each thread has its own fibers, which take turns
+ *   migrating  all threads share the fibers: a thread takes the next one for one turn
  *   threads    no fibers: each worker is a thread
  */
 #include <boost/context/fiber.hpp>
@@ -40,7 +40,7 @@ using Stack = std::vector<context::Context>;
 static thread_local Stack of_thread;
 static thread_local Stack *of_fiber;
 
-/* Not inlined: a fiber may go on on another thread, whose variable lies elsewhere. */
+/* Not inlined: a fiber may continue on another thread, whose variable has another address. */
 static __attribute__((noinline)) Stack &here()
 {
 	return of_fiber != nullptr ? *of_fiber : of_thread;
@@ -79,7 +79,7 @@ class OwnStorage : public context::RuntimeContextStorage
 	}
 };
 
-/* Where the program keeps the storage, besides the SDK. */
+/* The program's own reference to the storage, besides the SDK's. */
 static nostd::shared_ptr<context::RuntimeContextStorage> storage;
 static context::RuntimeContextStorage *plain_storage;
 
@@ -122,7 +122,7 @@ static void (*const leaf[WORKERS])() = {leaf_0, leaf_1, leaf_2, leaf_3,
 
 static long requests;
 
-/* Requests, the second half of each in a span below. Between the turns others have theirs. */
+/* Requests, the second half of each in a child span. Between the turns other workers run. */
 template <typename Yield> static void work(unsigned me, Yield yield)
 {
 	auto tracer = trace::Provider::GetTracerProvider()->GetTracer("fibers");
@@ -173,7 +173,7 @@ static std::shared_ptr<Fiber> new_fiber(unsigned me)
 
 static std::mutex busy;
 
-/* Turns of the fibers in that queue, until there are none. */
+/* Runs the fibers in that queue until there are none. */
 static void run(std::deque<std::shared_ptr<Fiber>> *queue)
 {
 	for (;;) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Included before all else by what is compiled with opentelemetry-cpp's headers here, and compiled once for all of it: what
- * these include of the standard library takes a third of the time of each file otherwise.
+ * Included first by all files here that use opentelemetry-cpp's headers, and precompiled: otherwise the standard
+ * library's headers would take a third of each file's compile time.
  *
- * The headers check the trace state of a remote parent by regular expressions, which each file would compile anew, in half
- * of its time. For compilers that cannot do that they have a plain loop, which is taken here.
+ * The headers check the trace state of a remote parent by regular expressions, which each file would compile again,
+ * in half of its time. For compilers without them the headers have a plain loop, which is used here.
  */
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What std::make_shared() of libc++ puts around an object, by libc++'s names, slots and layout, for
- * machines that do not have it. Counted by libstdc++'s smart pointer, which calls it at the end.
+ * The block that libc++'s std::make_shared() puts around an object, with libc++'s names, slots and layout, for
+ * machines without libc++. libstdc++'s smart pointer counts its references and calls it at the end.
  */
 #ifndef TEST_OTELCPP_LIBCXX_BLOCK_H
 #define TEST_OTELCPP_LIBCXX_BLOCK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An SDK of two classes, with the names and the interface of the real ones, over the real API
- * headers: for the ABI version and the smart pointers that the distribution's build does not have.
- * It is a shared library of its own, as the real one.
+ * An SDK of two classes, with the names and the interface of the real ones and the real API headers: for an ABI
+ * version and smart pointers that the distribution's build does not have. It is a separate shared library, like the
+ * real one.
  */
 #include "test/otelcpp/provider.h"
 
@@ -13,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <pthread.h>
+#include <random>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -25,8 +27,8 @@
 #include <opentelemetry/trace/provider.h>
 
 /*
- * Where the span keeps its context: behind the members that the real one has before it, as a pointer
- * (to 1.28) or as it is (after that); or somewhere else.
+ * Where the span stores its context: behind the same members as in the real SDK, as a pointer (up to 1.28) or as the
+ * object (later); or somewhere else.
  */
 #define MINI_CONTEXT_POINTER 1
 #define MINI_CONTEXT_INLINE 2
@@ -48,12 +50,12 @@
 #define NEW_SPAN(...) = new Span(__VA_ARGS__)
 #endif
 
-/* Spans that are not sampled are of its own class, and record; their ends are counted, and not written. */
+/* Unsampled spans have their own class, and are recorded; their ends are counted, and not written. */
 #ifdef MINI_RECORD_ONLY
 std::atomic<unsigned long> spans_ended;
 #endif
 
-/* Written before names, where several of these are in one process. */
+/* Written before names, if several of these are in one process. */
 #ifndef MINI_COPY
 #define MINI_COPY ""
 #endif
@@ -64,7 +66,7 @@ namespace sdk
 namespace resource
 {
 
-/* Of the real one what a reader of its memory sees. */
+/* The part of the real class that a reader of its memory sees. */
 class Resource
 {
       public:
@@ -268,7 +270,7 @@ static api::SpanContext current()
 	return api::Tracer::GetCurrentSpan()->GetContext();
 }
 
-/* As since 1.28 nobody asks for the current context where it does not count. */
+/* Since 1.28 the current context is read only where it counts. */
 static api::SpanContext parent_of(const api::StartSpanOptions &options)
 {
 	if (nostd::holds_alternative<api::SpanContext>(options.parent)) {
@@ -284,6 +286,24 @@ static api::SpanContext parent_of(const api::StartSpanOptions &options)
 	return api::IsRootSpan(context) ? api::SpanContext::GetInvalid() : current();
 }
 
+#ifdef MINI_DRAWS
+/* Like Random of the real SDK: seeded when the first id is drawn, and again in forked children. */
+static std::mt19937_64 engine;
+
+static void seed()
+{
+	engine.seed(std::random_device{}());
+}
+
+static void draw()
+{
+	static const int registered = (seed(), pthread_atfork(nullptr, nullptr, seed));
+
+	(void)registered;
+	(void)engine();
+}
+#endif
+
 nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
 					       const common::KeyValueIterable &attributes,
 					       const api::SpanContextKeyValueIterable &,
@@ -291,6 +311,9 @@ nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
 {
 	static std::atomic<uint64_t> next{1};
 	auto parent = parent_of(options);
+#ifdef MINI_DRAWS
+	draw();
+#endif
 	uint8_t trace_id[16] = {0xaa};
 	uint8_t span_id[8];
 	uint64_t number = next++;
@@ -298,7 +321,7 @@ nostd::shared_ptr<api::Span> Tracer::StartSpan(nostd::string_view name,
 
 	std::memcpy(trace_id + 8, &number, sizeof(number));
 	std::memcpy(span_id, &number, sizeof(number));
-	/* of several of these in a process each has its own */
+	/* if several of these are in a process, each has its own */
 	span_id[7] = static_cast<uint8_t>(MINI_COPY[0]);
 	trace_id[1] = span_id[7];
 	api::SpanContext own(parent.IsValid() ? parent.trace_id() : api::TraceId(trace_id),
@@ -324,14 +347,17 @@ class Provider final : public api::TracerProvider
 	{
 	}
 #if OPENTELEMETRY_ABI_VERSION_NO >= 2
-	nostd::shared_ptr<api::Tracer> GetTracer(nostd::string_view, nostd::string_view,
+	nostd::shared_ptr<api::Tracer> GetTracer(nostd::string_view name, nostd::string_view,
 						 nostd::string_view,
 						 const common::KeyValueIterable *) noexcept override
 #else
-	nostd::shared_ptr<api::Tracer> GetTracer(nostd::string_view, nostd::string_view,
+	nostd::shared_ptr<api::Tracer> GetTracer(nostd::string_view name, nostd::string_view,
 						 nostd::string_view) noexcept override
 #endif
 	{
+		/* The same words as the real SDK. */
+		if (name.empty())
+			std::fputs("[TracerProvider::GetTracer] Library name is empty.\n", stderr);
 		return tracer;
 	}
 
@@ -351,7 +377,7 @@ void set_provider(bool sampled)
 	auto *tracer = new mini::Tracer;
 
 #ifndef MINI_QUIET
-	/* As every release's Resource::Create() does, before there is a tracer. */
+	/* Every release's Resource::Create() does this, before there is a tracer. */
 	(void)std::getenv("OTEL_RESOURCE_ATTRIBUTES");
 #endif
 	tracer->sampled = sampled;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A span of opentelemetry-cpp itself inside one of the C wrapper over it: it does all the work, and
- * its parent is current only by what the wrapper did. The SDK's first own start comes late on purpose.
+ * A span of opentelemetry-cpp itself inside a span of its C wrapper: it does all the work, and its parent is current
+ * only because of the wrapper. The SDK's first own start comes late on purpose.
  */
 #include <opentelemetry/trace/provider.h>
 
@@ -17,7 +17,7 @@ int main()
 		opentelemetry::trace::Provider::GetTracerProvider()->GetTracer("mixed")->StartSpan(
 			"inner");
 
-	/* of the program's own, where another one would lead to the profile */
+	/* the program's own attribute, in place of our link to the profile */
 	void *own = otelc_create_attr_map();
 
 	otelc_set_str_attr(own, "pyroscope.profile.id", "mine");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs instrumented with opentelemetry-cpp itself, once with the distribution's SDK and, for the
-# builds of it that the distribution does not have, with a small SDK of the same ABI.
+# Programs that use opentelemetry-cpp itself: with the distribution's SDK and, for builds that the distribution does
+# not have, with a small SDK of the same ABI.
 
 OTELCPP_DIR := $(B)/test/otelcpp
 # Spelled out, because the module of that folder is read after this one.
@@ -9,18 +9,18 @@ OTELCPP_HOST := $(addprefix $(B)/test/conformance/,main.o probe.o second.o stori
 # ABI version 2; smart pointers and strings of the standard library, or the former only; functions
 # bound inside the library; as it is since 1.24.
 OTELCPP_MINI := v1_stl17 v1_stl14 v2_nostd v2_stl17 bsymbolic v1_24 v2_24 nortti quiet quiet_bsymbolic
-# What no release is: one thing each is not laid out as in any.
+# Builds that are no release: in each of them one layout differs.
 OTELCPP_FOREIGN := foreign_token foreign_context foreign_head foreign_options foreign_ids foreign_slots foreign_pointer \
 	foreign_resource
 
-# No debug information, which would take a third of the time: nothing here asks for lines.
+# No debug information, which would take a third of the compile time: nothing here needs lines.
 OTELCPP_CXXFLAGS = -std=gnu++17 -O2 -fPIC -fno-omit-frame-pointer -Wall -Wextra -I. $(OTELCPP_FIRST) -MMD -MP $(CXXFLAGS)
 
-# What comes first is compiled once for each kind of code. Of the files in a folder with the name of a header and .gch
-# the compiler takes one that fits, and if none does, the header.
+# The first header is compiled once for each kind of code. The compiler searches the folder with the header's name and
+# .gch for a file that fits, and otherwise takes the header.
 OTELCPP_FIRST := -I$(OTELCPP_DIR) -Itest/otelcpp -include first.h
 OTELCPP_FIRST_pic := -fPIC
-# What is in programs is hidden.
+# Symbols in programs are hidden.
 OTELCPP_FIRST_pie = $(OTELCPP_HIDDEN) -fPIE
 OTELCPP_FIRST_nopie = $(OTELCPP_HIDDEN) -fno-pic -fno-pie
 $(OTELCPP_DIR)/first.h.gch/%: test/otelcpp/first.h
@@ -29,11 +29,11 @@ $(OTELCPP_DIR)/first.h.gch/%: test/otelcpp/first.h
 	$(Q)$(CXX) $(filter-out -include first.h -MMD -MP,$(OTELCPP_CXXFLAGS)) $(OTELCPP_FIRST_$*) -MD -MP -MF $(OTELCPP_DIR)/first-$*.d \
 		-x c++-header -o $@ $<
 -include $(wildcard $(OTELCPP_DIR)/first-*.d)
-# $(call otelcpp_first,flags): the one for code of these flags.
+# $(call otelcpp_first,flags): the precompiled header for code with these flags.
 otelcpp_first = $(OTELCPP_DIR)/first.h.gch/$(if $(filter -fno-pic,$(1)),nopie,$(if $(filter -fPIE,$(1)),pie,pic))
 
-# Programs that tell the stories are many, and compile in half of the time so; those of the distribution's SDK are
-# optimized as programs are.
+# Many programs run the stories, and compile twice as fast like this; those of the distribution's SDK are optimized
+# like real programs.
 OTELCPP_DRIVER = -DDRIVER_MINI -Og
 OTELCPP_FLAGS_debian := -DHAVE_ABSEIL -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_v1_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2017
@@ -41,15 +41,15 @@ OTELCPP_FLAGS_v1_stl14 := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_V
 	-DMINI_CONTEXT=MINI_CONTEXT_ELSEWHERE
 OTELCPP_FLAGS_v2_nostd := -DOPENTELEMETRY_ABI_VERSION_NO=2
 OTELCPP_FLAGS_bsymbolic := -DOPENTELEMETRY_ABI_VERSION_NO=1
-# Without run-time type information, but with names; and such that never ask for a variable.
+# Without run-time type information, but with names; and builds that never read a variable.
 OTELCPP_FLAGS_nortti := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DOPENTELEMETRY_STL_VERSION=2017 -fno-rtti -DMINI_QUIET
 OTELCPP_FLAGS_quiet := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DMINI_QUIET
 OTELCPP_FLAGS_quiet_bsymbolic := -DOPENTELEMETRY_ABI_VERSION_NO=1 -DMINI_QUIET
 OTELCPP_LDFLAGS_quiet_bsymbolic := -Wl,-Bsymbolic-functions
 OTELCPP_FLAGS_v2_stl17 := -DOPENTELEMETRY_ABI_VERSION_NO=2 -DOPENTELEMETRY_STL_VERSION=2017
 
-# $(call otelcpp_api,build,header,sed script,what it has to have led to): the distribution's header with
-# one line changed, for the layouts that its release does not have.
+# $(call otelcpp_api,build,header,sed script,expected text): the distribution's header with one line changed, for
+# layouts that its release does not have.
 define otelcpp_api
 OTELCPP_API_$(1) := $(OTELCPP_DIR)/api/$(1)/opentelemetry/$(2)
 OTELCPP_FLAGS_$(1) += -I$(OTELCPP_DIR)/api/$(1)
@@ -82,32 +82,34 @@ s/^    std::shared_ptr<T> ptr_;/    size_t more_ = 7; &/;s/kMaxSize   = 32/kMaxS
 $(eval $(call otelcpp_api,foreign_slots,trace/span.h,\
 s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept { return true; } &/,More()))
 
-# In a plugin, with the driver of the stories; the API's singletons must not become one for the process.
+# In a plugin, with the driver of the stories; the API's singletons must not be shared by the process.
 OTELCPP_COPIES := copy_a copy_b
 $(foreach copy,$(OTELCPP_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
 	-fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
 
-# The second one never asks for a variable.
+# The second copy never reads a variable.
 OTELCPP_FLAGS_copy_b += -DMINI_QUIET
 
-# In the program, without a symbol. One has spans inside of their control blocks, as from 1.2x on; one has
-# a method that no release has; one has no run-time type information.
-OTELCPP_STATIC := static_v1 static_v2 static_nopie static_foreign static_nortti
+# In the program, without a symbol. One has spans inside their control blocks, as from 1.2x on; one has a method that
+# no release has; one has no run-time type information; one reads no variable, as if a file had its configuration
+# (1.29).
+OTELCPP_STATIC := static_v1 static_v2 static_nopie static_foreign static_nortti static_declared
 OTELCPP_HIDDEN := -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections -fdata-sections
 OTELCPP_FLAGS_static_v1 := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1 -DMINI_MADE_TOGETHER
 OTELCPP_FLAGS_static_v2 := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=2 \
 	-DOPENTELEMETRY_STL_VERSION=2017 -DMINI_CONTEXT=MINI_CONTEXT_INLINE -DMINI_MADE_TOGETHER
 OTELCPP_FLAGS_static_nopie := $(OTELCPP_HIDDEN) -fno-pic -fno-pie -DOPENTELEMETRY_ABI_VERSION_NO=1
 OTELCPP_FLAGS_static_foreign := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1
+OTELCPP_FLAGS_static_declared := $(OTELCPP_HIDDEN) -fPIE -DOPENTELEMETRY_ABI_VERSION_NO=1 -DMINI_QUIET -DMINI_DRAWS
 OTELCPP_FLAGS_static_nortti := $(OTELCPP_HIDDEN) -fPIE -fno-rtti -DOPENTELEMETRY_ABI_VERSION_NO=1
-# Linkers for aarch64 put constants into the segment of the code otherwise, where vtables cannot be changed.
+# Otherwise linkers for aarch64 put constants into the code segment, where vtables cannot be changed.
 OTELCPP_LDFLAGS_static_nopie := -no-pie -Wl,-z,separate-code
 $(eval $(call otelcpp_api,static_v2,context/runtime_context.h,\
 s/^  ~Token()/  virtual ~Token()/,virtual ~Token()))
 $(eval $(call otelcpp_api,static_foreign,trace/span.h,\
 s/^  virtual trace::SpanContext GetContext/  virtual bool More() const noexcept { return true; } &/,More()))
 
-# The same in a plugin that shows one function.
+# The same in a plugin that exports one function.
 OTELCPP_HIDDEN_COPIES := copy_c copy_d
 $(foreach copy,$(OTELCPP_HIDDEN_COPIES),$(eval OTELCPP_FLAGS_$(copy) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
 	-fno-gnu-unique '-DMINI_COPY="$(copy:copy_%=%):"'))
@@ -116,8 +118,9 @@ OTELCPP_LDFLAGS_copy_d := $(OTELCPP_LDFLAGS_copy_c)
 
 OTELCPP_LDFLAGS_bsymbolic := -Wl,-Bsymbolic-functions
 
-# Here it is not the SDK's code that differs from that of others, and it compiles in two thirds of the time so. Of each
-# ABI, and of what is bound inside the library, one is left as programs are optimized.
+# In these builds it is not the SDK's code that differs, so they are less optimized, which takes two thirds of the
+# compile time. One build of each ABI, and one that binds functions inside the library, is optimized like real
+# programs.
 $(foreach build,v1_stl14 v2_nostd v1_24 nortti quiet quiet_bsymbolic $(OTELCPP_FOREIGN) $(OTELCPP_COPIES) \
 		$(OTELCPP_HIDDEN_COPIES), \
 	$(eval OTELCPP_FLAGS_$(build) += -Og))
@@ -144,8 +147,8 @@ $(OTELCPP_DIR)/restored: $(OTELCPP_DIR)/debian/restored.o $(OTELCPP_DIR)/debian/
 
 TEST_PROGRAMS += $(OTELCPP_DIR)/restored
 
-# With a context storage of its own: of the distribution's SDK, and of one without a symbol. Where the
-# compiler has no Boost.Context, test/e2e/otelcpp_fibers.sh says so.
+# With their own context storage: with the distribution's SDK, and with one without a symbol. If the compiler has no
+# Boost.Context, test/e2e/otelcpp_fibers.sh says so.
 $(OTELCPP_DIR)/debian/fibers: $(OTELCPP_DIR)/debian/fibers.o $(OTELCPP_DIR)/debian/provider.o \
 		$(B)/test/sdk/json_exporter.o
 	$(call say,LD,$@)
@@ -159,7 +162,7 @@ ifneq ($(wildcard $(shell $(CXX) -print-sysroot 2>/dev/null)/usr/include/boost/c
 TEST_PROGRAMS += $(patsubst %,$(OTELCPP_DIR)/%/fibers,debian static_v1)
 endif
 
-# Not optimized: the tracer's destructor, which is the program's own, is to use its class.
+# Not optimized: the tracer's destructor, which is in the program, has to use its class.
 $(OTELCPP_DIR)/own_vtable/provider.o: test/otelcpp/provider_own.cc | $(call otelcpp_first,-fno-pic)
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
@@ -176,7 +179,7 @@ $(patsubst %,$(OTELCPP_DIR)/%/libmini.so,$(OTELCPP_MINI) $(OTELCPP_FOREIGN)): %/
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared $(OTELCPP_LDFLAGS_$(*F)) -Wl,-soname,libmini.so -o $@ $^
 
-# Programs that tell the stories of test/conformance, of builds that the matrix does not have.
+# Programs that run the stories of test/conformance, for builds that the matrix does not have.
 OTELCPP_STORIES := nortti quiet quiet_bsymbolic $(OTELCPP_FOREIGN)
 $(OTELCPP_STORIES:%=$(OTELCPP_DIR)/%/stories): %/stories: %/driver.o %/libmini.so $(OTELCPP_HOST)
 	$(call say,LD,$@)
@@ -217,7 +220,7 @@ $(OTELCPP_STATIC:%=$(OTELCPP_DIR)/%/stories): %/stories: %/driver.o %/mini_sdk.o
 
 TEST_PROGRAMS += $(OTELCPP_STATIC:%=$(OTELCPP_DIR)/%/stories)
 
-# Its storage, and all that the plugin has as well, is the program's.
+# The program has the storage, and everything that is also in the plugin.
 OTELCPP_FLAGS_reloaded := -DOPENTELEMETRY_ABI_VERSION_NO=1 -fno-gnu-unique
 $(eval $(call otelcpp_rules,reloaded))
 
@@ -228,7 +231,7 @@ $(OTELCPP_DIR)/reloaded/reloaded: $(OTELCPP_DIR)/reloaded/reloaded.o
 TEST_PROGRAMS += $(OTELCPP_DIR)/reloaded/reloaded \
 	$(patsubst %,$(OTELCPP_DIR)/%/plugin.so,$(OTELCPP_COPIES) $(OTELCPP_HIDDEN_COPIES))
 
-# Plugins of test/stress/vtable_slots.c: one shows three functions, one all that it has.
+# Plugins of test/stress/vtable_slots.c: one exports three functions, the other everything.
 OTELCPP_CHURN := churn_hidden churn_named
 $(foreach build,$(OTELCPP_CHURN),$(eval OTELCPP_FLAGS_$(build) := -DOPENTELEMETRY_ABI_VERSION_NO=1 \
 	-fno-gnu-unique -DMINI_RECORD_ONLY))

@@ -21,7 +21,7 @@ namespace trace = opentelemetry::trace;
 
 static std::shared_ptr<sdk::trace::TracerProvider> installed;
 
-/* What a program says of itself in code, as most do in C++. */
+/* The resource that a program names in its code, as most C++ programs do. */
 static sdk::resource::ResourceAttributes resource_of_story()
 {
 	const char *service = std::getenv("STORY_SERVICE");

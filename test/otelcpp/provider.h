@@ -3,7 +3,7 @@
 #ifndef TEST_OTELCPP_PROVIDER_H
 #define TEST_OTELCPP_PROVIDER_H
 
-/* Installs it; ended spans are appended to the file that OTELC_SPANS_JSON names, one per line. */
+/* Installs it; each ended span is appended as a line to the file that OTELC_SPANS_JSON names. */
 void set_provider(bool sampled);
 
 #ifdef MINI_RECORD_ONLY
@@ -12,7 +12,7 @@ void set_provider(bool sampled);
 extern std::atomic<unsigned long> spans_ended;
 #endif
 
-/* Shuts it down, but leaves it installed; only the distribution's. */
+/* Shuts it down, but leaves it installed; only for the distribution's SDK. */
 void shut_down_provider();
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stories' tracer provider over a tracer that the program makes by itself, as the SDK's own unit
- * tests do. Built without -fPIC, the program has a copy of the tracer's vtable: what the loader calls
- * a copy relocation. The address of the class is then none in the SDK's library.
+ * The stories' tracer provider with a tracer that the program makes by itself, as the SDK's own unit tests do.
+ * Without -fPIC the program has a copy of the tracer's vtable, by a copy relocation of the loader. So the address of
+ * the class is not in the SDK's library.
  */
 #include "test/otelcpp/provider.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with a context storage of its own, and an SDK in a plugin that it unloads and loads again
- * while it has something attached. What it attached it detaches before the first span of the SDK that
- * was loaded anew. Usage: reloaded <plugin> <milliseconds>
+ * A program with its own context storage, and an SDK in a plugin that it unloads and loads again while a context is
+ * attached. It detaches that context before the first span of the reloaded SDK. Usage: reloaded <plugin>
+ * <milliseconds>
  */
 #include <cstdio>
 #include <cstdlib>
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	const void *second;
 
 	CHECK(argc == 3);
-	/* What the plugin uses first would be destroyed with the plugin. */
+	/* An object that the plugin uses first would be destroyed with the plugin. */
 	(void)trace::Provider::GetTracerProvider();
 	(void)context::RuntimeContext::GetCurrent();
 	void *plugin = load(argv[1], &first);

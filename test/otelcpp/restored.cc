@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program in which something else puts a virtual function of the tracer back as it was before the SDK's
- * first use, while a span is open. Spans go on as before.
+ * A program in which another library restores a virtual function of the tracer to its state before the SDK's first
+ * use, while a span is open. Spans work as before.
  */
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library with opentelemetry-cpp's function names, whose objects are nothing like its: what a
- * future version may be. Records what it is called with. Linked by stranger.c.
+ * A library with opentelemetry-cpp's function names and completely different objects, as a future version may be.
+ * Records its calls. Linked by stranger.c.
  */
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ struct stranger_result stranger_start(void *tracer, size_t len, const char *name
 	printf("start %d %.*s %d %d %d\n", tracer == &stranger_words[1], (int)len, name,
 	       attributes == &stranger_words[2], links == &stranger_words[3],
 	       options == &stranger_words[4]);
-	/* small numbers where a known build has pointers, which nobody may follow */
+	/* small numbers where a known build has pointers: nobody may follow them */
 	return result;
 }
 

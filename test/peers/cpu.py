@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command and writes the CPU seconds of all that came of it: usage cpu.py FILE COMMAND...
+"""Runs a command and writes the CPU seconds of all processes that it started: usage cpu.py FILE COMMAND...
 
-Nobody's wait() tells the CPU time of our exporters: the kernel reaps them, so that it is not in what a host is told of
-its children. So a counter of the kernel's that descendants inherit counts. Suites leave processes behind that nobody
-waits for (redis' clients, daemons, exporters whose host was killed): all orphans become ours (PR_SET_CHILD_SUBREAPER).
-What is still there a minute after the command's end is not waited for."""
+No wait() returns the CPU time of our exporters: the kernel reaps them, so the host does not see it. So the kernel
+counts with a perf counter that descendants inherit. Suites leave processes behind for which nobody waits (redis'
+clients, daemons, exporters whose host was killed): all orphans become children of this process
+(PR_SET_CHILD_SUBREAPER). A process that still runs a minute after the command's end is not awaited."""
 
 import ctypes
 import os
@@ -14,8 +14,8 @@ import sys
 
 PR_SET_CHILD_SUBREAPER = 36
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
-# struct perf_event_attr in its first size: the type is software, the config the task's clock. A user who may not look
-# into the kernel has to exclude it (exclude_kernel); this clock counts its time all the same.
+# struct perf_event_attr in its first size: the type is software, the config the task's clock. An unprivileged user
+# has to exclude the kernel (exclude_kernel); this clock counts the kernel's time all the same.
 INHERIT, EXCLUDE_KERNEL = 1 << 1, 1 << 5
 TASK_CLOCK = struct.pack("=IIQQQQQ", 1, 64, 1, 0, 0, 0, INHERIT | EXCLUDE_KERNEL).ljust(64, b"\0")
 PATIENCE_S = 60

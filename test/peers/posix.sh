@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the programs of the Open POSIX test suite: test/peers/posix.sh FOLDER [TEST]. Prints "ok TEST" or
-# "fail TEST" for each; what is not to be tested here (4: unsupported, 5: untested) is left out.
+# Runs the programs of the Open POSIX test suite: test/peers/posix.sh FOLDER [TEST]. Prints "ok TEST" or "fail TEST"
+# for each; tests that do not apply here (4: unsupported, 5: untested) are left out.
 set -uo pipefail
 
 readonly SUITE=$1/conformance/interfaces ONLY=${2-}
-# Some wait for what never comes, with us or without.
+# Some tests wait for ever, with us or without.
 readonly LIMIT_S=100
 
 one()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A PostgreSQL server in a folder of its own, with backends that are killed: test/peers/postgresql.sh BIN FOLDER
-# [TEST]. Prints "ok TEST" or "fail TEST" for each, or for one of them.
+# [TEST]. Prints "ok TEST" or "fail TEST" for each test, or for one.
 set -uo pipefail
 
 readonly BIN=$1 DIR=$2 ONLY=${3-}
@@ -51,7 +51,7 @@ tests_cancel()
 	grep -q 'canceling statement' cancel.out
 }
 
-# A backend is killed in the middle of its work: the server throws all others out and starts over.
+# A backend is killed in the middle of its work: the server ends all others and restarts.
 tests_kill9()
 {
 	local round victim load

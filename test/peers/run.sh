@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs test suites of other projects without us and with us at 1,000 Hz from the start of every process:
 #   test/peers/run.sh [python|libuv|redis|postgresql|posix|leveldb]...
-# A test that passes without us and fails with us is run three times more both ways, alone, and counts as
-# new where it fails in most of the runs with us and passes in all without. Ends in a table, which goes to
+# A test that passes without us and fails with us is run three times more both ways, alone. It counts as new if it
+# fails in most of the runs with us and passes in all without. Ends in a table, which is written to
 # test/peers/README.md when all suites were run. Exit status 1 if there is a new failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -12,7 +12,7 @@ readonly ROOT=$PWD
 readonly SO=$ROOT/build/libspanprof.so
 readonly WORK=$ROOT/build/peers
 readonly AGAIN=3
-# With PEERS_ALLOC=1 allocations are sampled, too, and often.
+# With PEERS_ALLOC=1 allocations are sampled, too, more often than by default.
 if [[ ${PEERS_ALLOC:-} == 1 ]]; then
 	export SPANPROF_ALLOC=true SPANPROF_ALLOC_INTERVAL=65536
 	readonly OBJECTS=$SO:$ROOT/build/libspanprof-alloc.so TABLE=peers-alloc ALL=(python redis leveldb)
@@ -22,14 +22,14 @@ fi
 # shellcheck source=test/peers/suites.bash
 source test/peers/suites.bash
 
-# under_us COMMAND...: LOG_LEVEL none, because suites compare what their programs write.
+# under_us COMMAND...: with LOG_LEVEL none, because suites compare their programs' output.
 under_us()
 {
 	LD_PRELOAD=$OBJECTS SPANPROF_PROFILE=always SPANPROF_SAMPLE_RATE=1000 SPANPROF_LOG_LEVEL=none \
 		SPANPROF_UPLOAD_INTERVAL=5s SPANPROF_OUTPUT_DIR=$WORK/profiles "$@"
 }
 
-# measured plain|under SUITE: leaves SUITE.plain.log or SUITE.under.log, and the same with .cpu, see cpu.py.
+# measured plain|under SUITE: writes SUITE.plain.log or SUITE.under.log, and the same with .cpu, see cpu.py.
 measured()
 {
 	local name=$2.$1
@@ -38,7 +38,7 @@ measured()
 		>"$WORK/$name.log" 2>&1 </dev/null || true
 }
 
-# all_of plain|under SUITE: what measured() runs.
+# all_of plain|under SUITE: the command for measured().
 all_of()
 {
 	if [[ $1 == under ]]; then
@@ -48,14 +48,14 @@ all_of()
 	fi
 }
 
-# ratio NAME: of the CPU time with us to that without.
+# ratio NAME: the CPU time with us divided by that without.
 ratio()
 {
 	awk 'NR == FNR { without = $1; next } { printf "%.2f", (without > 0 ? $1 / without : 0) }' \
 		"$WORK/$1.plain.cpu" "$WORK/$1.under.cpu"
 }
 
-# outcome NAME: what a test did in one more run of it alone, "ok" or "fail".
+# outcome NAME: the result of one more run of a single test, "ok" or "fail".
 outcome()
 {
 	local how=$1 suite=$2 test=$3
@@ -68,7 +68,7 @@ outcome()
 	fi
 }
 
-# Prints those of the tests on stdin that fail with us and not without.
+# Prints those tests on stdin that fail with us and not without.
 confirm()
 {
 	local suite=$1 test bad plain
@@ -106,7 +106,7 @@ suite()
 		echo "peers: $name: no test passes without us" >&2
 		exit 2
 	}
-	# Also what no longer tells of itself.
+	# Also tests that print no result any more.
 	comm -23 <(sed -n 's/^ok //p' "$WORK/$name.plain.results" | sort) \
 		<(sed -n 's/^ok //p' "$WORK/$name.under.results" | sort) >"$WORK/$name.only"
 	only=$(wc -l <"$WORK/$name.only")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# The suites, for run.sh. Of each: NAME_get brings it, NAME_version says which it is, NAME_all runs it, NAME_one
-# runs one test of it again (exit status 0: it passes), and NAME_results turns the log of NAME_all into
-# lines "ok TEST" and "fail TEST", in any order, each test once. Sources are Debian's own packages.
+# The suites, for run.sh. Each suite has five functions. NAME_get downloads the suite, NAME_version prints its
+# version, NAME_all runs it. NAME_one runs one test again; exit status 0: the test passes. NAME_results turns the log
+# of NAME_all into lines "ok TEST" and "fail TEST", one per test, in any order. Sources are Debian's own packages.
 
 readonly PARTS=$ROOT/build/peers
-# In the environment of a program that we profile, our own variables are its business; these are not.
+# These variables are for the suites; our own variables are set for the profiled programs.
 export LC_ALL=C.UTF-8
 
-# debian_source PACKAGE: the source of Debian 12's package in $PARTS/PACKAGE. With lists of its own, from the
-# places that this machine's apt knows, so that nothing on the machine changes.
+# debian_source PACKAGE: the source of Debian 12's package in $PARTS/PACKAGE. It uses separate lists and this
+# machine's mirrors, so nothing on the machine changes.
 debian_source()
 {
 	local package=$1 apt=$PARTS/apt option
@@ -31,7 +31,7 @@ debian_source()
 	mv "$PARTS/source.$package"/*/ "$PARTS/$package"
 }
 
-# Some of what is tested does not run as root.
+# Some tests do not run as root.
 as_nobody()
 {
 	if ((EUID == 0)); then
@@ -55,7 +55,7 @@ PYTHON_TESTS=(test_signal test_threading test_thread test_threadsignals test_sub
 	test_resource test_select test_selectors test_poll test_epoll test_socket test_ssl
 	test_asyncio test_multiprocessing_fork test_multiprocessing_spawn test_concurrent_futures
 	test_ctypes test_mmap test_tempfile test_time test_venv)
-# Every object is a block of malloc() then.
+# Then every object is a block of malloc().
 if [[ ${PEERS_ALLOC:-} == 1 ]]; then
 	export PYTHONMALLOC=malloc
 	PYTHON_TESTS=(test_signal test_threading test_thread test_threadsignals test_subprocess test_fork1 test_wait3
@@ -67,8 +67,8 @@ fi
 python_get() { package_version libpython3.11-testsuite >/dev/null; }
 python_version() { package_version libpython3.11-testsuite; }
 
-# In a folder of its own, because the tests leave files where they run. Each module has a process of its own
-# (-j1), which alone is ended where a test hangs. One of VSOCK waits for ever in virtual machines.
+# In a separate folder, because the tests leave files where they run. Each module has its own process (-j1), so a test
+# that hangs ends only its module. One test of VSOCK waits for ever in virtual machines.
 python_tests()
 {
 	mkdir -p "$PARTS/python.work"
@@ -82,13 +82,13 @@ python_all()
 	cat "$PARTS/python.xml"
 }
 
-# file:Class.method; a name that matches nothing is no test that passes
+# file:Class.method; a name without a match does not count as passed
 python_one()
 {
 	python_tests --match "*.${1#*:}" "${1%%:*}" | tee "$PARTS/python.one.log" && ! grep -q 'ran no tests' "$PARTS/python.one.log"
 }
 
-# TEST is "file:Class.method"; skipped ones are none.
+# TEST is "file:Class.method"; skipped tests are left out.
 python_results()
 {
 	"$PYTHON" - "$1" <<'END'
@@ -149,8 +149,8 @@ redis_get()
 
 redis_version() { package_version redis-server; }
 
-# Tests that kill "the server's child", the first that pgrep -P names, are left out with us and without: with us that is
-# our keeper (LIMITATIONS in spanprof(7)), and some of them wait for ever.
+# Tests that kill "the server's child", the first that pgrep -P prints, are left out with us and without: with us that
+# is our keeper (LIMITATIONS in spanprof(7)), and some of them wait for ever.
 redis_run()
 {
 	local name
@@ -204,7 +204,7 @@ postgresql_results() { grep -E '^(ok|fail) ' "$1" | sort -u; }
 
 # --- Open POSIX test suite: each test a program of its own ----------------------------------------
 
-# Those that need what is not there (aio of a list) are left out.
+# Tests whose functions are missing here (aio of a list) are left out.
 posix_get()
 {
 	local source
@@ -225,7 +225,7 @@ posix_get()
 }
 
 posix_version() { dpkg-parsechangelog -l "$PARTS/posixtestsuite/debian/changelog" -S Version; }
-# Not as root: some would set the machine's clock.
+# Not as root: some tests would set the machine's clock.
 posix_all() { as_nobody bash "$ROOT/test/peers/posix.sh" "$PARTS/posixtestsuite" "$@"; }
 posix_one() { posix_all "$1" | grep -qx "ok $1"; }
 posix_results() { grep -E '^(ok|fail) ' "$1" | sort -u; }

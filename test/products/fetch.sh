@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# fetch.sh PRODUCT FOLDER: the product as its users get it, in FOLDER, with all it needs. FOLDER/version names it, and
-# is written last, so what is there need not be fetched again. mysql and tango are unpacked in FOLDER/root; pyarrow is
-# in a virtual environment, FOLDER/venv.
+# fetch.sh PRODUCT FOLDER: downloads the product as its users get it into FOLDER, with all dependencies.
+# FOLDER/version names it and is written last, so a complete folder is not fetched again. mysql and tango are unpacked
+# in FOLDER/root; pyarrow is in a virtual environment, FOLDER/venv.
 set -euo pipefail
 # shellcheck source=test/common/debian.bash
 source "${BASH_SOURCE[0]%/*}/../common/debian.bash"
@@ -24,14 +24,14 @@ from_debian()
 	debian_apt "$dir" $suites
 	debian_packages "$dir" "$package" "$@" >"$dir/packages"
 	debian_unpack "$dir" <"$dir/packages"
-	# Two hundred megabytes that nobody reads again.
+	# Two hundred megabytes that are not needed any more.
 	rm -rf "$dir/apt"
 	debian_version "$package" <"$dir/packages" >"$dir/version"
 }
 
 case $1 in
 mysql)
-	from_debian mysql-server-core sid
+	from_debian mysql-server-core sid mysql-client-core
 	;;
 tango)
 	from_debian tango-test "bookworm bookworm-backports" -t bookworm-backports python3-tango

@@ -48,7 +48,7 @@ class Orders(flight.FlightServerBase):
 
 def serve():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    # It serves from here on, in threads of its own.
+    # From here on it serves, in its own threads.
     server = Orders("grpc://127.0.0.1:0", middleware={"tracing": flight.TracingServerMiddlewareFactory()})
     print(server.port, flush=True)
     signal.sigwait([signal.SIGTERM])

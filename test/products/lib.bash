@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
-# What the scripts of this folder share, beside all of test/e2e/lib.bash: a product as fetch.sh leaves it, a receiver
-# of its spans, and its row of the table.
+# Common parts of the scripts of this folder, besides test/e2e/lib.bash: a product that fetch.sh has downloaded, a
+# receiver of its spans, and its row of the table.
 TEST_RUN_LIMIT_S=${TEST_RUN_LIMIT_S:-250}
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
@@ -11,7 +11,7 @@ readonly SPANS=$WORK/spans.json
 readonly REFUSED=$WORK/refused
 readonly PROFILES=$WORK/profiles
 
-# get PRODUCT: sets PRODUCT and VERSION, or skips, where it cannot be had.
+# get PRODUCT: sets PRODUCT and VERSION, or skips if it cannot be downloaded.
 get()
 {
 	PRODUCT=$PRODUCTS/$1
@@ -22,7 +22,7 @@ get()
 	rm -f "$PRODUCT/row"
 }
 
-# in_root: sets INSIDE to the loader of $PRODUCT/root, which runs a program on the libraries there.
+# in_root: sets INSIDE to the loader of $PRODUCT/root, which runs a program with the libraries there.
 in_root()
 {
 	local root=$PRODUCT/root usr=$PRODUCT/root/usr/lib/x86_64-linux-gnu
@@ -31,7 +31,7 @@ in_root()
 		"$usr:$root/lib/x86_64-linux-gnu:$usr/blas:$usr/lapack")
 }
 
-# Sets COLLECTOR, where spans may be sent; they come to $SPANS.
+# Starts a receiver. Sets COLLECTOR, its address; the spans go to $SPANS.
 receive()
 {
 	python3 test/products/receiver.py "$WORK/port" "$SPANS" "$REFUSED" &
@@ -41,14 +41,14 @@ receive()
 	COLLECTOR=http://127.0.0.1:$(<"$WORK/port")
 }
 
-# expect_spans: some came, and the receiver refused nothing.
+# expect_spans: there are spans, and the receiver refused none.
 expect_spans()
 {
 	[[ ! -s $REFUSED ]] || fail "a receiver would refuse: $(head -n 3 "$REFUSED")"
 	[[ -s $SPANS ]] || fail "no span came"
 }
 
-# They differ by no more than so many percent of the second.
+# The numbers differ by at most that many percent of the second one.
 within()
 {
 	local what=$1 got=$2 wanted=$3 percent=$4
@@ -58,7 +58,7 @@ within()
 		fail "$what: $got, but the program says $wanted"
 }
 
-# allocated FOLDER: what the program has allocated, for the row of one whose allocations are sampled.
+# allocated FOLDER: the program's allocated bytes, for a row with sampled allocations.
 allocated()
 {
 	[[ ${TEST_ALLOC:-} == 1 ]] || return 0
@@ -67,7 +67,7 @@ allocated()
 		100.0 * d["labelled"]["bytes"] / d["total"]["bytes"])'
 }
 
-# row NAME REPORT TRUTH: a line of the product in the table in README.md. Its SDK says itself which one it is.
+# row NAME REPORT TRUTH: the product's line in the table of README.md. The SDK itself reports its version.
 row()
 {
 	local name=$1 report=$2 truth=$3 sdk line

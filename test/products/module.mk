@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs that people run, with opentelemetry-cpp inside, as their users get them. They are of this processor, so
-# nothing is learnt from building for another one.
+# Programs that people use, with opentelemetry-cpp inside, as their users get them. They exist for this processor
+# only, so they are not built for others.
 
 ifeq ($(findstring --sysroot,$(CC)),)
 E2E_TESTS += test/products/pyarrow.sh

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether profiles and attributes of ours agree with what MySQL says of its statements:
-mysql_check.py SPANS REPORT OFF_CPU PROFILES STATEMENTS. Prints what it compared, "waiter ID", the span that waited for
-a row lock, "slowest ID", and "truth TEXT" for the table; exit status 0 if all of it agrees."""
+"""Whether our profiles and attributes agree with MySQL's figures for its statements: mysql_check.py SPANS REPORT
+OFF_CPU PROFILES STATEMENTS. Prints the comparison, "waiter ID", the span that waited for a row lock, "slowest ID",
+and "truth TEXT" for the table; exit status 0 if everything agrees."""
 
 import glob
 import gzip
@@ -40,14 +40,14 @@ def said(span, key="mysql.cpu_time"):
     return span["attributes"].get(key, 0)
 
 
-# Six kinds of the load, each with as many statements.
+# The load has six kinds of statements, the same number of each.
 by_digest = {}
 for s in statements:
     by_digest.setdefault(digest(s), []).append(s)
 kinds = sorted(by_digest, key=lambda k: (-len(by_digest[k]), k))[:6]
 check(sum(len(by_digest[k]) for k in kinds) == int(wanted), "all %s statements of six kinds have arrived" % wanted)
 
-# One by one: what MySQL measures begins before the span and ends after it, by some tenths of a millisecond.
+# One by one: MySQL's measurement begins before the span and ends after it, by some tenths of a millisecond.
 slow = [s for s in statements if digest(s).startswith("SELECT `BENCHMARK`")]
 ours, theirs = (sum(said(s, key) for s in slow) for key in ("spanprof.cpu_time_ns", "mysql.cpu_time"))
 off = 100.0 * (ours - theirs) / theirs if theirs else 100.0
@@ -55,7 +55,7 @@ check(len(slow) == 3 and abs(off) < 1, "spanprof.cpu_time_ns of %d statements of
       (len(slow), theirs / 1e6 / max(len(slow), 1), off))
 
 def cpu_by_label(key):
-    """CPU time by the values of a label, as the profiles in the folder have it."""
+    """CPU time by the values of a label, from the profiles in the folder."""
     times = {}
     for path in glob.glob(profiles + "/*.pb.gz"):
         with gzip.open(path) as profile:
@@ -73,7 +73,7 @@ def cpu_by_label(key):
     return times
 
 
-# By digest: the label, which MySQL gives a value after the samples were taken, just before the end.
+# By digest: MySQL sets this attribute after the samples were taken, just before the end.
 by_label = cpu_by_label("mysql_digest_text")
 sampled = {k: by_label.get(k, 0) for k in kinds}
 truth = {k: sum(said(s) for s in by_digest[k]) for k in kinds}
@@ -85,11 +85,12 @@ for k in kinds:
     n = len(by_digest[k])
     print("  %6.2f %%        %6.2f %%  %7.3f ms          %7.3f ms      %6d  %s" % (
         a, b, truth[k] / 1e6 / n, sum(said(s, "spanprof.cpu_time_ns") for s in by_digest[k]) / 1e6 / n, n, k))
-# Two points are far beyond chance with 10,000 statements; with few samples four standard deviations of a half may be more.
+# Two points are far beyond chance with 10,000 statements; with few samples, four standard deviations of a share of a
+# half may be more.
 points = max(2.0, 4 * 50.0 / max(report["labelled"]["samples"], 1) ** 0.5)
 check(worst <= points, "shares of CPU time by the label are within %.1f points of mysql.cpu_time (largest %.2f)" %
       (points, worst))
-# A sample has the label of its own span or, where that was open when a profile ended, none.
+# A sample has the label of its own span, or none if the span was open when a profile ended.
 by_id = dict.fromkeys(kinds, 0)
 for s in report["spans"]:
     if s["span_id"] in spans and digest(spans[s["span_id"]]) in by_id:
@@ -100,7 +101,7 @@ exact = sum(said(s, "spanprof.cpu_time_ns") for s in spans.values())
 check(abs(report["labelled"]["ns"] - exact) < 0.05 * exact,
       "labelled samples are the CPU time of all spans (%+.1f %%)" % (100.0 * (report["labelled"]["ns"] - exact) / exact))
 
-# What MySQL cannot say: waits.
+# MySQL has no figures for waits.
 waited = {s["span_id"]: s["ns"] for s in off_cpu["spans"]}
 for text, at_least_s in (("SELECT `SLEEP`", 2.0), ("DELETE FROM `orders`", 2.0)):
     found = [s for s in statements if digest(s).startswith(text)]

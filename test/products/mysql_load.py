@@ -37,7 +37,7 @@ def ask(connection, statement):
 
 def prepare():
     connection = pymysql.connect(unix_socket=socket, user="root", autocommit=True)
-    # It stays installed when the server starts again.
+    # The component stays installed when the server starts again.
     if not ask(connection, "SELECT 1 FROM mysql.component WHERE component_urn LIKE '%telemetry'"):
         ask(connection, "INSTALL COMPONENT 'file://component_telemetry'")
     for statement in (

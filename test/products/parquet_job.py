@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ordinary job with PyArrow: parquet_job.py FOLDER ROUNDS. Writes a table as Parquet, reads it, filters, groups and
-sorts it. Prints what it found, and on standard error the CPU time, in nanoseconds, that it took."""
+"""An ordinary job with PyArrow: parquet_job.py FOLDER ROUNDS. Writes a table as Parquet, reads it, filters, groups
+and sorts it. Prints the results, and on standard error its CPU time in nanoseconds."""
 
 import os
 import sys

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# PyArrow as PyPI has it, with opentelemetry-cpp linked into its library: what a job in Python computes there is
-# labelled with its spans, in the profile and in the spans that arrive at a collector; and what a Flight server computes
-# has the method of the call as a label. Skipped where PyPI cannot be reached.
+# PyArrow from PyPI, with opentelemetry-cpp linked into its library. The computations of a Python job are labelled
+# with its spans, in the profile and in the spans that a collector receives; the computations of a Flight server have
+# the method of the call as a label. Skipped if PyPI cannot be reached.
 # shellcheck source=test/products/lib.bash
 source test/products/lib.bash
 
@@ -25,8 +25,8 @@ job()
 	expect_rc "$name" 0
 }
 
-# served NAME [VARIABLE=VALUE]...: a Flight server while a client asks it; NAME.out has the answers, NAME.err what the
-# server says.
+# served NAME [VARIABLE=VALUE]...: a Flight server and a client that sends requests; NAME.out has the answers,
+# NAME.err the server's output.
 served()
 {
 	local name=$1 server status=0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes spans as a collector does, OTLP over HTTP, and writes each as a line of JSON, in the form that test/e2e/check.py
-reads: receiver.py PORT_FILE SPANS REFUSED. It takes only what the protocol describes: another path, type or field, an
-id of another length, or a key that comes twice, is answered with status 400, and told in REFUSED."""
+"""Takes spans as a collector does, OTLP over HTTP, and writes each as a line of JSON, in the form that
+test/e2e/check.py reads: receiver.py PORT_FILE SPANS REFUSED. It takes only what the protocol describes. Another path,
+type or field, an id of another length, or a repeated key gets status 400, and is written to REFUSED."""
 
 import gzip
 import http.server
@@ -20,7 +20,7 @@ BODY_MAX = 64 << 20
 
 
 def message(data, known):
-    """The fields of a message by name; known has the number, name and form of each: once, or a list."""
+    """The fields of a message by name; known has the number, name and form of each: single, or a list."""
     found = {name: [] for name, many in known.values() if many}
     for number, value in fields(data):
         if number not in known:

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What "make products" runs: test/products/run.sh [mysql|pyarrow|tango|mysql+alloc|pyarrow+alloc]... Each product in turn,
-# with +alloc while its allocations are sampled, too; what passed is a line of the table in README.md, which is written
-# when all have. Exit status 1 if one fails, or cannot be had.
+# The command of "make products": test/products/run.sh [mysql|pyarrow|tango|mysql+alloc|pyarrow+alloc]... Runs each
+# product in turn, with +alloc also with sampled allocations. Each that passes is a line of the table in README.md,
+# which is written when all have passed. Exit status 1 if one fails, or cannot be downloaded.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# TangoTest as bookworm-backports has it, with the shared opentelemetry-cpp of Debian. Every call of a client is a span
-# that arrives at a collector with its profile id and CPU time, and the samples in spans are as much CPU time.
+# TangoTest from bookworm-backports, with Debian's shared opentelemetry-cpp. Every call of a client is a span that the
+# collector receives with its profile id and CPU time, and the samples in spans amount to the same CPU time.
 # shellcheck source=test/products/lib.bash
 source test/products/lib.bash
 

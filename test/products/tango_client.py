@@ -7,7 +7,7 @@ import numpy
 import tango
 
 device = tango.DeviceProxy("tango://127.0.0.1:%s/sys/tg_test/1#dbase=no" % sys.argv[1])
-# Long enough that a call has a sample now and then: of short ones even 40,000 have not 200.
+# Long enough that a call has a sample now and then: 40,000 short calls have fewer than 200.
 array = numpy.full(50000, 0.5)
 for i in range(int(sys.argv[2])):
     if i % 4:

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bytes, memory, text and errors of the Pyroscope double; see base.h. Called by every other file.
- */
+/* Bytes, memory, text and errors of the Pyroscope double; see base.h. */
 #include "test/pyroscope/base.h"
 
 #include <stdarg.h>

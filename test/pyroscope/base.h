@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every file of the Pyroscope double stands on: a span of bytes, memory that ends with its
- * owner, text that grows, and the error a request is refused with. Out of memory ends the program:
- * it is a test tool and has nothing better to do.
+ * Basic types of the Pyroscope double: a span of bytes; memory that is freed with its owner; text
+ * that grows; the error with which a request is refused. Out of memory ends the program, because it
+ * is only a test tool.
  */
 #ifndef PD_BASE_H
 #define PD_BASE_H
@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Not owned, not NUL-terminated. */
+/* Bytes that are not owned, and not NUL-terminated. */
 struct pd_bytes {
 	const uint8_t *at;
 	size_t len;
 };
 
-/* Every block is an allocation of its own, so that AddressSanitizer sees each bound. */
+/* Every block is a separate allocation, so that AddressSanitizer sees its bounds. */
 struct pd_arena {
 	struct pd_block *blocks;
 };
@@ -27,7 +27,7 @@ struct pd_bytes pd_arena_copy(struct pd_arena *a, struct pd_bytes b);
 char *pd_arena_string(struct pd_arena *a, struct pd_bytes b); /* NUL-terminated copy */
 void pd_arena_fini(struct pd_arena *a);
 
-/* Zero-initialised = empty. at is always NUL-terminated once something was added. */
+/* Initially zero: empty. at is NUL-terminated as soon as something was added. */
 struct pd_text {
 	char *at;
 	size_t len;
@@ -47,7 +47,7 @@ bool pd_bytes_is(struct pd_bytes a, const char *s);
 int pd_bytes_compare(struct pd_bytes a, struct pd_bytes b); /* as memcmp, the shorter first */
 struct pd_bytes pd_bytes_trim(struct pd_bytes b);           /* without white space at the ends */
 
-/* Connect's error codes, as far as the server answers with them. */
+/* Those error codes of connect with which the server answers. */
 enum pd_code {
 	PD_OK,
 	PD_INVALID_ARGUMENT,
@@ -58,9 +58,9 @@ enum pd_code {
 };
 
 const char *pd_code_name(enum pd_code code);
-unsigned pd_code_status(enum pd_code code); /* its HTTP status */
+unsigned pd_code_status(enum pd_code code); /* the HTTP status of a code */
 
-/* reason counts in the statistics; message goes to the client. */
+/* An error: the reason is counted in the statistics, the message is sent to the client. */
 struct pd_error {
 	enum pd_code code;
 	const char *reason;

@@ -12,7 +12,10 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Length of the valid character at b, 0 if there is none. Table 3-7 of the Unicode standard. */
+/*
+ * Length of the valid character at the beginning of b; 0 = it is invalid. By table 3-7 of the
+ * Unicode standard.
+ */
 static size_t utf8_char(struct pd_bytes b)
 {
 	uint8_t c = b.at[0];
@@ -131,7 +134,7 @@ bool pd_gzip_is(struct pd_bytes b)
 	return b.len >= 3 && b.at[0] == 0x1f && b.at[1] == 0x8b && b.at[2] == 8;
 }
 
-/* One buffer's worth; Z_OK to go on. */
+/* Unpacks one buffer. Z_OK: call it again. */
 static int inflate_some(z_stream *z, size_t max, struct pd_text *out)
 {
 	uint8_t buffer[16384];
@@ -155,7 +158,7 @@ int pd_gunzip(struct pd_bytes in, size_t max, struct pd_text *out)
 
 	if (in.len > UINT_MAX)
 		return -EFBIG;
-	/* 16 = gzip only: zlib's other wrapper is not what the header promises. */
+	/* 16 = only gzip's format, because the header does not promise zlib's. */
 	if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
 		return -ENOMEM;
 	z.next_in = in.at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /push.v1.PusherService/Push: connect's unary call with a PushRequest in protobuf, gzipped or plain.
- * Called by routes.c.
+ * POST /push.v1.PusherService/Push: connect's unary call with a PushRequest in protobuf, gzipped or
+ * plain.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static struct sample *add_sample(struct envelope *env, struct pd_labels labels)
 	return &env->sample[env->samples++];
 }
 
-/* LabelPair and RawSample are both two fields of bytes. */
+/* Reads a LabelPair or a RawSample: both have two fields of bytes. */
 static int read_two(struct pd_bytes in, struct pd_bytes *one, struct pd_bytes *two)
 {
 	struct pd_field f;
@@ -106,8 +106,8 @@ static int read_proto(struct envelope *env, struct pd_bytes in)
 }
 
 /*
- * Every sample is tried; the answer is an error when one failed, though others are stored. It is the
- * first one that the server has a code for, as it was; without such a one all of them in a row.
+ * Stores every good sample. If one failed, the answer is an error, although others are stored: the
+ * first error that has a code in the server, unchanged; if there is none, all errors in a row.
  */
 static void push_all(struct pd_double *d, const struct envelope *env, struct pd_delivery *in,
 		     struct pd_error *all)
@@ -153,7 +153,7 @@ static int read_body(const struct pd_double *d, const struct pd_request *in, str
 		return pd_error_set(e, PD_UNIMPLEMENTED, "content_encoding",
 				    "unknown compression \"%s\": supported encodings are gzip",
 				    encoding);
-	/* The server's limit is one of what came; this one is for our own memory. */
+	/* The server limits the packed size; this limit protects our own memory. */
 	if (pd_gunzip(in->body, pd_limits_default.body_bytes, plain) != 0)
 		return pd_error_set(e, PD_INVALID_ARGUMENT, "content_encoding",
 				    "decompress: invalid gzip body or more than %zu bytes",
@@ -183,7 +183,7 @@ static void handle(struct pd_double *d, const struct pd_request *in, const char 
 	pd_arena_fini(&env.arena);
 }
 
-/* What connect-go makes of it: a number of ten digits at most, with a sign if need be. */
+/* A timeout is valid as in connect-go: a number of at most ten digits, perhaps with a sign. */
 static bool timeout_valid(const char *text, struct pd_error *e)
 {
 	const char *digits = text[0] == '-' || text[0] == '+' ? text + 1 : text;
@@ -207,7 +207,7 @@ void pd_route_push(struct pd_double *d, const struct pd_request *in, struct pd_r
 	const char *tenant = NULL;
 	struct pd_error e = {0};
 
-	/* The server takes JSON as well; nobody here sends it. */
+	/* The server takes JSON as well, but no test sends it. */
 	if (strcmp(type, "application/proto") != 0) {
 		out->status = 415;
 		pd_response_header(out, "Accept-Post", "application/proto");

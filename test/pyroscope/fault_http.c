@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out a fault on a connection. Those that end in status 200 (slow_drip, huge_body, bomb,
- * close_mid_response), and stored_reset, do what was asked first; after any other nothing was stored, so that
- * a retry does not count twice.
+ * Carries out a fault on a connection. Faults with status 200 (slow_drip, huge_body, bomb,
+ * close_mid_response) and stored_reset store the profile first. Other faults store nothing, so that
+ * a repeated request does not count twice.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -88,7 +88,7 @@ static ssize_t read_huge(void *cls, uint64_t pos, char *buf, size_t max)
 	return (ssize_t)max;
 }
 
-/* MHD asks again after each byte; the byte in between waits, suspended. */
+/* MHD calls this again after each byte; between two bytes the connection is suspended. */
 static ssize_t read_drip(void *cls, uint64_t pos, char *buf, size_t max)
 {
 	struct pd_exchange *x = cls;
@@ -107,7 +107,7 @@ static ssize_t read_drip(void *cls, uint64_t pos, char *buf, size_t max)
 	return 1;
 }
 
-/* A response of the given size whose bytes come from read. */
+/* Makes a response of the given size, with bytes from read(). */
 static enum MHD_Result stream(struct pd_exchange *x, uint64_t size, size_t block,
 			      MHD_ContentReaderCallback read)
 {
@@ -121,8 +121,8 @@ static enum MHD_Result stream(struct pd_exchange *x, uint64_t size, size_t block
 }
 
 /*
- * 64 gzip members of 16 MiB of zeros, 1 MiB in all; whoever unpacks what nobody asked to be packed
- * has 1 GiB.
+ * 64 gzip members of 16 MiB of zeros each, packed 1 MiB in all. A client that unpacks it, although
+ * it has not asked for packed data, needs 1 GiB.
  */
 static enum MHD_Result answer_bomb(struct pd_exchange *x)
 {
@@ -149,7 +149,7 @@ static enum MHD_Result answer_bomb(struct pd_exchange *x)
 	return rc;
 }
 
-/* The true answer, which must be a success; spaces behind it up to the fault's size. */
+/* Sends the true answer, which must be a success, followed by spaces up to the fault's size. */
 static enum MHD_Result succeed_oddly(struct pd_exchange *x)
 {
 	struct pd_response r = {0};

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Parsing and queueing of faults; see faults.h. Called by main.c (--fault), routes.c
- * (POST /double/fault) and http.c.
- */
+/* Parsing and queueing of faults; see faults.h. */
 #include "test/pyroscope/faults.h"
 
 #include <stdio.h>
@@ -69,7 +66,7 @@ static bool text_fits(const char *text, char *out, size_t size)
 
 static bool set_kind(struct pd_fault *f, enum pd_fault_kind kind, const char *value)
 {
-	/* A redirect may name its status: the only pair of kinds that goes together. */
+	/* Two kinds may be given together only for a redirect with a status. */
 	if (kind == PD_FAULT_STATUS) {
 		if (f->kind == PD_FAULT_NONE)
 			f->kind = kind;
@@ -209,7 +206,7 @@ bool pd_faults_take(struct pd_faults *f, const char *path, struct pd_fault *out)
 		return false;
 	*out = *fault;
 	f->served++;
-	/* The last of its count makes room; 0 stays until cleared. */
+	/* A fault whose last request this is leaves the queue; one with count 0 stays. */
 	if (fault->count == 1) {
 		memmove(fault, fault + 1, (size_t)(f->at + f->len - fault - 1) * sizeof(*fault));
 		f->len--;

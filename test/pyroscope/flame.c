@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tree of function names and its level form; see flame.h. Called by query.c.
- */
+/* Tree of function names and its level form; see flame.h. */
 #include "test/pyroscope/flame.h"
 
 #include <inttypes.h>
@@ -41,7 +39,7 @@ static struct pd_flame_node *child_of(struct pd_flame *f, struct pd_flame_node *
 	return n;
 }
 
-/* Without a frame there is nowhere to put the value: the server loses it here, too. */
+/* A stack without a frame is left out: the server loses its value, too. */
 void pd_flame_add(struct pd_flame *f, const struct pd_record *r, const struct pd_row *row,
 		  size_t sample_type)
 {
@@ -96,7 +94,7 @@ static json_int_t name_index(json_t *names, json_t *index, struct pd_bytes name)
 	return i;
 }
 
-/* Four numbers a node: distance from the one before it, total, self, name. */
+/* Each node has four numbers: distance from the node before it, total, self, name. */
 static json_t *level_json(const struct place *level, size_t count, json_t *names, json_t *index)
 {
 	json_t *values = json_array();
@@ -160,7 +158,7 @@ json_t *pd_flame_json(const struct pd_flame *f)
 		level = below;
 		below = swap;
 	}
-	/* protojson leaves out what is zero. */
+	/* protojson leaves out fields that are zero. */
 	if (f->total != 0) {
 		json_object_set_new(graph, "total", number_text(f->total));
 		json_object_set_new(graph, "maxSelf", number_text(max));

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Collects a request, asks faults and routes for the answer, sends and logs it; see http.h. Called
- * by main.c's loop.
- */
+/* Collects a request, gets the answer from faults and routes, sends and logs it; see http.h. */
 #include "test/pyroscope/http.h"
 
 #include <arpa/inet.h>
@@ -47,7 +44,7 @@ static void unpark(struct pd_exchange *x)
 	x->parked = false;
 }
 
-/* Those whose time has come; with all, black holes too. */
+/* Resumes the connections whose time has come; all: also black holes. */
 static void resume(struct pd_http *h, bool all)
 {
 	int64_t now = pd_http_now_ms();
@@ -141,7 +138,7 @@ static enum MHD_Result add_value(void *into, enum MHD_ValueKind kind, const char
 	return MHD_YES;
 }
 
-/* Of each connection it is kept whether it was counted. */
+/* Remembers for each connection whether it was counted. */
 static void on_connection(void *cls, struct MHD_Connection *connection, void **is_counted,
 			  enum MHD_ConnectionNotificationCode what)
 {
@@ -219,12 +216,12 @@ static void add_body(struct pd_exchange *x, const char *data, size_t len)
 		pd_text_add(&x->body, data, len);
 }
 
-/* The server answers when the segment that the profile is in has been written. */
+/* The server answers when it has written the segment with the profile. */
 static unsigned ack_delay(const struct pd_exchange *x)
 {
 	const unsigned *ms = x->http->d->options.ack_ms;
 
-	/* Scattered, but the same in each run. */
+	/* Different for each request, but the same in each run. */
 	return ms[0] + (unsigned)(x->number * 2654435761U % (ms[1] - ms[0] + 1));
 }
 
@@ -337,7 +334,7 @@ void pd_http_run(struct pd_http *h)
 
 void pd_http_stop(struct pd_http *h)
 {
-	/* A suspended connection must not be left to MHD_stop_daemon(). */
+	/* MHD_stop_daemon() must not find suspended connections. */
 	while (h->parked != NULL) {
 		h->parked->fault.kind = PD_FAULT_NONE;
 		resume(h, true);

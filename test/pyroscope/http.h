@@ -13,7 +13,7 @@
 struct pd_exchange {
 	struct pd_http *http;
 	struct MHD_Connection *connection;
-	struct pd_exchange *next; /* of the parked ones */
+	struct pd_exchange *next; /* next in the list of parked exchanges */
 	uint64_t number;
 	char *method;
 	char *path;
@@ -22,7 +22,7 @@ struct pd_exchange {
 	struct pd_text body;
 	bool too_large;
 	struct pd_fault fault;
-	struct pd_text answer;    /* what a slow drip drips */
+	struct pd_text answer;    /* the bytes of a slow drip */
 	struct pd_response taken; /* to be sent at wake_ms; status 0 = none */
 	bool parked;              /* suspended, in the list */
 	bool given_up;            /* a black hole that was released: close without an answer */
@@ -34,7 +34,7 @@ struct pd_http {
 	struct MHD_Daemon *daemon;
 	struct pd_exchange *parked;
 	uint64_t requests;
-	uint64_t releases; /* of pd_faults, as far as carried out */
+	uint64_t releases; /* value of pd_faults.releases that was carried out */
 };
 
 /* Listens on 127.0.0.1; port 0 = any. 0 or -1. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * POST /ingest: the older way in, labels in the query's name, pprof raw.
- * Called by routes.c.
- */
+/* POST /ingest: the older protocol, with labels in the query's name and plain pprof. */
 #include <string.h>
 
 #include "test/pyroscope/codec.h"
@@ -23,7 +20,7 @@ static int read_profile(const struct pd_request *in, struct pd_bytes *raw, struc
 	*raw = in->body;
 	if (strcmp(format, "pprof") == 0)
 		return 0;
-	/* The server would read forms and folded stacks, which nobody here sends. */
+	/* The server reads forms and folded stacks as well, but no test sends them. */
 	return pd_error_set(e, PD_INVALID_ARGUMENT, "format",
 			    "the double reads pprof only, not format '%s'", format);
 }
@@ -41,7 +38,7 @@ static struct pd_bytes shown_type(const struct pd_profile *p, size_t i)
 	return pd_bytes_is(type, "samples") ? pd_bytes_of("cpu") : type;
 }
 
-/* What the server would call the metric: the first sample type that it knows counts. */
+/* The server's name for the metric: that of the first sample type that it knows. */
 static const char *metric_name(const struct pd_profile *p, struct pd_arena *a)
 {
 	static const struct {
@@ -117,7 +114,7 @@ static void ingest(struct pd_double *d, const struct pd_request *in, struct pd_d
 	    read_profile(in, &delivery->raw, e) != 0) {
 		pd_stats_reject(&d->stats, e);
 	} else if (delivery->raw.len == 0) {
-		/* The server answers 200 and says so at debug level only. */
+		/* The server answers 200, and logs this only at level debug. */
 		d->stats.losses.empty_ingests++;
 	} else {
 		metric = guess_metric(d, delivery->raw, &a);
@@ -129,8 +126,8 @@ static void ingest(struct pd_double *d, const struct pd_request *in, struct pd_d
 }
 
 /*
- * Only a bad name is 400 here, and whatever is wrong with the profile 422, which has no code of its own
- * and so is "unknown"; the message tells the way of the error through the server.
+ * The status is 400 for a bad name, and 422 for anything wrong with the profile. 422 has no code of
+ * connect, so the code is "unknown". The message shows the path of the error through the server.
  */
 static void answer(const struct pd_double *d, const struct pd_request *in, const struct pd_error *e,
 		   struct pd_response *out)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Label sets; see labels.h. Called by push.c for the series, by series.c for every group of
- * samples and by the queries.
- */
+/* Label sets; see labels.h. */
 #include "test/pyroscope/labels.h"
 
 #include <stdlib.h>
@@ -104,7 +101,7 @@ static bool is_digit(uint8_t c)
 	return c >= '0' && c <= '9';
 }
 
-/* Since Prometheus 3 dots, dashes and all else that is text. */
+/* Since Prometheus 3 a name may be any text, also with dots and dashes. */
 static bool metric_name_valid(struct pd_bytes name)
 {
 	return name.len > 0 && pd_utf8_valid(name);
@@ -121,7 +118,7 @@ bool pd_labels_name_safe(struct pd_bytes name)
 	return name.len > 0;
 }
 
-/* text is the whole set, for the messages. */
+/* text: the whole set, for messages. */
 static int validate_pair(const struct pd_limits *limits, const struct pd_pair *p,
 			 const struct pd_pair *before, const char *text, struct pd_error *e)
 {

@@ -18,10 +18,10 @@ struct pd_labels {
 	size_t len;
 };
 
-/* A copy with room for more pairs and all text in the arena. */
+/* Makes a copy with room for more pairs, with all text in the arena. */
 struct pd_labels pd_labels_copy(struct pd_arena *a, struct pd_labels l, size_t room);
 
-/* No room is checked: the caller made it. */
+/* Adds a pair. The caller has made room for it. */
 void pd_labels_add(struct pd_labels *l, const char *name, struct pd_bytes value);
 
 /* The first value of the name; empty when there is none. */
@@ -32,10 +32,10 @@ void pd_labels_sort(struct pd_labels *l); /* by name, then value */
 int pd_labels_compare(struct pd_labels a, struct pd_labels b);
 void pd_labels_text(struct pd_labels l, struct pd_text *out); /* {a="b", c="d"} */
 
-/* The server's checks in the server's order; sorts. 0 or -1 with the error set. */
+/* Makes the server's checks in the server's order, and sorts. 0, or -1 with the error set. */
 int pd_labels_validate(const struct pd_limits *limits, struct pd_labels *l, struct pd_error *e);
 
-/* [A-Za-z_][A-Za-z0-9_.]*: what servers before 2.0 take, too. */
+/* Whether servers before 2.0 take the name, too: [A-Za-z_][A-Za-z0-9_.]*. */
 bool pd_labels_name_safe(struct pd_bytes name);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The grammar of /ingest's name; see labelset.h. Called by ingest.c.
- */
+/* The grammar of /ingest's name; see labelset.h. */
 #include "test/pyroscope/labelset.h"
 
 #include <string.h>
@@ -54,7 +52,7 @@ static void set(struct pd_labels *labels, struct pd_bytes key, struct pd_bytes v
 	labels->at[labels->len++] = (struct pd_pair){key, value};
 }
 
-/* Up to one of the stop characters or the end; *in then starts at it. */
+/* Reads up to one of the stop characters or the end; *in begins there afterwards. */
 static struct pd_bytes word(struct pd_bytes *in, const char *stops)
 {
 	struct pd_bytes w = {in->at, 0};
@@ -77,7 +75,7 @@ int pd_labelset_parse(struct pd_arena *a, struct pd_bytes name, struct pd_labels
 {
 	struct pd_bytes app = pd_bytes_trim(word(&name, "{"));
 
-	/* Each pair takes at least its '='. */
+	/* Each pair has at least a '='. */
 	labels->at = pd_arena_calloc(a, name.len + 1, sizeof(*labels->at));
 	labels->len = 0;
 	if (check_app(app, e) != 0)
@@ -89,7 +87,7 @@ int pd_labelset_parse(struct pd_arena *a, struct pd_bytes name, struct pd_labels
 		struct pd_bytes key = word(&name, "=}");
 		struct pd_bytes value;
 
-		/* What follows the closing brace, and a key without a value, the server ignores. */
+		/* The server ignores text behind the closing brace, and a key without a value. */
 		if (name.len == 0 || name.at[0] == '}')
 			return 0;
 		skip(&name);
@@ -100,7 +98,7 @@ int pd_labelset_parse(struct pd_arena *a, struct pd_bytes name, struct pd_labels
 		if (!pd_bytes_is(key, "__name__") && check_key(key, e) != 0)
 			return -1;
 		set(labels, key, pd_bytes_trim(value));
-		/* The server reads on after a '}' that ends a value, as after a ','. */
+		/* After a '}' that ends a value, the server reads on as after a ','. */
 		skip(&name);
 	}
 	return 0;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The server's limits at their defaults, in one struct so that a test can make them small.
- */
+/* The server's limits with their defaults, in one struct so that a test can set smaller ones. */
 #ifndef PD_LIMITS_H
 #define PD_LIMITS_H
 
@@ -22,7 +20,8 @@ struct pd_limits {
 	size_t body_bytes;        /* distributor.ingestion-body-limit-mb */
 	int64_t older_ns;         /* validation.reject-older-than */
 	int64_t newer_ns;         /* validation.reject-newer-than */
-	size_t stored_bytes;      /* the double's own: what it keeps before it refuses */
+	/* a limit of the double: bytes that it stores before it refuses profiles */
+	size_t stored_bytes;
 };
 
 extern const struct pd_limits pd_limits_default;

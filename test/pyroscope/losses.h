@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the server changes or throws away while it answers 200. A loss is data the user will not
- * find again; a note is a change that keeps the data. Tests demand that the losses are zero.
+ * Data that the server changes or drops although it answers 200. A loss is data that the user will
+ * not find; a note is a change that keeps the data. Tests demand that there are no losses.
  */
 #ifndef PD_LOSSES_H
 #define PD_LOSSES_H

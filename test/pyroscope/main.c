@@ -101,7 +101,7 @@ static bool take_number(struct command *c, int option, const char *value)
 	}
 }
 
-/* "samples=100": one of those that a tenant's administrator sets. */
+/* Parses a limit such as "samples=100", as an administrator sets it for a tenant. */
 static bool take_limit(struct pd_limits *l, const char *text)
 {
 	const struct {
@@ -126,7 +126,7 @@ static bool take_limit(struct pd_limits *l, const char *text)
 	return false;
 }
 
-/* "300-1000", or one number for both. */
+/* Parses a delay: "300-1000", or one number for both ends. */
 static bool take_delay(unsigned ms[2], const char *text)
 {
 	char *end = NULL;
@@ -177,7 +177,10 @@ static bool take_option(struct command *c, int option, const char *value)
 	}
 }
 
-/* Renamed into place: a script that sees the file can read a whole port from it. */
+/*
+ * Writes the port file under another name and renames it, so that a script never reads a part of
+ * it.
+ */
 static int write_port(const char *path, uint16_t port)
 {
 	struct pd_text partial = {0};
@@ -274,7 +277,7 @@ static int serve(struct pd_double *d, const struct command *c)
 
 int main(int argc, char **argv)
 {
-	/* A segment is written every half second, and then it takes what it takes. */
+	/* The server writes a segment every half second, and writing takes some time more. */
 	struct command c = {.limits = pd_limits_default, .options.ack_ms = {300, 1000}};
 	struct pd_double d;
 	int option;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes OTLP by hand and judges it; see otlp.h. Called by otlp_route.c, and by tests. */
+/* Decodes OTLP by hand and checks it; see otlp.h. */
 #include "test/pyroscope/otlp.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "test/pyroscope/codec.h"
 #include "test/pyroscope/wire.h"
 
-/* Items of a repeated message, decoded one by one. NULL when the message is broken. */
+/* Decodes the items of a repeated message one by one. NULL if the message is broken. */
 static void *decode_each(struct pd_arena *a, struct pd_bytes in, uint32_t number, size_t size,
 			 int (*decode)(struct pd_arena *a, struct pd_bytes in, void *item),
 			 size_t *count)
@@ -100,7 +100,7 @@ static int decode_string(struct pd_arena *a, struct pd_bytes in, void *item)
 	return 0;
 }
 
-/* An AnyValue: whether it is a text that stands in it. */
+/* Decodes an AnyValue, and whether it is a text that is not a reference. */
 static int decode_value(struct pd_bytes in, struct pd_bytes *text, bool *is_text)
 {
 	struct pd_field f;
@@ -229,7 +229,7 @@ static int decode_pair(struct pd_arena *a, struct pd_bytes in, void *item)
 	return rc;
 }
 
-/* The fields of ResourceProfiles; its profiles are added to those of all. */
+/* Decodes ResourceProfiles, and adds its profiles to the others. */
 static int decode_resource(struct pd_arena *a, struct pd_bytes in, struct pd_otlp *o)
 {
 	struct pd_otlp_resource *r = &o->resource[o->resources];
@@ -270,7 +270,7 @@ int pd_otlp_decode(struct pd_arena *a, struct pd_bytes in, struct pd_otlp *o)
 	*o = (struct pd_otlp){0};
 	if (n < 0)
 		return -EBADMSG;
-	/* Once to know how many profiles there are, and once more to keep them. */
+	/* The first pass counts the profiles, the second one stores them. */
 	for (unsigned pass = 0; pass < 2; pass++) {
 		struct pd_bytes rest = in;
 		struct pd_field f;
@@ -301,11 +301,14 @@ static int broken(struct pd_error *e, const char *where, const char *what)
 	return pd_error_set(e, PD_INVALID_ARGUMENT, "otlp", "otlp: %s: %s", where, what);
 }
 
-/* What refers to what, as it is judged: an index has to be in its table, and then its element is referred to. */
+/*
+ * References between tables: each index must be in its table, and marks the element as referred to.
+ */
 struct judge {
 	const struct pd_otlp *o;
 	struct pd_arena arena;
 	bool *referred[PD_TABLES];
+	bool is_lenient;
 	struct pd_error *e;
 };
 
@@ -331,12 +334,27 @@ static int refer_attributes(struct judge *j, const char *where, const uint64_t *
 	return 0;
 }
 
+/*
+ * Whether the first link stands for none: its ids may be empty, and should be zeroes of full length
+ * (profiles.proto, since 2026-05).
+ */
+static bool is_zero_link(const struct judge *j, const struct pd_otlp_element *l)
+{
+	static const uint8_t zero[16];
+
+	if (l->raw.len == 0)
+		return j->is_lenient;
+	return l->id[0].len == 16 && l->id[1].len == 8 && memcmp(l->id[0].at, zero, 16) == 0 &&
+	       memcmp(l->id[1].at, zero, 8) == 0;
+}
+
 static int judge_zero(struct judge *j)
 {
 	for (unsigned t = 0; t < PD_TABLES; t++) {
 		if (j->o->n[t] == 0)
 			return broken(j->e, table_name[t], "it is empty");
-		if (j->o->table[t][0].raw.len != 0)
+		if (t == PD_LINKS ? !is_zero_link(j, &j->o->table[t][0])
+				  : j->o->table[t][0].raw.len != 0)
 			return broken(j->e, table_name[t], "the first element is no zero value");
 	}
 	return 0;
@@ -448,7 +466,7 @@ static int judge_texts(struct judge *j)
 	return 0;
 }
 
-/* Without the value, which is the only field behind the others. */
+/* Compares samples without their values, which are the only field behind the others. */
 static int compare_samples(const void *a, const void *b)
 {
 	const struct pd_otlp_sample *x = a;
@@ -476,7 +494,7 @@ static int judge_samples(struct judge *j, const struct pd_otlp_profile *p)
 		    refer(j, "sample", PD_LINKS, s->link) != 0 ||
 		    refer_attributes(j, "sample", s->attribute, s->attributes) != 0)
 			return -1;
-		/* Nothing here knows when a single sample was taken. */
+		/* Samples have no times, because the exporter sums equal ones. */
 		if (s->times != 0)
 			return broken(j->e, "sample", "it has a time of its own");
 		if (s->values != 1)
@@ -512,7 +530,7 @@ static int judge_profiles(struct judge *j)
 	return 0;
 }
 
-/* Receivers of today know attributes of resources neither by index nor of other types. */
+/* Today's receivers know attributes of resources neither by index nor with other types. */
 static int judge_resources(struct judge *j)
 {
 	if (j->o->resources == 0)
@@ -553,13 +571,13 @@ static int judge_orphans(struct judge *j)
 
 int pd_otlp_judge(const struct pd_otlp *o, bool lenient, struct pd_error *e)
 {
-	/* Collectors write resources in other ways, and leave elements that nothing refers to. */
+	/* Collectors write resources in other ways, and elements to which nothing refers. */
 	static int (*const rule[])(struct judge * j) = {
 		judge_zero,  judge_profiles, judge_mappings,  judge_locations,  judge_functions,
 		judge_links, judge_texts,    judge_resources, judge_duplicates, judge_orphans,
 	};
 	const size_t rules = lenient ? 7 : sizeof(rule) / sizeof(rule[0]);
-	struct judge j = {.o = o, .e = e};
+	struct judge j = {.o = o, .is_lenient = lenient, .e = e};
 	int rc = o->has_dictionary ? 0 : broken(e, "dictionary", "there is none");
 
 	for (unsigned t = 0; t < PD_TABLES; t++)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request in OTLP as it came off the wire, and the rules that it has to obey: those of opentelemetry-proto's text
- * and of the checker that OpenTelemetry's profiling group has for it, duplicates and unreferenced elements included.
+ * A decoded request in OTLP, and the rules that it must obey: those of the text of
+ * opentelemetry-proto, and those of the checker of OpenTelemetry's profiling group, which also
+ * refuses duplicates and unreferenced elements.
  */
 #ifndef PD_OTLP_H
 #define PD_OTLP_H
 
 #include "test/pyroscope/base.h"
 
-/* In the order of the dictionary's fields, which are numbered from 1. */
+/* The dictionary's tables, in the order of its fields, which are numbered from 1. */
 enum pd_otlp_table {
 	PD_MAPPINGS,
 	PD_LOCATIONS,
@@ -28,13 +29,13 @@ struct pd_otlp_line {
 
 struct pd_otlp_element {
 	struct pd_bytes raw;
-	uint64_t v[5];   /* its numbers, by field */
-	uint64_t *index; /* of attributes; of locations in a stack */
+	uint64_t v[5];   /* its numbers, indexed by field */
+	uint64_t *index; /* indices of attributes; of a stack: of its locations */
 	size_t indexes;
 	struct pd_otlp_line *line; /* of a location */
 	size_t lines;
-	struct pd_bytes id[2]; /* of a link: trace and span */
-	struct pd_bytes text;  /* of an attribute with a text */
+	struct pd_bytes id[2]; /* a link: trace and span */
+	struct pd_bytes text;  /* an attribute with a text */
 	bool has_value, is_text;
 };
 
@@ -50,7 +51,7 @@ struct pd_otlp_sample {
 
 struct pd_otlp_profile {
 	bool has_type, has_period_type;
-	uint64_t type[3]; /* of the values: text and unit, by field */
+	uint64_t type[3]; /* type and unit of the values, indexed by field */
 	uint64_t period_type[3];
 	int64_t period;
 	uint64_t time_ns, duration_ns;
@@ -58,13 +59,13 @@ struct pd_otlp_profile {
 	size_t attributes;
 	struct pd_otlp_sample *sample;
 	size_t samples;
-	size_t resource; /* whose it is */
+	size_t resource; /* index of its resource */
 };
 
 struct pd_otlp_pair {
 	struct pd_bytes key;
 	struct pd_bytes value;
-	bool is_plain; /* key and value stand here, and the value is a text */
+	bool is_plain; /* key and value are no references, and the value is a text */
 };
 
 struct pd_otlp_resource {
@@ -83,10 +84,13 @@ struct pd_otlp {
 	size_t profiles;
 };
 
-/* All memory comes from the arena; texts point into in. 0 or -EBADMSG. */
+/* Decodes a request. All memory comes from the arena; texts point into `in`. 0 or -EBADMSG. */
 int pd_otlp_decode(struct pd_arena *a, struct pd_bytes in, struct pd_otlp *o);
 
-/* 0, or -1 with the rule that is broken as the error. Lenient: only rules without which it cannot be read. */
+/*
+ * Checks the rules. 0, or -1 with the broken rule as error. lenient: only those rules without which
+ * the request cannot be read.
+ */
 int pd_otlp_judge(const struct pd_otlp *o, bool lenient, struct pd_error *e);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /v1development/profiles: what the server makes of OTLP, which is pprof, and then the same way as all others. The
- * rules of OTLP itself (otlp.c) are ours: the server notices few of them. Called by routes.c.
+ * POST /v1development/profiles: converts OTLP to pprof as the server does, and then handles it like
+ * all other profiles. The rules of OTLP (otlp.c) are checked by the double; the server notices few
+ * violations.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "test/pyroscope/otlp.h"
 #include "test/pyroscope/routes.h"
 
-/* The profile that is being made, and the texts that were added to those of the dictionary. */
+/* The profile that is being made, and the texts that were added to the dictionary's. */
 struct maker {
 	const struct pd_otlp *o;
 	const struct pd_otlp_profile *from;
@@ -21,7 +22,8 @@ struct maker {
 	int64_t *attribute_text; /* 0 = not added yet */
 	int64_t *span_text, *trace_text;
 	int64_t span_key, trace_key;
-	struct pd_bytes service; /* of samples; the server makes a series of each, we have one */
+	/* service of the samples; the server makes a series for each service, the double has one */
+	struct pd_bytes service;
 };
 
 static int64_t add_text(struct maker *m, struct pd_bytes text)
@@ -96,7 +98,7 @@ static void make_labels(struct maker *m, const struct pd_otlp_sample *from, stru
 
 		if (a->text.len == 0)
 			continue;
-		/* Of the sample it is that of the series, and no label. */
+		/* service.name of a sample is that of the series, and not a label. */
 		if (pd_bytes_is(pd_profile_string(m->p, (int64_t)a->v[1]), "service.name")) {
 			m->service = a->text;
 			continue;
@@ -128,7 +130,7 @@ static void make_samples(struct maker *m, bool are_periods)
 		const struct pd_otlp_element *stack = &m->o->table[PD_STACKS][from->stack];
 		int64_t *value = pd_arena_calloc(m->arena, 1, sizeof(*value));
 
-		/* As Go multiplies. */
+		/* Multiplies as Go does, without an error for an overflow. */
 		*value = (int64_t)((uint64_t)from->value[0] *
 				   (are_periods ? (uint64_t)p->period : 1));
 		p->sample[i].value = value;
@@ -139,7 +141,7 @@ static void make_samples(struct maker *m, bool are_periods)
 	}
 }
 
-/* What it is called, by its types, and whether its values are numbers of periods. */
+/* Makes the name of the profile's type, and finds out whether its values are numbers of periods. */
 static struct pd_bytes make_type(struct maker *m, bool *are_periods)
 {
 	struct pd_profile *p = m->p;
@@ -167,7 +169,10 @@ static struct pd_bytes make_type(struct maker *m, bool *are_periods)
 	return period;
 }
 
-/* Of the profile as pprof, from above; the server judges that, not what came. */
+/*
+ * An upper bound for the profile's size as pprof: the server limits that size, not the size of the
+ * request.
+ */
 static size_t size_of(const struct pd_profile *p)
 {
 	size_t bytes = 128 + p->mappings * 40 + p->functions * 20;
@@ -189,7 +194,7 @@ static void take_resource(struct maker *m, struct pd_labels *labels)
 	pd_labels_add(labels, "__delta__", pd_bytes_of("false"));
 	pd_labels_add(labels, "__otel__", pd_bytes_of("true"));
 	for (size_t i = 0; i < r->pairs; i++) {
-		/* The server follows no reference. */
+		/* The server does not resolve references here. */
 		if (r->pair[i].key.len == 0)
 			continue;
 		pd_labels_add(labels, pd_arena_string(m->arena, r->pair[i].key), r->pair[i].value);
@@ -212,7 +217,7 @@ static void push_one(struct pd_double *d, const struct pd_request *in, const cha
 	struct pd_bytes name;
 
 	delivery.raw = pd_arena_copy(&arena, body);
-	/* It was decoded once already. */
+	/* Decoding cannot fail, because the request was decoded once already. */
 	if (pd_otlp_decode(&arena, delivery.raw, &o) != 0)
 		abort();
 	m.from = &o.profile[which];
@@ -263,7 +268,7 @@ static void handle(struct pd_double *d, const struct pd_request *in, const char 
 		(void)pd_otlp_judge(&o, d->options.lenient, &e);
 	if (e.code != PD_OK)
 		pd_stats_reject(&d->stats, &e);
-	/* The first error is the answer, and what comes after that profile is not looked at. */
+	/* The first error is the answer, and profiles after it are not read. */
 	for (size_t i = 0; o.has_dictionary && e.code == PD_OK && i < o.profiles; i++)
 		push_one(d, in, tenant, body, i, &e);
 	out->status = 200;
@@ -285,7 +290,7 @@ void pd_route_otlp(struct pd_double *d, const struct pd_request *in, struct pd_r
 
 	if (tenant == NULL)
 		return;
-	/* The server takes JSON as well; nobody here sends it. */
+	/* The server takes JSON as well, but no test sends it. */
 	if (strcmp(type, "application/x-protobuf") != 0) {
 		answer(out, 415, "content_type", "Unsupported Content-Type");
 		return;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Decodes profile.proto (perftools.profiles) by hand; see profile.h. Called by push.c.
- */
+/* Decodes profile.proto (perftools.profiles) by hand; see profile.h. */
 #include "test/pyroscope/profile.h"
 
 #include <errno.h>
@@ -27,14 +25,14 @@ enum {
 	F_DEFAULT_SAMPLE_TYPE,
 };
 
-/* One field of repeated messages: how to make an item of the bytes. */
+/* A field of repeated messages, and how to decode an item. */
 struct list {
 	uint32_t field;
 	size_t size;
 	int (*decode)(struct pd_arena *a, struct pd_bytes in, void *item);
 };
 
-/* The items, or NULL when the message is broken; no items are a valid empty block. */
+/* Decodes the items. NULL if the message is broken; no items give a valid empty block. */
 static void *decode_list(struct pd_arena *a, struct pd_bytes in, const struct list *l,
 			 size_t *count)
 {

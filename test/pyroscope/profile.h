@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pprof profile as it came off the wire: nothing is checked beyond the protobuf structure, so
- * every index and id may be anything. validate.c judges it.
+ * A decoded pprof profile. Only the structure of protobuf was checked, so every index and id may
+ * have any value. validate.c checks the rest.
  */
 #ifndef PD_PROFILE_H
 #define PD_PROFILE_H
@@ -56,7 +56,7 @@ struct pd_function {
 	int64_t filename;
 };
 
-/* Where to find the id, sorted by it. */
+/* Index of the item with an id; sorted by id. */
 struct pd_index {
 	uint64_t id;
 	size_t at;
@@ -93,7 +93,10 @@ struct pd_profile {
 /* All memory comes from the arena; strings point into in. 0 or -EBADMSG. */
 int pd_profile_decode(struct pd_arena *a, struct pd_bytes in, struct pd_profile *p);
 
-/* Once mappings, locations and functions are filled in: what the three functions below search in. */
+/*
+ * Call this when mappings, locations and functions are complete: makes the indexes for the three
+ * functions below.
+ */
 void pd_profile_index(struct pd_arena *a, struct pd_profile *p);
 
 /* NULL when there is none with this id. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of one profile: unpack, burst, the server's checks, ours, split, store. Called by
- * envelope.c for Push, by ingest.c for /ingest and by otlp_route.c.
+ * The steps for one profile: unpack, check the burst limit, check the server's rules and ours,
+ * split, store.
  */
 #include <string.h>
 
 #include "test/pyroscope/codec.h"
 #include "test/pyroscope/double.h"
 
-/* Go's humanize.IBytes for the sizes that occur. */
+/* Writes a size as Go's humanize.IBytes does, for the sizes that occur. */
 static void add_size(struct pd_text *out, size_t bytes)
 {
 	if (bytes < 1024)
@@ -26,7 +26,7 @@ static int check_rate(const struct pd_double *d, const struct pd_record *r, size
 
 	for (size_t i = 0; i < r->labels.len; i++)
 		bytes += r->labels.at[i].name.len + r->labels.at[i].value.len;
-	/* More than the burst never passes, however long the client waits. */
+	/* A profile larger than the burst never passes, however long the client waits. */
 	if (bytes <= d->limits.burst_bytes)
 		return 0;
 	pd_text_adds(&message, "push rate limit (");
@@ -40,11 +40,11 @@ static int check_rate(const struct pd_double *d, const struct pd_record *r, size
 
 static int undecodable(struct pd_error *e, const char *what)
 {
-	/* Not a validation error to the server, so it answers "unknown", HTTP 500. */
+	/* For the server this is no validation error, so it answers "unknown", HTTP 500. */
 	return pd_error_set(e, PD_UNKNOWN, "undecodable", "%s", what);
 }
 
-/* Go's humanize.Bytes, in thousands. */
+/* The size is written as by Go's humanize.Bytes, in thousands. */
 static int too_large(struct pd_error *e, size_t limit)
 {
 	static const char *const unit[] = {"B", "kB", "MB", "GB"};
@@ -81,7 +81,7 @@ static int unpack(const struct pd_double *d, struct pd_bytes raw, struct pd_reco
 	return undecodable(e, "gzip: invalid data");
 }
 
-/* An empty name is not a missing one: no default takes its place, and the set is refused later. */
+/* An empty name does not count as missing: no default replaces it, and the set is refused later. */
 static void take_labels(const struct pd_delivery *in, struct pd_record *r)
 {
 	r->labels = pd_labels_copy(&r->arena, in->labels, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The querier's calls a test needs, in JSON: SelectMergeSpanProfile, SelectMergeStacktraces (as a
- * flame graph), Series, LabelNames, LabelValues, ProfileTypes. Called by routes.c.
+ * The querier's calls that tests need, in JSON: SelectMergeSpanProfile, SelectMergeStacktraces (as
+ * a flame graph), Series, LabelNames, LabelValues, ProfileTypes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int invalid(struct query *q, const char *what)
 	return pd_error_set(&q->e, PD_INVALID_ARGUMENT, "query", "%s", what);
 }
 
-/* protojson writes 64-bit numbers as text and reads both. */
+/* Reads a 64-bit number: protojson writes it as a text, and reads texts and numbers. */
 static int64_t number(const json_t *j)
 {
 	if (json_is_string(j))
@@ -64,7 +64,7 @@ static int read_matchers(struct query *q)
 	return 0;
 }
 
-/* The sorted labels, only those asked for, as {"labels":[{"name":..,"value":..}]}. */
+/* The sorted labels with the wanted names, as {"labels":[{"name":..,"value":..}]}. */
 static json_t *series_json(struct pd_labels l, const json_t *names)
 {
 	json_t *pairs = json_array();
@@ -139,7 +139,7 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The set's items as an array, sorted; an empty list is left out as protojson does. */
+/* The set's items as a sorted array; left out if it is empty, as by protojson. */
 static json_t *set_json(const char *field, json_t *set)
 {
 	struct pd_arena a = {0};
@@ -238,7 +238,7 @@ static void merge_view(const struct pd_view *v, void *arg)
 	}
 }
 
-/* The code is that of an error that the server did not foresee. */
+/* The server did not foresee this error, so the code is "unknown". */
 static int check_ids(struct query *q, const json_t *ids, size_t bytes, enum pd_code code,
 		     const char *what)
 {
@@ -303,7 +303,7 @@ static json_t *query_stacktraces(struct query *q)
 
 static json_t *query_span_profile(struct query *q)
 {
-	/* An empty selector would answer with everything: never what a test means. */
+	/* An empty selector would select everything, which no test means. */
 	if (json_array_size(json_object_get(q->body, "spanSelector")) == 0)
 		return invalid(q, "the double wants a spanSelector here") != 0 ? NULL
 									       : json_object();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From a valid profile to rows and series, silent changes counted; see record.h. Called by push.c.
- */
+/* Makes rows and series from a valid profile, and counts silent changes; see record.h. */
 #include "test/pyroscope/record.h"
 
 #include <stdlib.h>
@@ -48,7 +46,7 @@ static void count_locations(struct pd_record *r)
 	}
 }
 
-/* Whether the server keeps the sample; counts why not. */
+/* Whether the server keeps the sample; counts the reason if not. */
 static bool sample_kept(struct pd_record *r, const struct pd_sample *s)
 {
 	bool zero = true;
@@ -174,7 +172,10 @@ static void merge_rows(struct pd_record *r)
 			r->row[kept++] = r->row[i];
 			continue;
 		}
-		/* Go's integers wrap; ours must not be undefined. */
+		/*
+		 * Go's integers wrap. The sum is unsigned, because signed overflow is undefined in
+		 * C.
+		 */
 		for (size_t j = 0; j < r->profile.sample_types; j++)
 			r->row[kept - 1].value[j] = (int64_t)((uint64_t)r->row[kept - 1].value[j] +
 							      (uint64_t)r->row[i].value[j]);
@@ -183,7 +184,7 @@ static void merge_rows(struct pd_record *r)
 	r->rows = kept;
 }
 
-/* rows = how many samples share the row's labels. */
+/* rows: how many samples share the row's labels. */
 static struct pd_labels join_labels(struct pd_record *r, const struct pd_row *row, size_t rows)
 {
 	struct pd_labels all = {
@@ -217,7 +218,7 @@ static int make_series(const struct pd_limits *limits, struct pd_record *r, stru
 		s->labels = join_labels(r, &r->row[i], end - i);
 		if (pd_labels_validate(limits, &s->labels, e) != 0)
 			return -1;
-		/* Not stored, but one of the 30 until here. */
+		/* This label is not stored, but counts for the limit of 30. */
 		pd_labels_remove(&s->labels, "__delta__");
 		for (size_t j = 0; j < s->labels.len; j++)
 			r->losses.unsafe_label_names += !pd_labels_name_safe(s->labels.at[j].name);

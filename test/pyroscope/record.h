@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One accepted profile as the server would hold it: its samples cleaned, merged and split into
- * series, each sample with its span and trace columns.
+ * One accepted profile as the server stores it: its samples are cleaned, merged and split into
+ * series, and each has its span and trace columns.
  */
 #ifndef PD_RECORD_H
 #define PD_RECORD_H
@@ -17,12 +17,12 @@ struct pd_row {
 	uint64_t span_id; /* 0 = none */
 	uint8_t trace_id[16];
 	bool has_trace;
-	struct pd_labels labels; /* of the sample alone, sorted */
+	struct pd_labels labels; /* sorted labels of the sample alone */
 	size_t series;
 };
 
 struct pd_series {
-	struct pd_labels labels; /* of series and sample together, sorted */
+	struct pd_labels labels; /* sorted labels of series and sample together */
 };
 
 struct pd_record {
@@ -39,7 +39,7 @@ struct pd_record {
 	struct pd_series *series;
 	size_t series_count;
 	struct pd_losses losses;
-	json_t *headers; /* of the request that brought it */
+	json_t *headers; /* headers of the request with the profile */
 };
 
 struct pd_record *pd_record_new(void);

@@ -38,7 +38,7 @@ class Case:
                  own_words=False, many=False, kind=CPU_TYPE, service=None):
         self.name, self.body, self.path, self.headers, self.method = name, body, path, headers, method
         self.strict, self.lost, self.own_words, self.many = strict, dict(lost), own_words, many
-        # where it is looked for, by the name of its type if that is known
+        # the service and the type by which its profile is searched
         self.service, self.kind = service or slug(name), kind
 
 
@@ -187,7 +187,7 @@ def all_cases(now):
     case("bomb", bomb, own_words=True)
     raw("tiny messages", b"\x22\x00" * 100000)
 
-    # Overlooked by the server, and by nobody who reads what it shows.
+    # The server does not notice these, but users see the result.
     push("a string twice", lambda p: p.sample(labels=field(3, field(1, p.new_string("span_id")) +
                                                             field(2, p.string(SPAN)))),
          strict="string in the table twice ('span_id')")
@@ -292,28 +292,28 @@ def flame(answer):
             key = " ".join(stack[1:]) or "total"
             if len(stack) > 8:
                 key = "%s ... %d" % (stack[-1], len(stack) - 1)
-            # of deep stacks the ends say enough
+            # of a deep stack only the ends are compared
             if len(stack) < 9 or numbers[i + 2]:
                 out[key[:40]] = [numbers[i + 1], numbers[i + 2]]
             bars.append((at, at + numbers[i + 1], stack))
             at += numbers[i + 1]
         above = bars
-    # Nothing is a total of nothing, or no bar at all.
+    # An empty graph has a total of 0, or no bar at all.
     return out if out.get("total", [0])[0] else {}
 
 
-# Of one sample of 10 ms.
+# The flame graph of one sample of 10 ms.
 GOOD = {"main": [TICK_NS, 0], "main work": [TICK_NS, 0], "main work leaf": [TICK_NS, TICK_NS], "total": [TICK_NS, 0]}
 
 
 def steady(text):
-    """Without what is another one each time."""
+    """The text without parts that differ each time."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC", "TIME", text)
     return text if len(text) < 400 else text[:200] + " ... " + text[-120:]
 
 
 def told(status, kind, body, own_words):
-    """What is compared of an answer."""
+    """The parts of an answer that are compared."""
     out = {"status": status, "type": kind if body else ""}
     if status == 200 and (kind == "application/proto" or not body):
         # an empty message, which a server compresses if it likes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which handler answers which path, what every handler needs of a request, and the double's own
- * paths /ready and /double/. Called by http.c.
+ * The handler of each path, functions for all handlers, and the double's own paths /ready and
+ * /double/.
  */
 #include "test/pyroscope/routes.h"
 
@@ -75,7 +75,7 @@ static bool basic_matches(const char *header, const char *user_password)
 	return ok;
 }
 
-/* What a proxy in front of the server would ask for. */
+/* Checks the credentials that a proxy in front of the server would require. */
 static bool authorized(const struct pd_double *d, const struct pd_request *in,
 		       struct pd_response *out)
 {
@@ -142,9 +142,9 @@ static void route_fault(struct pd_double *d, const struct pd_request *in, struct
 }
 
 static const struct route {
-	const char *path; /* one that ends in '/' stands for all below */
+	const char *path; /* a path that ends in '/' stands for all paths below it */
 	const char *methods;
-	bool open; /* without credentials */
+	bool open; /* needs no credentials */
 	void (*handle)(struct pd_double *d, const struct pd_request *in, struct pd_response *out);
 } routes[] = {
 	{"/push.v1.PusherService/Push", "POST", false, pd_route_push},
@@ -199,5 +199,6 @@ void pd_route(struct pd_double *d, const struct pd_request *in, struct pd_respon
 		pd_response_header(out, "Allow", r->methods);
 	} else {
 		r->handle(d, in, out);
+		d->stats.requests += !r->open && r->handle != pd_route_query && out->status == 200;
 	}
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests and answers without a network, so that unit tests can ask what a curl would ask.
- */
+/* Requests and answers without a network, so that unit tests can send the same requests as curl. */
 #ifndef PD_ROUTES_H
 #define PD_ROUTES_H
 
@@ -13,7 +11,7 @@ struct pd_request {
 	json_t *headers; /* lower-case name: value */
 	json_t *query;   /* decoded name: value */
 	struct pd_bytes body;
-	bool body_too_large; /* more came than the limit; body is not complete */
+	bool body_too_large; /* the body exceeded the limit, and is not complete */
 };
 
 struct pd_response {
@@ -21,7 +19,7 @@ struct pd_response {
 	const char *type; /* Content-Type, or NULL */
 	struct pd_text body;
 	json_t *headers; /* further headers, or NULL */
-	char note[64];   /* for the log: why */
+	char note[64];   /* the reason, for the log */
 };
 
 void pd_response_fini(struct pd_response *r);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Selectors and the walk over the store; see selector.h. Called by query.c.
- */
+/* Selectors and the walk over the store; see selector.h. */
 #include "test/pyroscope/selector.h"
 
 #include <string.h>
@@ -85,7 +83,7 @@ int pd_selector_parse(struct pd_arena *a, struct pd_bytes text, struct pd_select
 		      struct pd_error *e)
 {
 	struct cursor c = {text, a, e};
-	/* A matcher takes four characters at least. */
+	/* A matcher has at least four characters. */
 	struct pd_matcher *all = pd_arena_calloc(a, s->len + text.len / 4 + 1, sizeof(*all));
 
 	if (s->len > 0)

@@ -25,10 +25,10 @@ int pd_selector_parse(struct pd_arena *a, struct pd_bytes text, struct pd_select
 /* A label that is absent matches "". */
 bool pd_selector_matches(const struct pd_selector *s, struct pd_labels l);
 
-/* Which stored data a query sees. */
+/* The stored data that a query may see. */
 struct pd_scope {
 	const char *tenant;
-	bool timed; /* start and end count */
+	bool timed; /* start and end apply */
 	int64_t start_ms;
 	int64_t end_ms;
 	struct pd_selector selector;
@@ -42,7 +42,7 @@ struct pd_view {
 	struct pd_labels labels; /* with __profile_type__ and its parts; sorted */
 };
 
-/* Calls see for all that the scope lets through; the view is valid during the call. */
+/* Calls see() for each series in the scope; the view is valid during the call. */
 void pd_scope_visit(const struct pd_double *d, const struct pd_scope *scope,
 		    void (*see)(const struct pd_view *v, void *arg), void *arg);
 

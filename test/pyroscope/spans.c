@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /double/spans: all that is stored, added up by span, service, span name and pid, so that a
- * test can compare it with what its host did. Called by routes.c.
+ * GET /double/spans: the sums of all stored profiles by span, service, span name and pid, so that a
+ * test can compare them with the host's own figures.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ struct weight {
 	int64_t samples;
 };
 
-/* The value of the unit; missing when no sample type has it. */
+/* The value in the unit; `missing` if no sample type has that unit. */
 static int64_t value_of(const struct pd_record *r, const struct pd_row *row, const char *unit,
 			int64_t missing)
 {
@@ -26,6 +26,25 @@ static int64_t value_of(const struct pd_record *r, const struct pd_row *row, con
 	return missing;
 }
 
+/*
+ * From OTLP the server makes CPU time twice: "cpu" from the time that was sent, and "process_cpu"
+ * from the number of samples times their period. Here the first gives the time, and the second the
+ * number of samples.
+ */
+static struct weight weight_of(const struct pd_record *r, const struct pd_row *row)
+{
+	struct weight w = {value_of(r, row, "nanoseconds", 0), value_of(r, row, "count", 1)};
+	struct pd_bytes name = pd_labels_get(r->labels, "__name__");
+
+	if (!pd_bytes_is(pd_labels_get(r->labels, "__otel__"), "true"))
+		return w;
+	if (pd_bytes_is(name, "cpu"))
+		w.samples = 0;
+	if (pd_bytes_is(name, "process_cpu") && r->profile.period != 0)
+		w = (struct weight){0, w.ns / r->profile.period};
+	return w;
+}
+
 static void add_number(json_t *to, const char *key, int64_t n)
 {
 	json_int_t before = json_integer_value(json_object_get(to, key));
@@ -33,7 +52,7 @@ static void add_number(json_t *to, const char *key, int64_t n)
 	json_object_set_new(to, key, json_integer((json_int_t)((uint64_t)before + (uint64_t)n)));
 }
 
-/* The object under the key of a sum, made when new. */
+/* The object under a key; made if missing. */
 static json_t *member(json_t *of, const char *key)
 {
 	json_t *j = json_object_get(of, key);
@@ -52,7 +71,7 @@ static void add_weight(json_t *to, struct weight w)
 	add_number(to, "rows", 1);
 }
 
-/* A span has one name, trace and service: another one is counted, for it is a mistake. */
+/* A span has one name, trace and service. Another one is counted, because it is a mistake. */
 static void set_once(json_t *span, const char *key, struct pd_bytes value)
 {
 	const json_t *before = json_object_get(span, key);
@@ -104,8 +123,7 @@ json_t *pd_spans_json(const struct pd_double *d)
 		for (size_t i = 0; i < r->rows; i++) {
 			const struct pd_row *row = &r->row[i];
 			struct pd_labels l = r->series[row->series].labels;
-			struct weight w = {value_of(r, row, "nanoseconds", 0),
-					   value_of(r, row, "count", 1)};
+			struct weight w = weight_of(r, row);
 
 			if (row->span_id != 0)
 				add_span(spans, row, l, w);
@@ -115,6 +133,7 @@ json_t *pd_spans_json(const struct pd_double *d)
 			add_by_label(member(all, "services"), l, "service_name", w);
 			add_by_label(member(all, "span_names"), l, "span_name", w);
 			add_by_label(member(all, "pids"), l, "pid", w);
+			add_by_label(member(all, "pids"), l, "process.pid", w);
 		}
 	return all;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Life of the double, its statistics and its store: accepted records stay in memory for the
- * queries and, with --store, go to <n>.pb and <n>.json. Called by main.c, push.c and routes.c.
+ * Beginning and end of the double, its statistics and its store: accepted records stay in memory
+ * for queries; with --store they are also written to <n>.pb and <n>.json.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -60,16 +61,55 @@ void pd_stats_reject(struct pd_stats *s, const struct pd_error *e)
 	json_array_append_new(s->reasons, pd_json_bytes(pd_text_bytes(&e->message)));
 }
 
+/*
+ * The server makes a series for each set of labels and each type of value that is not 0 everywhere.
+ * span_id and trace_id of samples are no labels there (pkg/model/pprofsplit,
+ * pkg/segmentwriter/memdb, 2026-08).
+ */
+static void add_series(json_t *of, const struct pd_record *r, size_t type)
+{
+	struct pd_text name = {0};
+	bool *is_used = calloc(r->series_count + 1, sizeof(*is_used));
+
+	for (size_t i = 0; is_used != NULL && i < r->rows; i++)
+		if (r->row[i].value[type] != 0)
+			is_used[r->row[i].series] = true;
+	for (size_t i = 0; is_used != NULL && i < r->series_count; i++) {
+		if (!is_used[i])
+			continue;
+		name.len = 0;
+		pd_record_type(r, type, &name);
+		pd_labels_text(r->series[i].labels, &name);
+		json_object_set_new(of, name.at, json_true());
+	}
+	free(is_used);
+	pd_text_fini(&name);
+}
+
+static json_int_t count_series(const struct pd_double *d)
+{
+	json_t *all = json_object();
+	json_int_t n;
+
+	for (const struct pd_record *r = d->first; r != NULL; r = r->next)
+		for (size_t i = 0; i < r->profile.sample_types; i++)
+			add_series(all, r, i);
+	n = (json_int_t)json_object_size(all);
+	json_decref(all);
+	return n;
+}
+
 json_t *pd_stats_json(const struct pd_double *d)
 {
 	const struct pd_stats *s = &d->stats;
 
-	return json_pack("{s:I,s:{s:I,s:I,s:I},s:O,s:O,s:O,s:o,s:o,s:{s:I,s:I}}", "connections",
-			 (json_int_t)s->connections, "accepted", "profiles",
-			 (json_int_t)s->profiles, "samples", (json_int_t)s->samples, "bytes",
-			 (json_int_t)s->bytes, "rejected", s->rejected, "reasons", s->reasons,
-			 "requests", s->statuses, "silently_dropped", pd_losses_json(&s->losses),
-			 "noted", pd_losses_notes_json(&s->losses), "faults", "pending",
+	return json_pack("{s:I,s:I,s:{s:I,s:I,s:I,s:I},s:O,s:O,s:O,s:o,s:o,s:{s:I,s:I}}", "series",
+			 count_series(d), "connections", (json_int_t)s->connections, "accepted",
+			 "profiles", (json_int_t)s->profiles, "requests", (json_int_t)s->requests,
+			 "samples", (json_int_t)s->samples, "bytes", (json_int_t)s->bytes,
+			 "rejected", s->rejected, "reasons", s->reasons, "requests", s->statuses,
+			 "silently_dropped", pd_losses_json(&s->losses), "noted",
+			 pd_losses_notes_json(&s->losses), "faults", "pending",
 			 (json_int_t)d->faults.len, "served", (json_int_t)d->faults.served);
 }
 
@@ -87,7 +127,7 @@ static json_t *labels_json(struct pd_labels l)
 	return j;
 }
 
-/* Credentials do not belong into files: of them only the scheme is kept. */
+/* Credentials must not be in files, so only their scheme is written. */
 static json_t *headers_json(json_t *headers)
 {
 	json_t *copy = json_copy(headers);
@@ -125,7 +165,7 @@ static json_t *record_json(const struct pd_record *r)
 			 pd_losses_json(&r->losses), "noted", pd_losses_notes_json(&r->losses));
 }
 
-/* Under another name first, so that who sees the file sees all of it. */
+/* Writes a file under another name and renames it, so that a reader never sees a part of it. */
 static bool write_file(const char *path, const void *data, size_t len)
 {
 	struct pd_text partial = {0};
@@ -154,7 +194,7 @@ static bool write_record(const char *dir, const struct pd_record *r)
 	ok = write_file(path.at, r->raw.at, r->raw.len);
 	path.len = 0;
 	pd_text_addf(&path, "%s/%" PRIu64 ".json", dir, r->number);
-	/* Last: where the .json is, the .pb is too. */
+	/* The .json file is written last, so if it exists, the .pb file exists, too. */
 	ok = ok && write_file(path.at, text.at, text.len);
 	json_decref(j);
 	pd_text_fini(&path);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks beyond the server's, for what it would quietly drop, merge or misread; see validate.h.
- * Called by push.c unless --no-strict was given.
+ * Checks for data that the server would drop, merge or misread without a message; see validate.h.
  */
 #include "test/pyroscope/validate.h"
 
@@ -43,8 +42,8 @@ static int compare_strings(const void *a, const void *b)
 }
 
 /*
- * The server finds a label key by the first equal string in one place and by the last in another,
- * so a key that is in the table twice loses its spans.
+ * The server searches a label key by the first equal string in one place and by the last one in
+ * another. So a key that is in the table twice loses its spans.
  */
 static int check_duplicate_strings(const struct pd_profile *p, struct pd_error *e)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The server's profile checks; see validate.h. Called by push.c.
- */
+/* The server's profile checks; see validate.h. */
 #include "test/pyroscope/validate.h"
 
 #include <string.h>
@@ -34,7 +32,7 @@ static int malformed(struct pd_error *e, const char *what)
 	return pd_error_set(e, PD_INVALID_ARGUMENT, "malformed_profile", "%s", what);
 }
 
-/* As Go prints a time in UTC, to the millisecond. */
+/* Writes a time as Go does, in UTC, to the millisecond. */
 static void add_time(struct pd_text *out, int64_t ms)
 {
 	time_t s = (time_t)(ms / 1000);
@@ -106,7 +104,7 @@ static int check_samples(const struct pd_limits *limits, const struct pd_candida
 		if (s->locations > limits->stack_depth) {
 			size_t cut = s->locations - limits->stack_depth;
 
-			/* location_id[0] is the leaf: the root-most frames stay. */
+			/* location_id[0] is the leaf: the frames nearest to the root stay. */
 			s->location_id += cut;
 			s->locations -= cut;
 			c->losses->truncated_stacks++;
@@ -164,7 +162,7 @@ static int check_string_indexes(const struct pd_profile *p, struct pd_error *e)
 			    !pd_profile_has_string(p, p->sample[i].label[j].str))
 				return malformed(e, "sample label string index out of range");
 	for (size_t i = 0; i < p->functions; i++) {
-		/* The server overlooks a name below 0. */
+		/* The server does not check a name below 0. */
 		if (p->function[i].name >= 0 && !pd_profile_has_string(p, p->function[i].name))
 			return malformed(e, "function name string index out of range");
 		if (!pd_profile_has_string(p, p->function[i].system_name))

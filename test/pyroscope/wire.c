@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Protobuf wire format; see wire.h. Called by profile.c and envelope.c.
- */
+/* Protobuf wire format; see wire.h. */
 #include "test/pyroscope/wire.h"
 
 #include <errno.h>
@@ -18,7 +16,7 @@ static int read_varint(struct pd_bytes *in, uint64_t *out)
 		c = in->at[0];
 		in->at++;
 		in->len--;
-		/* The tenth byte has room for one bit of the 64. */
+		/* The tenth byte may have only one bit of the 64. */
 		if (shift == 63 && c > 1)
 			return -EBADMSG;
 		value |= (uint64_t)(c & 0x7f) << shift;
@@ -98,7 +96,7 @@ int64_t pd_wire_count(struct pd_bytes in, uint32_t number)
 	return rc < 0 ? rc : n;
 }
 
-/* A packed field is as many numbers as it has bytes without the continuation bit. */
+/* A packed field has as many numbers as bytes without the continuation bit. */
 static int count_numbers(struct pd_bytes in, uint32_t number, size_t *count)
 {
 	struct pd_field f;

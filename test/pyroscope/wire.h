@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reader for protobuf's wire format, written for the double alone so that a mistake in the
- * project's encoder cannot hide behind the same mistake here.
+ * Reads protobuf's wire format. The double has its own reader, so that a mistake in the project's
+ * encoder cannot be hidden by the same mistake here.
  */
 #ifndef PD_WIRE_H
 #define PD_WIRE_H
@@ -18,17 +18,20 @@ enum pd_wire_type {
 struct pd_field {
 	uint32_t number;
 	enum pd_wire_type type;
-	uint64_t value;        /* of the number types */
-	struct pd_bytes bytes; /* of PD_WIRE_BYTES */
+	uint64_t value;        /* value of a number */
+	struct pd_bytes bytes; /* content of PD_WIRE_BYTES */
 };
 
-/* 1 and advances in; 0 at the end; -EBADMSG. Groups are refused: no message here has any. */
+/*
+ * Reads a field. 1, and *in is advanced; 0 at the end; -EBADMSG. Groups are refused, because no
+ * message here has any.
+ */
 int pd_wire_next(struct pd_bytes *in, struct pd_field *f);
 
 /* How often the field occurs, or -EBADMSG when the message is broken. */
 int64_t pd_wire_count(struct pd_bytes in, uint32_t number);
 
-/* All values of a repeated number, packed or not. 0 or -EBADMSG. */
+/* Reads all values of a repeated number, packed or not. 0 or -EBADMSG. */
 int pd_wire_numbers(struct pd_arena *a, struct pd_bytes in, uint32_t number, uint64_t **out,
 		    size_t *count);
 

@@ -11,7 +11,7 @@ $(B)/test/replay/replay: $(addprefix $(B)/release/test/,replay/replay.o unit/exp
 $(REPLAY_PROGRAMS): $(B)/release/export.a $(B)/release/sampler.a
 	@mkdir -p $(@D)
 	$(call link_program,release)
-# What looks at threads find is written down instead of added up.
+# The results of looks at threads are recorded instead of added up.
 $(B)/test/replay/record: private LDFLAGS += -Wl,--wrap=sp_off_cpu_new
 
 TEST_PROGRAMS += $(REPLAY_PROGRAMS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An exporter that makes no profiles: what its first process puts into the rings, and what looks at its threads find,
- * goes into the file recording.PID of SPANPROF_OUTPUT_DIR. All but the loop is the product's.
+ * An exporter that makes no profiles. Its first process's records in the rings, and the results of looks at its
+ * threads, go into the file recording.PID of SPANPROF_OUTPUT_DIR. All except the loop is the product's code.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static void put_chunk(uint32_t kind, const void *data, uint64_t bytes)
 	(void)fwrite(zero, 1, CHUNK_PADDED(bytes) - bytes, recording);
 }
 
-/* Before the first record that has it. */
+/* Written before the first record that has it. */
 static void put_name(uint32_t id)
 {
 	char data[sizeof(id) + SP_NAME_MAX + 1];
@@ -107,7 +107,7 @@ static void put_wait(void *arg, const struct sp_wait *w)
 		  offsetof(struct wait_chunk, pc) + (c.depth + c.owner_depth) * sizeof(c.pc[0]));
 }
 
-/* The product's waits are looked for as in its loop; only what is found goes elsewhere. */
+/* The product's loop looks for waits; only the results go elsewhere. */
 struct sp_off_cpu *__real_sp_off_cpu_new(const struct sp_core_ops *ops,
 					 struct sp_unwinder *unwinder,
 					 const struct sp_off_cpu_hooks *hooks);
@@ -135,7 +135,7 @@ static struct sp_waits *new_waits(void)
 	return sp_waits_new(&env);
 }
 
-/* What is read of it when a profile is made. */
+/* The data about the host that a profile needs. */
 static void put_host(void)
 {
 	static char maps[1 << 20];
@@ -169,7 +169,7 @@ static void drain(void)
 		;
 }
 
-/* In place of the product's. */
+/* Replaces the product's function. */
 int sp_export_run(const struct sp_export_family *family)
 {
 	const struct sp_core_ops *other;
@@ -186,7 +186,7 @@ int sp_export_run(const struct sp_export_family *family)
 	interval_ns = sp_clock_mono_ns() + host->config->upload_interval_ms * SP_NS_PER_MS;
 	while (recording != NULL && (news & SP_WAIT_STOP) == 0) {
 		family->wait(family->arg, waits != NULL ? 5 : 20);
-		/* A forked child has an exporter of its own then. */
+		/* Then a forked child has an exporter of its own. */
 		while ((other = family->next(family->arg)) != NULL)
 			family->left(family->arg, other, -EBUSY);
 		news = host->news(host->arg);

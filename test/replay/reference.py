@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reference.py RECORDING RATE_HZ ALLOC_INTERVAL PROFILE...: adds up the records of each interval by itself, and
+"""reference.py RECORDING RATE_HZ ALLOC_INTERVAL PROFILE...: independently adds up the records of each interval, and
 compares the sums with the interval's profiles: addresses, labels, both values. Prints the first values' sums of CPU
 time, waits, allocations, and blocks in use. Snapshots, which have no addresses before they are walked, are compared
-by labels alone."""
+only by labels."""
 import collections
 import gzip
 import math
@@ -14,9 +14,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "common"))
 from pb import fields, packed  # noqa: E402 pylint: disable=wrong-import-position
 
-SAMPLE, CPU_TIME, FREED, SPAN_ENDED, SNAPSHOT, NAME, INTERVAL, WAIT = 2, 3, 6, 7, 8, 35, 36, 37
+SAMPLE, CPU_TIME, FREED, SPAN_ENDED, SNAPSHOT, NAME, INTERVAL, WAIT = 2, 3, 6, 7, 9, 35, 36, 37
 ROOTED, TRUNCATED = 1, 2
-HEAD = struct.Struct("<Q16sQIIIHH16sQQ")
+HEAD = struct.Struct("<Q16sQIIIHH16sQQQ")
 TIME = struct.Struct("<Q16sQII16sQQ")
 LABEL = struct.Struct("<Q16sQII")
 LOOK = struct.Struct("<QIHHH?160s5x")
@@ -25,7 +25,7 @@ WALKED = ("a snapshot",)
 
 
 def labels(span, trace, name, thread, blocked_by=0):
-    """As a profile has them with SPANPROF_THREAD_NAME."""
+    """The labels of a profile with SPANPROF_THREAD_NAME."""
     texts = {"span_id": struct.pack("<Q", span).hex() if span else "", "trace_id": trace.hex() if any(trace) else "",
              "span_name": name, "thread_name": thread.split(b"\0")[0].decode("utf-8", "replace") or "(unknown)",
              "blocked_by_span_id": struct.pack("<Q", blocked_by).hex() if blocked_by else ""}
@@ -33,7 +33,7 @@ def labels(span, trace, name, thread, blocked_by=0):
 
 
 def marked(stack, flags):
-    """With what is said of its end."""
+    """The stack with the marker that tells how it ends."""
     if flags & TRUNCATED:
         return stack + ("[truncated]",)
     return stack if flags & ROOTED else stack + ("[incomplete]",)
@@ -53,7 +53,8 @@ def look(body, names):
 
 
 def end_interval(sums, blocks, ended, is_changed):
-    """With all blocks that are in use, where there is something to tell."""
+    """Ends an upload interval, and adds all blocks in use to its sums. An interval without changes and without sums
+    has no profile."""
     if not is_changed and not any(sums.values()):
         return
     for number, (span, trace, name, thread, stack, value) in blocks.items():
@@ -88,7 +89,7 @@ def recorded(path, period_ns, mean):
             is_changed = False
             intervals.append(interval())
         elif kind in (SAMPLE, SNAPSHOT):
-            span, trace, _, name, _, weight, depth, flags, thread, allocated, block = HEAD.unpack_from(body)
+            span, trace, _, name, _, weight, depth, flags, thread, allocated, block, _ = HEAD.unpack_from(body)
             stack = WALKED
             if kind == SAMPLE:
                 stack = struct.unpack_from("<%dQ" % depth, body, HEAD.size)
@@ -124,7 +125,7 @@ def recorded(path, period_ns, mean):
 
 
 def profiled(path):
-    """The same sums as the profile has them, and how many of its locations have a function."""
+    """The same sums from the profile, and the number of its locations with a function."""
     with gzip.open(path) as f:
         message = list(fields(f.read()))
     text = [value.decode() for number, value in message if number == 6]
@@ -161,7 +162,7 @@ def profiled(path):
 
 
 def without_walks(sums, walks):
-    """What is left of the sums when the stacks that nobody recorded are taken as what was walked."""
+    """The differences of the sums if stacks without a record count as walked snapshots."""
     left = collections.defaultdict(lambda: [0, 0])
     for (stack, label), value in sums.items():
         if (stack, label) not in walks and any(s == WALKED and k == label for s, k in walks):
@@ -179,7 +180,7 @@ def main(recording, rate, mean, *profiles):
     for kind, intervals in expected.items():
         of_kind = (p for p in profiles
                    if re.search(r"-[0-9]{6}(?:-([a-z_]+))?\.", p).expand(r"\1") == kind)
-        # That nothing is in use is told by a profile of no samples.
+        # If nothing is in use, there is a profile without samples.
         shown = [(p, sums) for p, sums in ((p, profiled(p)) for p in of_kind) if sums]
         if len(intervals) != len(shown):
             sys.exit("%s: %d intervals, %d profiles" % (kind, len(intervals), len(shown)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay RECORDING FOLDER: the product's loop, from the rings to the files, on a recording: a profile for each of its
- * intervals. The clock goes by intervals, and random numbers are drawn from it, so that the same recording gives the
- * same bytes. Configured by variables, as the exporter is.
+ * replay RECORDING FOLDER: runs the product's loop, from the rings to the files, on a recording: one profile for each
+ * of its intervals. The clock advances by intervals, and random numbers are drawn from it, so that the same recording
+ * gives the same bytes. Configured by variables, as the exporter is.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -27,9 +27,9 @@
 static char proc[4096];
 static const char *begin;
 static const char *end;
-/* Of this interval: the next chunk of its first ring, of snapshots, and of waits; and where it ends. */
+/* Positions in this interval: the next chunk of the main ring, of snapshots, and of waits; and the interval's end. */
 static const char *at, *snapshot_at, *wait_at, *interval_end;
-static _Atomic time_t upload_s; /* by which the clock has gone on */
+static _Atomic time_t upload_s; /* time by which the clock has advanced */
 
 /* Upload intervals are whole seconds. */
 int clock_gettime(clockid_t id, struct timespec *t)
@@ -38,7 +38,7 @@ int clock_gettime(clockid_t id, struct timespec *t)
 	return 0;
 }
 
-/* The next chunk before an end that is of one of these kinds. */
+/* The next chunk before the end that has one of these kinds. */
 static const struct chunk *next_chunk(const char **from, const char *to, uint32_t first,
 				      uint32_t last)
 {
@@ -63,7 +63,7 @@ static void write_file(const char *name, const void *data, size_t bytes)
 		err(1, "%s", path);
 }
 
-/* With the folder of the host in /proc as it is at the end of this interval. */
+/* Begins an interval, with the host's /proc folder as at its end. */
 static void begin_interval(void)
 {
 	const struct chunk *c;
@@ -83,7 +83,7 @@ static void begin_interval(void)
 	}
 }
 
-/* Samples and what belongs to them first, then snapshots, as from two rings, then waits. */
+/* Samples and related records first, then snapshots, as from two rings, then waits. */
 static unsigned drain(void *self, void (*put)(const struct sp_record *record, void *arg), void *arg,
 		      unsigned max)
 {
@@ -119,7 +119,7 @@ static unsigned drain_snapshots(void *self, void (*put)(const struct sp_snapshot
 	return n;
 }
 
-/* In place of the product's looks. */
+/* Replaces the product's looks. */
 struct sp_off_cpu {
 	struct sp_off_cpu_hooks hooks;
 };
@@ -191,7 +191,7 @@ static const char *span_name_text(void *self, uint32_t id, size_t *len)
 	return "";
 }
 
-/* Its threads are gone. */
+/* The host's threads are gone. */
 static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES])
 {
 	(void)self;
@@ -199,10 +199,10 @@ static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES
 	memset(name, 0, SP_THREAD_NAME_BYTES);
 }
 
-static unsigned begun; /* intervals */
-static bool is_made;   /* all profiles of the last one are written */
+static unsigned begun; /* number of begun intervals */
+static bool is_made;   /* all profiles of the last interval are written */
 
-/* Asked for when a process begins, and to report on an interval when there is nothing more to be done for it. */
+/* Called when a process begins, and for the status after an interval is finished. */
 static void facts(void *self, struct sp_core_facts *out)
 {
 	(void)self;
@@ -211,8 +211,8 @@ static void facts(void *self, struct sp_core_facts *out)
 }
 
 /*
- * The clock goes on by an upload interval as soon as all of one is drained, and the next one begins when there are the
- * profiles of that one. The host ends after the last one.
+ * The clock advances by an upload interval as soon as an interval is drained, and the next one begins when its
+ * profiles exist. The host ends after the last one.
  */
 static unsigned news(void *self)
 {

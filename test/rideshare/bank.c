@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See bank.h. */
+/* The ledger and the bank of bank.h. */
 #include "test/rideshare/bank.h"
 
 #include <pthread.h>

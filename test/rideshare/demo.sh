@@ -1,28 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What "make demo" runs: the ride-sharing server under the preloaded object, some load, and then the
-# profile compared with what the server measured itself. Exit 0 only if they agree. Run it from the
-# root of the repository after building.
+# Runs "make demo": the ride-sharing server with the preloaded object, some load, and then a comparison of the profile
+# with the server's own measurements. Exit 0 only if they agree. Run it from the root of the repository after
+# building.
 #
 # SPANPROF_DEMO_SECONDS  how long to send orders (default 20; fewer than 10 are too few to compare). On
 #                        a slow machine it takes as long as 150 orders do, but not beyond 160 s more.
-# SPANPROF_DEMO_OUT      the folder for what it leaves (default build/demo), which is emptied
+# SPANPROF_DEMO_OUT      the folder for its results (default build/demo), which is emptied
 # PYROSCOPE_SERVER_ADDRESS, OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of spanprof and of
 # OpenTelemetry act on the server as usual.
 set -euo pipefail
 
-readonly BUILD=$PWD/${SPANPROF_DEMO_BUILD:-build}
+BUILD=${SPANPROF_DEMO_BUILD:-build}
+[[ $BUILD == /* ]] || BUILD=$PWD/$BUILD
+readonly BUILD
 readonly PROGRAMS=$BUILD/test/rideshare
 readonly OUT=${SPANPROF_DEMO_OUT:-$BUILD/demo}
 readonly SECONDS_OF_LOAD=${SPANPROF_DEMO_SECONDS:-20}
 readonly ORDERS_MIN=150
 readonly SECONDS_MORE=160
-# How long a start or an end may take, on a slow machine too.
+# How long a start or an end may take, also on a slow machine.
 readonly PATIENCE_S=60
 server_pid=
 declare -a failures=()
 
-# The names begin like spanprof's own variables, which would make it warn about them.
+# The names begin like spanprof's own variables, about which it would warn.
 export -n SPANPROF_DEMO_BUILD SPANPROF_DEMO_OUT SPANPROF_DEMO_SECONDS SPANPROF_SKIP_DEPS
 
 say()
@@ -36,7 +38,7 @@ die()
 	exit 1
 }
 
-# failed WHAT WHY WHAT_TO_DO: goes on, as what there is may still be worth a look.
+# failed WHAT WHY WHAT_TO_DO: goes on, because the existing results may still be useful.
 failed()
 {
 	failures+=("$1" "  why:  $2" "  next: $3")
@@ -102,7 +104,7 @@ order_vehicles()
 		--url "http://127.0.0.1:$(<"$OUT/port")" --seconds "$SECONDS_OF_LOAD" \
 		--at-least "$ORDERS_MIN" --at-most $((SECONDS_OF_LOAD + SECONDS_MORE)) --give-up 10 \
 		--seed 1 2>&1 | tee "$OUT/loadgen.log" >&2 && return 0
-	# What it says of itself is told in stop_server.
+	# stop_server reports the generator's own message.
 	server_gone || failed "$(tail -n 1 "$OUT/loadgen.log")" \
 		"$(grep -m 1 '^loadgen: http' "$OUT/loadgen.log" || echo unknown)" \
 		"if the machine is busy, try again when it is not; server.log has the server's words"
@@ -136,8 +138,8 @@ report()
 	"$BUILD/spanprof-report" --json "$@" "$OUT/profiles"
 }
 
-# The pictures to open: everything, and the slowest span, if there is one, against the others of its
-# name, if there are any.
+# The pictures: of everything, and of the slowest span, if there is one, compared with the others of its name, if
+# there are any.
 draw()
 {
 	local diff drawn=("${OUT#"$PWD/"}/flamegraph.html")
@@ -156,7 +158,7 @@ draw()
 	done
 	printf '\nFlame graphs to open in a browser: everything, and the slowest span against the others like it:\n'
 	printf '  %s\n' "${drawn[@]}"
-	# That viewer knows no OTLP.
+	# The viewer does not read OTLP.
 	compgen -G "$OUT/profiles/*[0-9].pb.gz" >/dev/null || return 0
 	printf '\nThe same profile in a viewer (all vehicles; tags hold the spans):\n'
 	printf '  go tool pprof -http=: %s/profiles/*[0-9].pb.gz\n' "${OUT#"$PWD/"}"
@@ -201,7 +203,7 @@ compare()
 		failed "the slowest span lacks something" "the lines with FAIL tell" "see spans.json"
 }
 
-# An order that was slow and hardly computed, and where its time went.
+# A slow order that hardly computed, and where its time went.
 explain_waits()
 {
 	local slow
@@ -219,6 +221,25 @@ explain_waits()
 	summary holders --report "$OUT/off_cpu.json" ||
 		failed "whose lock orders waited for does not agree with the server" \
 			"the lines with FAIL tell" "what stands below them"
+}
+
+# The page of slow orders and its first sentences, whose figures the server has measured as well. The page comes last.
+explain_slowest()
+{
+	local page=$OUT/slow.html
+
+	printf '\nThe slowest orders, and what made them slow:\n'
+	"$BUILD/spanprof-report" --slowest --page "$page" "$OUT/profiles" >"$OUT/slow.txt" || true
+	if ! grep -qs '"requests":\[' "$page"; then
+		failed "no page of slow orders" "spanprof-report found none, or cannot write" "see above"
+		return
+	fi
+	sed -n 's/^[0-9]*\. /  &/p' "$OUT/slow.txt"
+	report --slowest=3 >"$OUT/slow.json" || true
+	summary sentences --slowest "$OUT/slow.json" --printed "$OUT/slow.txt" ||
+		failed "the sentences about slow orders do not agree with the server" "the lines with FAIL tell" \
+			"what stands below them"
+	printf '\nA page with the time line of each of them:\n  %s\n' "${page#"$PWD/"}"
 }
 
 for file in "$BUILD/libspanprof.so" "$BUILD/spanprof-exporter" "$BUILD/spanprof-report" \
@@ -246,6 +267,7 @@ elif report >"$OUT/report.json"; then
 	compare
 	explain_waits
 	draw
+	explain_slowest
 else
 	failed "spanprof-report cannot read the profiles" "see above" "please report it"
 fi

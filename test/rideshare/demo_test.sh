@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The demo on a machine that is not as wished: the load goes on until there were enough orders, though
-# not for ever, and a demo whose server dies says so, and draws what there is.
+# The demo under difficulties: the load goes on until there are enough orders, but not for ever; if the server dies, the
+# demo says so and draws the existing data; and it fails if the report writes no page of slow orders, or no sentences.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -46,7 +46,36 @@ for line in '^demo: FAIL' '^the server ended before it was told to, with status 
 done
 grep -q 'flamegraph.html$' "$WORK/demo.out" || fail "no flame graph: $(<"$WORK/demo.out")"
 [[ -s $WORK/demo/flamegraph.html ]] || fail "the flame graph is not there"
+grep -q '"requests":\[' "$WORK/demo/slow.html" || fail "no page of slow orders"
+(($(grep -cE '^  [123]\. [0-9.]+ (ms|s), ' "$WORK/demo.out") == 3)) || fail "not three sentences: $(<"$WORK/demo.out")"
 # README shows how a demo ends.
 last=$(sed -n '/<!-- demo:begin -->/,/<!-- demo:end -->/p' test/rideshare/README.md | grep -B 1 '^```$' | head -n 1)
 grep -qxF -- "${last/build\/demo/$WORK/demo}" "$WORK/demo.out" ||
 	fail "README says that it ends with $last (scripts/update-readme.sh --demo): $(tail -n 1 "$WORK/demo.out")"
+
+# A build whose report leaves out a part: its page, or the sentences.
+mkdir "$WORK/build"
+ln -s "$TEST_BUILD"/* "$WORK/build"
+rm "$WORK/build/spanprof-report"
+cat >"$WORK/build/spanprof-report" <<-END
+	#!/bin/bash
+	case " \$* " in
+	*' --page '*' $WORK/page/'*) "$TEST_BUILD/spanprof-report" "\$@"; : >"$WORK/page/slow.html" ;;
+	*' --page '*) "$TEST_BUILD/spanprof-report" "\$@" | head -n 1 ;;
+	*) exec "$TEST_BUILD/spanprof-report" "\$@" ;;
+	esac
+END
+chmod 755 "$WORK/build/spanprof-report"
+
+# lacks WHAT LINE: a demo whose report leaves that out fails and says so.
+lacks()
+{
+	rc=0
+	SPANPROF_DEMO_BUILD=$WORK/build SPANPROF_DEMO_OUT=$WORK/$1 SPANPROF_DEMO_SECONDS=2 \
+		SPANPROF_UPLOAD_INTERVAL=1s test/rideshare/demo.sh >"$WORK/lacks.out" 2>"$WORK/lacks.err" || rc=$?
+	((rc == 1)) || fail "without $1 the demo ended with status $rc"
+	grep -q -- "$2" "$WORK/lacks.out" "$WORK/lacks.err" || fail "no line \"$2\": $(<"$WORK/lacks.err")"
+}
+
+lacks page '^no page of slow orders$'
+lacks sentences 'FAIL there are 3 sentences, .*(0, 0 without)'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three inputs of the summary as JSON: the profile as spanprof-report prints it, the truth as
- * the server wrote it, and the exported spans. Who calls: summary.c, once at its start.
+ * The inputs of the summary as JSON: the profile and the slow requests by spanprof-report, the
+ * truth by the server, and the exported spans. Caller: summary.c, once at its start.
  */
 #ifndef RIDESHARE_INPUT_H
 #define RIDESHARE_INPUT_H
@@ -9,13 +9,17 @@
 #include <jansson.h>
 
 struct input {
-	json_t *report; /* object: samples, cpu_ns, labelled_*, span_names, spans, functions */
-	json_t *truth;  /* object: process_cpu_ns, vehicles */
-	json_t *spans;  /* object: span id -> exported span */
+	json_t *report;  /* object: samples, cpu_ns, labelled_*, span_names, spans, functions */
+	json_t *truth;   /* object: process_cpu_ns, vehicles */
+	json_t *spans;   /* object: span id -> exported span */
+	json_t *slowest; /* object: requests, the slowest first */
 };
 
 /* A missing or malformed file ends the program with a message. A NULL path leaves its part NULL. */
 void input_read(struct input *in, const char *report, const char *truth, const char *spans);
+
+/* The same for the report of slow requests. */
+void input_read_slowest(struct input *in, const char *slowest);
 
 /* Numbers and texts of an object; 0 and "" when absent. */
 double input_number(const json_t *object, const char *key);

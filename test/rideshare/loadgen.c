@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders vehicles over HTTP at a fixed rate, or as fast as they are answered where that is slower:
- * request n is the same for the same seed, whoever sends it. Two clients, a new connection per
- * request, the trace context in the traceparent header. On a machine that is slow or busy it goes on
- * until there were enough orders, within a bound. Prints how far it is every two seconds and why an
- * order failed; exit 0 only if every order was answered.
+ * Orders vehicles over HTTP at a fixed rate, or as fast as the answers come if that is slower: request n is the same
+ * for the same seed, whichever client sends it. Two clients, a new connection per request, the trace context in the
+ * traceparent header. On a slow or busy machine it goes on until there were enough orders, within a bound. Prints its
+ * progress every two seconds and the reason of each failed order; exit 0 only if every order was answered.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +22,7 @@
 
 #define CLIENTS 2
 #define PROGRESS_SECONDS 2
-/* For one order, which takes 60 ms of CPU time at most where the clock speed is usual. */
+/* For one order, which takes at most 60 ms of CPU time at a usual clock speed. */
 #define TIMEOUT_SECONDS 60L
 
 static const char *const VEHICLE[] = {"car", "bike", "scooter"};
@@ -31,11 +30,11 @@ static const char *const REGION[] = {"us-east", "eu-north", "ap-south"};
 
 struct load {
 	const char *url;
-	uint64_t requests; /* 0 = by the clock */
-	double seconds;    /* then: no new order after these, */
-	uint64_t at_least; /* unless there were fewer than that */
-	double at_most;    /* and these are not over */
-	unsigned give_up;  /* after so many failures in a row; 0 = never */
+	uint64_t requests; /* 0 = for a time */
+	double seconds;    /* no new order after this time, */
+	uint64_t at_least; /* unless there were fewer orders than this */
+	double at_most;    /* and this time is not over */
+	unsigned give_up;  /* ends after this many failures in a row; 0 = never */
 	double rate;
 	uint64_t seed;
 	void *tracer;
@@ -46,7 +45,7 @@ struct load {
 	_Atomic unsigned failed_in_a_row;
 };
 
-/* splitmix64 of the request's number: no order between the clients matters. */
+/* splitmix64 of the request's number: independent of the order between the clients. */
 static uint64_t mix(uint64_t seed, uint64_t n)
 {
 	uint64_t z = seed + (n + 1) * 0x9e3779b97f4a7c15U;
@@ -79,7 +78,7 @@ static struct curl_slist *context_header(void *span)
 	return headers;
 }
 
-/* What went wrong, or NULL. */
+/* The fault, or NULL. */
 static const char *get(CURL *curl, const char *url, struct curl_slist *headers)
 {
 	static _Thread_local char text[32];
@@ -93,7 +92,7 @@ static const char *get(CURL *curl, const char *url, struct curl_slist *headers)
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT, TIMEOUT_SECONDS);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PROXY, "");
-	/* A kept connection would stay with one thread of the server and leave the other idle. */
+	/* A kept connection would occupy one thread of the server and leave the other one idle. */
 	curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, 1L);
 	rc = curl_easy_perform(curl);
 	if (rc != CURLE_OK)
@@ -150,7 +149,7 @@ static double seconds_since(const struct timespec *begin)
 	return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) / 1e9;
 }
 
-/* Request n is to be sent. */
+/* Whether request n shall be sent. */
 static int wanted(const struct load *load, uint64_t n)
 {
 	double over = seconds_since(&load->begin);
@@ -159,7 +158,7 @@ static int wanted(const struct load *load, uint64_t n)
 		return 0;
 	if (load->requests != 0)
 		return n < load->requests;
-	/* The seconds are over when the request would be due, too, so that there are not two more. */
+	/* Stops at the request that would be due after the end, so that there are not two more. */
 	if (over < load->seconds && (double)n / load->rate < load->seconds)
 		return 1;
 	return n < load->at_least && over < load->at_most;

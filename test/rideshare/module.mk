@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The ride-sharing demo: server, load generator and the program that compares the profile of the
-# server with what the server measured itself.
+# The ride-sharing demo: server, load generator and the program that compares the server's profile with its own
+# measurements.
 
 RIDESHARE_DIR := $(B)/test/rideshare
 RIDESHARE_PROGRAMS := $(addprefix $(RIDESHARE_DIR)/,server loadgen summary)
@@ -19,7 +19,7 @@ $(RIDESHARE_PROGRAMS):
 $(RIDESHARE_DIR)/server: $(RIDESHARE_DIR)/server.o $(RIDESHARE_DIR)/ride.o $(RIDESHARE_DIR)/bank.o
 $(RIDESHARE_DIR)/loadgen: $(RIDESHARE_DIR)/loadgen.o
 $(RIDESHARE_DIR)/summary: $(RIDESHARE_DIR)/summary.o $(RIDESHARE_DIR)/input.o $(RIDESHARE_DIR)/outside.o \
-	$(RIDESHARE_DIR)/waits.o
+	$(RIDESHARE_DIR)/waits.o $(RIDESHARE_DIR)/sentences.o
 $(RIDESHARE_DIR)/server $(RIDESHARE_DIR)/loadgen: $(B)/test/libopentelemetry-c.so
 
 RIDESHARE_LIBS_server = $(TEST_SDK_LDLIBS) -lmicrohttpd -lm -lpthread

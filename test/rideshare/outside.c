@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the stacks of spans off all stacks, and sorts what is left by who is on it. */
+/* Subtracts the stacks of spans from all stacks, and groups the rest by owner. */
 #define _GNU_SOURCE
 #include "test/rideshare/outside.h"
 
@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-/* The first that is on a stack has it. */
+/* The first owner whose part occurs in a stack gets it. */
 static const struct owner {
 	const char *part; /* of a frame's name */
 	const char *who;
@@ -23,7 +23,7 @@ static const struct owner {
 	{"", "others"},
 };
 
-#define SHOWN_NS 5000000 /* what is not 0.00 s */
+#define SHOWN_NS 5000000 /* less than this is shown as 0.00 s */
 #define OWNERS_N (sizeof(OWNERS) / sizeof(OWNERS[0]))
 
 static void add(json_t *stacks, const char *path, json_int_t sign)

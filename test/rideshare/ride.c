@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work of an order: real computation in well-named functions, so that a flame graph of it can
- * be read, with libc and libm below them. The amounts are constants; what an order costs on the
- * machine at hand is measured by the caller, not assumed. Runs on the server's request threads.
+ * The work of an order: real computation in well-named functions, so that its flame graph is readable, with libc and
+ * libm below them. The amounts are constants; the caller measures, rather than assumes, what an order costs on the
+ * present machine. Runs on the server's request threads.
  */
 #include "test/rideshare/ride.h"
 
@@ -16,7 +16,7 @@
 #include "test/rideshare/bank.h"
 #include "test/sdk/opentelemetry_c.h"
 
-/* Inlined functions would be missing from the flame graph of a build without debug information. */
+/* Inlined functions would be missing in the flame graph of a build without debug information. */
 #define FRAME __attribute__((noinline))
 
 #define DRIVERS 1000
@@ -62,7 +62,7 @@ const char *ride_span_name(enum ride_vehicle vehicle)
 	return VEHICLE[vehicle].span_name;
 }
 
-/* splitmix64: the same drivers for everybody, without shared state between threads. */
+/* splitmix64: the same drivers for every client, without shared state between threads. */
 static uint64_t next_random(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15U;
@@ -162,19 +162,20 @@ static void *start(void *tracer, const char *name)
 	return otelc_start_span(tracer, name, OTELC_SPAN_KIND_INTERNAL, NULL);
 }
 
-static int64_t cpu_ns(void)
+static int64_t time_of(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* What the order took, by our own clocks. */
-static void set_truth(void *span, int64_t cpu, const struct bank_waits *waits)
+/* The order's times, by our own clocks. */
+static void set_truth(void *span, int64_t order, int64_t cpu, const struct bank_waits *waits)
 {
 	void *attributes = otelc_create_attr_map();
 
+	otelc_set_int64_t_attr(attributes, "ride.order_ns", order);
 	otelc_set_int64_t_attr(attributes, "ride.cpu_ns", cpu);
 	otelc_set_int64_t_attr(attributes, "ride.ledger_ns", (int64_t)waits->ledger_ns);
 	otelc_set_int64_t_attr(attributes, "ride.bank_ns", (int64_t)waits->bank_ns);
@@ -201,7 +202,8 @@ void ride_order(void *tracer, enum ride_vehicle vehicle, const char *region,
 	unsigned checks = strcmp(where, SLOW_REGION) == 0 ? CHECK_ROUNDS_SLOW_REGION : CHECK_ROUNDS;
 	unsigned available = 0;
 	struct bank_waits waits = {0, NULL, 0};
-	int64_t begun = cpu_ns();
+	int64_t begun = time_of(CLOCK_MONOTONIC);
+	int64_t begun_cpu = time_of(CLOCK_THREAD_CPUTIME_ID);
 	void *order = otelc_start_span(tracer, VEHICLE[vehicle].span_name, OTELC_SPAN_KIND_SERVER,
 				       remote_context);
 	void *find = start(tracer, "FindNearestVehicle");
@@ -216,14 +218,15 @@ void ride_order(void *tracer, enum ride_vehicle vehicle, const char *region,
 		otelc_end_span(check);
 	}
 	otelc_end_span(find);
-	/* Payments there go by one ledger; who rents a scooter has to be asked for the money at once. */
+	/* Payments there use one ledger; customers who rent a scooter must pay at once. */
 	if (strcmp(where, SLOW_REGION) == 0) {
 		void *settle = start(tracer, "SettlePayment");
 
 		bank_charge(VEHICLE[vehicle].span_name, vehicle == RIDE_SCOOTER, &waits);
 		otelc_end_span(settle);
 	}
-	set_truth(order, cpu_ns() - begun, &waits);
+	set_truth(order, time_of(CLOCK_MONOTONIC) - begun,
+		  time_of(CLOCK_THREAD_CPUTIME_ID) - begun_cpu, &waits);
 	otelc_end_span(order);
 	snprintf(answer, size, "%s %u in %s, %.3f km away, %u free slots\n",
 		 VEHICLE[vehicle].path + 1, best.id, where, best.distance_km, available);

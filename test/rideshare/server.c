@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ride-sharing service: GET /car, /bike, /scooter (?region=...). Two request threads. It knows
- * OpenTelemetry and nothing of profiling; what it measures with the thread CPU clock, per vehicle,
- * is the truth that profiles are compared with. Ends on SIGTERM or SIGINT, cleanly, and not before.
+ * The ride-sharing service: GET /car, /bike, /scooter (?region=...). Two request threads. It uses OpenTelemetry and
+ * does not know the profiler. Its own measurements with the thread CPU clock, per vehicle, are the truth with which
+ * profiles are compared. Ends cleanly at SIGTERM or SIGINT, and not before.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@
 #include "test/sdk/opentelemetry_c.h"
 
 #define REQUEST_THREADS 2U
-/* Longer than the load generator waits: an order takes its time on a slow machine. */
+/* Longer than the load generator waits: an order takes long on a slow machine. */
 #define CONNECTION_SECONDS 120U
 
 struct options {
@@ -48,7 +48,7 @@ static uint64_t cpu_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* The header in the form that otelc_start_span reads. An unreasonably long one is ignored. */
+/* The header in the form that otelc_start_span reads. An unreasonably long header is ignored. */
 static void remote_context_of(struct MHD_Connection *connection, char *context, size_t size)
 {
 	const char *parent =
@@ -117,7 +117,7 @@ static struct MHD_Daemon *listen_on(uint16_t port, struct service *service)
 				MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_SECONDS, MHD_OPTION_END);
 }
 
-/* Renamed into place, so that whoever waits for the file never reads half a number. */
+/* Renamed into place, so that a reader of the file never gets half a number. */
 static int write_port(const char *path, struct MHD_Daemon *daemon)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT);
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: server [--port N] [--port-file FILE] [--truth FILE]\n");
 		return 2;
 	}
-	/* Before any thread exists, so that none of them takes the signal. */
+	/* Before any thread exists, so that no thread takes the signal. */
 	sigemptyset(&end);
 	sigaddset(&end, SIGTERM);
 	sigaddset(&end, SIGINT);

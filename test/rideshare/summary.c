@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares a profile of the ride-sharing server with what the server measured itself and with the
- * spans it exported. Who calls: demo.sh, in three steps, because the functions of the slowest span
- * come from a second report that is limited to that span:
+ * Compares a profile of the ride-sharing server with the server's own measurements and with the spans that it
+ * exported. Caller: demo.sh, in three steps, because the functions of the slowest span come from a second report that
+ * is limited to that span:
  *
  *   summary table   --report R --truth T --spans S [--all A --in-spans I]
  *                   prints the table and the checks; exit 1 if one fails. A and I are folded stacks
  *   summary names   --report R --spans S            prints the names of spans with samples
  *   summary slowest --report R --spans S            prints the id of the slowest span with samples,
- *                                                   not counting what it waited
+ *                                                   without the time that it waited
  *   summary span    --report R --spans S --id ID    prints that span; R is the report of this span
  *   summary slow    --report R --spans S            prints the id of the slowest span that hardly computed
  *   summary waits   --report R --spans S --id ID    prints where its time went; R is the report of this span
+ *   summary holders --report R --spans S            prints which orders waited for which; R is the
+ *                   report of waits
+ *   summary sentences --slowest L --printed P --spans S
+ *                   compares the sentences about the slowest orders in P, which L has as JSON;
+ *                   exit 1 if a figure of them is not what the server measured
  */
 #include <err.h>
 #include <getopt.h>
@@ -23,22 +28,23 @@
 
 #include "test/rideshare/input.h"
 #include "test/rideshare/outside.h"
+#include "test/rideshare/sentences.h"
 #include "test/rideshare/waits.h"
 
 #define MAX_SHARE_DIFFERENCE 3.0
 #define MIN_LABELLED_PERCENT 95.0
 #define FUNCTIONS_SHOWN 10
 /*
- * What a thread waits for is looked at every 20 ms, and a wait has two ends. On a busy machine the exporter looks
- * late, by up to a share of the span; else what it says is of another kind altogether.
+ * A look at waits comes every 20 ms, and a wait has two ends. On a busy machine looks come late, by up to a share of
+ * the span. A larger difference is a real fault.
  */
 #define MAX_WAIT_DIFFERENCE_MS 40.0
 #define MAX_WAIT_DIFFERENCE_PERCENT 20.0
-/* From 150 orders, which the load generator sends at least, it is known well enough. */
+/* From 150 orders, which the load generator sends at least, a share is known well enough. */
 #define FEW_SAMPLES 300
 
 struct shares {
-	double profile_ns; /* of all spans the truth knows */
+	double profile_ns; /* of all spans in the truth */
 	double truth_ns;
 };
 
@@ -56,7 +62,7 @@ static void __attribute__((format(printf, 2, 3))) check(int passed, const char *
 	failures += !passed;
 }
 
-/* Below a check that failed: why it may have, and what to do. */
+/* Below a failed check: possible reasons, and advice. */
 static void __attribute__((format(printf, 2, 3))) explain(int passed, const char *format, ...)
 {
 	va_list args;
@@ -75,7 +81,7 @@ static double percent(double part, double whole)
 	return whole > 0 ? 100 * part / whole : 0;
 }
 
-/* What the profile says about a span name; NULL if it never saw it. */
+/* The profile's figures about a span name; NULL if the profile does not have it. */
 static const json_t *profiled(const struct input *in, const json_t *vehicle)
 {
 	return input_find(json_object_get(in->report, "span_names"), "span_name",
@@ -125,7 +131,7 @@ static void print_table(const struct input *in, const char *all, const char *in_
 	printf("%-24s %7s %7s %8s %8s %8s %8s %7s\n", "span_name", "orders", "spans", "samples",
 	       "CPU s", "share", "truth", "diff");
 	json_array_foreach(vehicles, i, element) print_vehicle(in, element, &sum);
-	/* Names that the server gives to no local root would be a wrong label: show them. */
+	/* A name that the server gives to no local root is a wrong label, so it is shown. */
 	json_array_foreach(json_object_get(in->report, "span_names"), i,
 			   element) if (input_find(vehicles, "span_name",
 						   input_text(element, "span_name")) == NULL)
@@ -245,7 +251,7 @@ static double duration_ms(const json_t *span)
 	return (input_number(span, "end_ns") - input_number(span, "start_ns")) / 1e6;
 }
 
-/* What a profile of CPU time can tell of it: waits are another table. */
+/* The part that a profile of CPU time can show: waits are in another table. */
 static double computing_ms(const json_t *span)
 {
 	return duration_ms(span) -
@@ -354,7 +360,7 @@ static int print_waits(const struct input *in, const char *id)
 	return failures != 0;
 }
 
-/* Within a tenth, and what so many looks may miss by chance: two standard errors. */
+/* Within a tenth, and the error by chance of that number of looks: two standard errors. */
 static int print_holders(const struct input *in)
 {
 	struct waits_holders h;
@@ -369,6 +375,28 @@ static int print_holders(const struct input *in)
 	check(passed, "orders waited for each other as long as the server says (%.1f %% off)", off);
 	explain(passed, "on a busy machine a lock may be free while who waits for it gets no CPU");
 	check(h.wrong_ns < 1, "and for nobody else (%.1f ms)", fabs(h.wrong_ns) / 1e6);
+	return failures != 0;
+}
+
+static int print_sentences(const struct input *in, const char *printed)
+{
+	struct sentences_result r;
+
+	sentences_print(in->slowest, in->spans, printed, &r);
+	check(r.sentences == SENTENCES && r.missing == 0,
+	      "there are %d sentences, each with its cause, about spans of the server (%u, %u "
+	      "without)",
+	      SENTENCES, r.sentences, r.missing);
+	explain(r.sentences == SENTENCES && r.missing == 0,
+		"slow.txt and slow.json tell what the report says; SPANPROF_SLOW must not be off");
+	check(r.figures > 0 && r.wrong == 0,
+	      "their %u figures are the server's (%u are not; largest difference: %.1f of at most "
+	      "%.1f ms)",
+	      r.figures, r.wrong, r.off_ms, r.most_ms);
+	explain(r.figures > 0 && r.wrong == 0,
+		"a figure has to be within 40 ms or a fifth of the order, and the chance of that "
+		"many looks at it; a duration within 10 ms or a fiftieth");
+	check(r.wrong_holders == 0, "and so is who held the lock (%u are not)", r.wrong_holders);
 	return failures != 0;
 }
 
@@ -387,7 +415,8 @@ static void usage(void)
 	errx(2, "usage: summary table|names|slowest|span|slow|waits|holders --report FILE --spans "
 		"FILE "
 		"[--truth FILE] "
-		"[--all FILE --in-spans FILE] [--id ID]");
+		"[--all FILE --in-spans FILE] [--id ID]\n"
+		"       summary sentences --slowest FILE --printed FILE --spans FILE");
 }
 
 int main(int argc, char **argv)
@@ -399,6 +428,8 @@ int main(int argc, char **argv)
 		{"id", required_argument, NULL, 'i'},
 		{"all", required_argument, NULL, 'a'},
 		{"in-spans", required_argument, NULL, 'n'},
+		{"slowest", required_argument, NULL, 'l'},
+		{"printed", required_argument, NULL, 'p'},
 		{NULL, 0, NULL, 0},
 	};
 	const char *value[128] = {NULL};
@@ -410,9 +441,15 @@ int main(int argc, char **argv)
 			usage();
 		value[c] = optarg;
 	}
-	if (optind + 1 != argc || value['r'] == NULL || value['s'] == NULL)
+	if (optind + 1 != argc || value['s'] == NULL)
 		usage();
 	input_read(&in, value['r'], value['t'], value['s']);
+	if (strcmp(argv[optind], "sentences") == 0 && value['l'] != NULL && value['p'] != NULL) {
+		input_read_slowest(&in, value['l']);
+		return print_sentences(&in, value['p']);
+	}
+	if (in.report == NULL)
+		usage();
 	if (strcmp(argv[optind], "table") == 0 && in.truth != NULL)
 		return table(&in, value['a'], value['n']);
 	if (strcmp(argv[optind], "names") == 0)

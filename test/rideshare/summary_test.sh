@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Proves that the demo's checks bite: a profile that agrees with the server passes, and each kind of
-# disagreement, put in one at a time, fails with the line that names it.
+# Proves that the demo's checks work: a profile that agrees with the server passes, and each kind of disagreement,
+# inserted one at a time, fails with the line that names it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -57,7 +57,7 @@ fault()
 good_input
 table || die "rejected a profile that agrees"
 
-# Whose the time outside of spans is: what all stacks have beyond those of spans.
+# The owners of the time outside of spans: the stacks of everything minus those of spans.
 printf '%s\n' 'start_thread;libmicrohttpd.so.12+0x1;answer_request;work 900000000' \
 	'start_thread;libmicrohttpd.so.12+0x1;accept4 30000000' '[unsampled cpu] 20000000' \
 	'start_thread;void opentelemetry::v1::sdk::Run() 40000000' >all.folded
@@ -94,7 +94,7 @@ sed -i '/"hot"/d; s/"functions": .*/"functions": []}/' report.json
 ! "$SUMMARY" span --report report.json --spans spans.json --id 00000000000000a1 >out ||
 	die "accepted a span without functions"
 grep -q "FAIL the span's samples have functions" out || die "no line about missing functions"
-# An order that waited: what its span says is checked against the server's own clocks.
+# An order that waited: the attributes of its span are compared with the server's own clocks.
 order_that_waited()
 {
 	good_input
@@ -129,7 +129,7 @@ order_that_waited
 sed -i 's/spanprof.cpu_time_ns":20000000/spanprof.cpu_time_ns":200000000/' spans.json
 ! "$SUMMARY" slow --report report.json --spans spans.json >out 2>&1 || die "an order that computed is slow"
 
-# Who waited for whom.
+# Which orders waited for which.
 holders()
 {
 	good_input
@@ -156,4 +156,50 @@ for fault in s/260000000/360000000/ s/260000000/160000000/; do
 done
 ! holders 's/"bike in ask"/"bikes"/' || die "passed with a holder that there was not"
 grep -q 'FAIL and for nobody else (260.0 ms)' out || die "no word of the wrong holder"
-echo "15 faults found, 9 questions answered"
+# The sentences about the slowest orders: their figures are compared with the server's clocks.
+sentences()
+{
+	cat >spans.json <<-END
+		{"name":"scooter","span_id":"00000000000000a1","start_ns":0,"end_ns":1,"attributes":{"ride.order_ns":578200000,"ride.cpu_ns":10600000,"ride.ledger_ns":243300000,"ride.bank_ns":302100000,"ride.ledger_holder":"scooter"}}
+		{"name":"car","span_id":"00000000000000a2","start_ns":0,"end_ns":1,"attributes":{"ride.order_ns":1340000000,"ride.cpu_ns":1060000000,"ride.ledger_ns":280000000,"ride.bank_ns":0,"ride.ledger_holder":"scooter"}}
+		{"name":"bike","span_id":"00000000000000b2","start_ns":0,"end_ns":1,"attributes":{"ride.order_ns":310000000,"ride.cpu_ns":20000000,"ride.ledger_ns":5000000,"ride.bank_ns":0}}
+	END
+	cat >slow.json <<-END
+		{"requests": [
+		 {"span_id": "00000000000000a1", "span_name": "scooter", "waits": [{"samples": 12}, {"samples": 15}], "sentence":
+		  "578 ms, 545 ms more than the median of scooter: 300 ms waiting for a socket (recvfrom) in ask, 245 ms waiting for a lock held by scooter in ask"},
+		 {"span_id": "00000000000000a2", "span_name": "car", "waits": [{"samples": 14}], "sentence":
+		  "1.34 s, 1.20 s more than the median of car: 1.02 s in search, about 285 ms waiting for a lock held by scooter in ask"},
+		 {"span_id": "00000000000000b2", "span_name": "bike", "waits": [], "sentence":
+		  "310 ms, 245 ms more than the median of bike: 290 ms waiting for a CPU; the profiles do not say what it waited for"}]}
+	END
+	echo "wrote slow.html: 9 slow requests" >slow.txt
+	sed -n 's/^ *"\([0-9].*\)"}.*/\1/p' slow.json | cat -n | sed 's/^ *\([0-9]*\)\t/\1. /' >>slow.txt
+	sed -i "${1:-}" slow.json
+	sed -i "${2:-}" slow.txt
+	"$SUMMARY" sentences --slowest slow.json --printed slow.txt --spans spans.json >out 2>&1
+}
+
+sentences || die "rejected sentences that agree"
+grep -q '^     waiting for a socket (recvfrom) in ask *300.0 ms *302.1 ms$' out || die "the row of the bank is not there"
+grep -q 'their 8 figures are' out || die "not all figures are compared"
+
+# sentence_fault SED_EXPRESSION EXPECTED_LINE: that is said otherwise, and printed so.
+sentence_fault()
+{
+	! sentences "$1" "$1" || die "passed although the sentences had: $1"
+	grep -q -- "$2" out || die "no line \"$2\" although the sentences had: $1"
+}
+
+for fault in 's/578 ms/600 ms/' 's/300 ms waiting/620 ms waiting/' 's/300 ms waiting/20 ms waiting/' 's/about 285 ms/about 3 ms/' \
+	's/1.02 s in search/1.42 s in search/' 's/290 ms waiting for a CPU/290 ms sleeping/'; do
+	sentence_fault "$fault" 'FAIL their 8 figures are'
+done
+sentence_fault 's/held by scooter/held by bike/' 'FAIL and so is who held the lock (2 are not)'
+sentence_fault 's/290 ms waiting for a CPU; the/the/' 'FAIL there are 3 sentences.*(3, 1 without)'
+! sentences '' '4d' || die "passed with two sentences"
+grep -q 'FAIL there are 3 sentences.*(2, 0 without)' out || die "no word of the sentence that is not there"
+! sentences '' 's/578 ms/57 ms/' || die "passed with a sentence that the report does not say"
+! sentences 's/00000000000000b2/00000000000000b3/' || die "passed with a span that the server does not have"
+grep -q 'FAIL there are 3 sentences.*(3, 1 without)' out || die "no word of the span that is not there"
+echo "26 faults found, 11 questions answered"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See waits.h. */
+/* The slow orders of waits.h. */
 #include "test/rideshare/waits.h"
 
 #include <math.h>
@@ -8,9 +8,9 @@
 
 #include "test/rideshare/input.h"
 
-/* So much of its time has a span computed that hardly computes. */
+/* A span with less CPU time than this share of its duration hardly computes. */
 #define CPU_PERCENT 25.0
-/* What is shorter is not worth a row. */
+/* Shorter waits get no row. */
 #define PAIR_NS 100e6
 
 static double ms_of(const json_t *span, const char *key)
@@ -28,7 +28,7 @@ static double duration_ms(const json_t *span)
 	return (input_number(span, "end_ns") - input_number(span, "start_ns")) / 1e6;
 }
 
-/* The load generator's spans have no truth. */
+/* Whether the server measured it: the load generator's spans have no truth. */
 static int knows(const json_t *span)
 {
 	return has(span, "ride.ledger_ns") && has(span, "spanprof.off_cpu_time_ns");
@@ -83,7 +83,9 @@ void waits_print(const json_t *span, struct waits_errors *off)
 	};
 }
 
-/* The time of all orders that waited behind another one: "OrderVehicle /car: OrderVehicle /scooter" -> nanoseconds. */
+/*
+ * The time of all orders that waited behind another one: "OrderVehicle /car: OrderVehicle /scooter" -> nanoseconds.
+ */
 static json_t *truth_of(json_t *spans)
 {
 	json_t *truth = json_object();
@@ -107,7 +109,10 @@ static json_t *truth_of(json_t *spans)
 	return truth;
 }
 
-/* What the profile has of that pair. Its largest row, which may name a function in which the lock was held; or NULL. */
+/*
+ * The profile's time and samples of that pair. Returns its largest row, which may name the function that held the
+ * lock; or NULL.
+ */
 static const json_t *add_rows(const json_t *report, const char *pair, double *ns, double *samples)
 {
 	const json_t *largest = NULL;
@@ -156,7 +161,7 @@ void waits_print_holders(json_t *spans, const json_t *report, struct waits_holde
 			printf("  %-64s %9.1f ms %9.1f ms\n", text, ns / 1e6,
 			       json_number_value(value) / 1e6);
 	}
-	/* The rest are pairs that never were. */
+	/* The rest are pairs that never existed. */
 	out->wrong_ns = -out->profile_ns;
 	json_array_foreach(json_object_get(report, "waited_for"), i, row)
 	{

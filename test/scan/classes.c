@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks for the classes of opentelemetry-cpp in files, as the object does in a process. Each file is
- * mapped as the loader would, with its own addresses relocated, but nothing of it runs.
+ * Searches files for the classes of opentelemetry-cpp, as the object does in a process. The program maps each file
+ * like the loader and relocates the file's own addresses, but never runs the file's code.
  *
  *	classes < LIST OF PATHS
  *
- * Prints "found PATH" for a file that has a tracer and a span as we know them, "named PATH" for one
- * that has their names alone, and "files N longest US PATH".
+ * Prints "found PATH" for a file with a tracer and a span of a known layout, "named PATH" for a file with only their
+ * names, and "files N longest US PATH".
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -24,7 +24,7 @@
 
 #define PAGE 4096UL
 #define IMAGE_MAX (1UL << 31)
-/* Where linkers put programs that are not position-independent; this one is. */
+/* Linkers put position-dependent programs there; this program is position-independent. */
 #define PROGRAM_AT 0x400000UL
 
 #if defined(__aarch64__)
@@ -91,7 +91,7 @@ static uint64_t end_of(const struct file *f)
 	return (end + PAGE - 1) & ~(PAGE - 1);
 }
 
-/* The address of a symbol; of another object's, such as a vtable of libstdc++, any that is not 0. */
+/* The address of a symbol; for another object's symbol, such as a vtable of libstdc++, any address but 0. */
 static uintptr_t address_of(const unsigned char *bias, const struct file *f,
 			    const Elf64_Shdr *table, uint64_t index)
 {
@@ -117,7 +117,7 @@ static void apply(unsigned char *bias, uint64_t end, const struct file *f, const
 		memcpy(bias + r->r_offset, &word, sizeof(word));
 }
 
-/* bias: where address 0 of the file is. */
+/* bias: the address of the file's address 0. */
 static void relocate(unsigned char *bias, uint64_t end, const struct file *f)
 {
 	const Elf64_Shdr *s = (const void *)(f->bytes + f->head->e_shoff);
@@ -153,7 +153,7 @@ static void add(struct sp_elf_image *image, const unsigned char *bias, const Elf
 	};
 }
 
-/* NULL if it cannot be mapped, as a program at an address that is taken. */
+/* NULL if it cannot be mapped, such as a program at an address that is in use. */
 static unsigned char *load(const struct file *f, uint64_t end, struct sp_elf_image *image)
 {
 	bool fixed = f->head->e_type == ET_EXEC;
@@ -163,7 +163,7 @@ static unsigned char *load(const struct file *f, uint64_t end, struct sp_elf_ima
 	if (bias == MAP_FAILED)
 		return NULL;
 	if (fixed) {
-		/* Its words are addresses as they are, so it has to be where they say. */
+		/* The program's data has unrelocated addresses, so the program must be mapped at these addresses. */
 		(void)munmap(bias, end);
 		bias = NULL;
 		if (mmap((void *)PROGRAM_AT, end - PROGRAM_AT, PROT_READ | PROT_WRITE,

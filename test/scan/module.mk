@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Files that are looked into for classes of opentelemetry-cpp (test/e2e/classes.sh).
+# Files that are searched for classes of opentelemetry-cpp (test/e2e/classes.sh).
 
 SCAN := $(B)/test/scan/classes
 $(SCAN): test/scan/classes.c $(B)/release/preload/sdk/sdk_typeinfo.o $(B)/release/preload/elf/elf_walk.o \

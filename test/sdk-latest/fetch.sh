@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# fetch.sh DIR: the newest opentelemetry-cpp of Debian (sid), with all it needs down to the loader
-# and the C library, unpacked in DIR/root, and its sources in DIR/source. DIR/version names it, and changes only
-# when a package did.
+# fetch.sh DIR: downloads Debian's newest opentelemetry-cpp (sid), with all its dependencies down to the loader and
+# the C library, into DIR/root, and its sources into DIR/source. DIR/version names it, and changes only when a package
+# changed.
 set -euo pipefail
 
 # shellcheck source=test/common/debian.bash
@@ -17,11 +17,11 @@ unpack()
 {
 	rm -rf "$dir/source" "$dir/version"
 	mkdir "$dir/source"
-	# Not every mirror has sources, or at every time those of the packages that it has.
+	# Not every mirror has sources, or always has the sources of its packages.
 	[[ ! -s $dir/source.new ]] ||
 		tar -xf "$(<"$dir/source.new")" -C "$dir/source" --strip-components=1
 	debian_unpack "$dir" <"$dir/packages.new"
-	# of all headers only the SDK's: the rest of the compiler's view of the world stays this machine's
+	# only the SDK's headers: all others stay this machine's
 	mkdir "$dir/root/include"
 	ln -s ../usr/include/opentelemetry "$dir/root/include/"
 	mv "$dir/packages.new" "$dir/packages"
@@ -33,7 +33,7 @@ debian_packages "$dir" "${PACKAGES[@]}" >"$dir/packages.new"
 mkdir -p "$dir/apt/cache/source"
 if ! (cd "$dir/apt/cache/source" && own_apt "$dir" apt-get source --download-only "${PACKAGES[0]}") >"$dir/apt/log/source" 2>&1; then
 	echo "sdk-latest: sid's sources cannot be had, so what is built from them is left out"
-	# not those of an older release
+	# not the sources of an older release
 	rm -rf "$dir/apt/cache/source"
 	mkdir "$dir/apt/cache/source"
 fi

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The stories on the newest opentelemetry-cpp that Debian has, beside its own loader and C library.
-# Needs the network, so nothing of it is part of "make test".
+# The stories with Debian's newest opentelemetry-cpp, its own loader and its own C library. Needs the network, so it
+# is no part of "make test".
 
 LATEST_DIR := $(B)/test/sdk-latest
 LATEST_ROOT := $(abspath $(LATEST_DIR))/root
@@ -11,8 +11,8 @@ LATEST_STAMP := $(LATEST_DIR)/version
 
 LATEST_CXXFLAGS = -std=gnu++17 -O2 -g -fPIC -fno-omit-frame-pointer -Wall -I. -isystem $(LATEST_ROOT)/include \
 	-DOPENTELEMETRY_ABI_VERSION_NO=1 -MMD -MP $(CXXFLAGS)
-# As if it were installed: that loader, and its libraries for all that the program opens. This machine's
-# linker knows older versions of the libraries below the SDK.
+# As if it were installed: that loader, and its libraries for all objects that the program opens. This machine's
+# linker only knows older versions of the libraries below the SDK.
 LATEST_LDFLAGS := -Wl,--dynamic-linker=$(LATEST_ROOT)/usr/lib64/ld-linux-x86-64.so.2 \
 	-Wl,--disable-new-dtags,-rpath,$(LATEST_LIBS),-rpath,$(abspath $(LATEST_DIR)) \
 	-Wl,--allow-shlib-undefined -L$(LATEST_LIBS)
@@ -42,7 +42,7 @@ $(LATEST_DIR)/opener: $(CONFORMANCE_HOST)
 	$(call say,HOST,$@)
 	$(Q)$(CC) $(CFLAGS) $(LATEST_LDFLAGS) -o $@ $^ -ldl -lpthread
 
-# Where the other SDK of a process with two comes from.
+# The other SDK of a process with two.
 $(LATEST_DIR)/otelc: | $(LATEST_STAMP)
 	$(Q)ln -sfn ../conformance/otelc $@
 
@@ -76,8 +76,8 @@ $(LATEST_DIR)/wrapper/plugin.so: test/conformance/driver_dorsal.c $(LATEST_WRAPP
 
 LATEST_PROGRAMS += $(LATEST_DIR)/latest/plugin.so $(LATEST_DIR)/wrapper/plugin.so
 
-# From its sources, as most programs have it: linked in, hidden and stripped. All files of its core are one unit,
-# because each takes as long to compile.
+# Built from its sources as in most programs: linked in, hidden and stripped. All files of its core are one
+# compilation unit, because each would take as long to compile.
 LATEST_SOURCE := $(abspath $(LATEST_DIR))/source
 
 $(LATEST_DIR)/static/sdk.cc: $(LATEST_STAMP)

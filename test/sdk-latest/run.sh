@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tells all stories of the conformance matrix on the newest opentelemetry-cpp, as fetch.sh left it: each sample
-# asked for, and then with the profile compared. Ends with an error
-# if any of them is wrong.
+# Runs all stories of the conformance matrix with the opentelemetry-cpp that fetch.sh has downloaded: with a check of
+# each sample, and then with a comparison of the profile. Fails if any of them is wrong.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 # shellcheck source=test/common/stories.bash
@@ -13,7 +12,7 @@ readonly DIR=$TEST_LIBS/sdk-latest
 version=$(cat "$DIR/version")
 failed=0
 
-# The program runs on what was fetched, not on this machine's libraries. Of ours it has the object alone.
+# The program runs with the downloaded libraries, not with this machine's. Of ours it has only the object.
 beside_its_own()
 {
 	local line

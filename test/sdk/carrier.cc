@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "N <key length> <key> <value length> <value> ...": lengths count bytes, so that values may hold
- * spaces. The text comes from another process, so every length is checked against what is there.
+ * "N <key length> <key> <value length> <value> ...": lengths count bytes, so that values may contain spaces. The text
+ * comes from another process, so every length is checked against the rest of the text.
  */
 #include "test/sdk/carrier.h"
 

@@ -16,7 +16,7 @@ class SocketCarrier : public opentelemetry::context::propagation::TextMapCarrier
       public:
 	SocketCarrier() = default;
 
-	/* Reads text up to its first malformed field; what was read before it counts. */
+	/* Reads text up to its first malformed field; the fields before it count. */
 	explicit SocketCarrier(const std::string &text);
 
 	opentelemetry::nostd::string_view

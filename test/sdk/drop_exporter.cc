@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exporter that takes every span and keeps none: what is left is the SDK's own work. */
+/* An exporter that takes every span and stores none: only the SDK's own work remains. */
 #include "test/sdk/exporters.h"
 
 #include <opentelemetry/sdk/trace/span_data.h>

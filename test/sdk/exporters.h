@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two exporters that write into files, and one that drops what it gets. Who calls: provider.cc;
- * from then on the SDK's own export thread.
+ * The two exporters that write into files, and one that drops all spans. Callers: provider.cc; from then on the SDK's
+ * own export thread.
  */
 #ifndef SP_TEST_EXPORTERS_H
 #define SP_TEST_EXPORTERS_H

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans as JSON lines: what the tests and the demo compare profiles with. Keys: name, trace_id,
- * span_id, parent_span_id ("" for a root), kind, status, start_ns, end_ns (Unix time), service,
- * pid, attributes. Runs on the SDK's export thread, or on the ending thread with the simple
- * processor.
+ * Spans as JSON lines, with which the tests and the demo compare profiles. Keys: name, trace_id, span_id,
+ * parent_span_id ("" for a root), kind, status, start_ns, end_ns (Unix time), service, pid, attributes. Runs on the
+ * SDK's export thread, or on the ending thread with the simple processor.
  */
 #include "test/sdk/exporters.h"
 

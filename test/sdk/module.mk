@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The test SDK: libopentelemetry-c.so.1, the C interface that test hosts and the demo are
-# instrumented with, over the distribution's opentelemetry-cpp. Programs that use it link with
-# $(TEST_SDK_LDLIBS) and depend on $(B)/test/libopentelemetry-c.so, spelled out, because prerequisites
-# of a module that is read before this one cannot use the variable.
+# The test SDK: libopentelemetry-c.so.1, the C interface that test hosts and the demo use, over the distribution's
+# opentelemetry-cpp. Programs that use it link with $(TEST_SDK_LDLIBS) and depend on $(B)/test/libopentelemetry-c.so.
+# That name is spelled out, because prerequisites of a module that is read before this one cannot use the variable.
 
 TEST_SDK_LIB := $(B)/test/libopentelemetry-c.so.1
 TEST_SDK_DEV := $(B)/test/libopentelemetry-c.so
 
-# For programs in a folder directly below $(B)/test; the rpath keeps them running from anywhere.
+# For programs in a folder directly below $(B)/test; with the rpath they run from anywhere.
 TEST_SDK_LDLIBS := -L$(B)/test -lopentelemetry-c -Wl,-rpath,'$$ORIGIN/..'
 
 # Debian builds opentelemetry-cpp with its Abseil, and the variant type is part of the ABI.
 TEST_SDK_CXXFLAGS := -std=gnu++17 -O2 -fPIC -fno-omit-frame-pointer -Wall -Wextra -Wshadow \
 	-I. $(OTELCPP_FIRST) -DHAVE_ABSEIL -DOPENTELEMETRY_ABI_VERSION_NO=1 -MMD -MP
-TEST_SDK_OTEL := -lopentelemetry_trace -lopentelemetry_resources -lopentelemetry_common \
+# Abseil of 2025 and newer uses std::variant, and has no library for its own variant.
+TEST_SDK_VARIANT = $(call lazy,TEST_SDK_VARIANT,$(if \
+	$(filter /%,$(shell $(CXX) -print-file-name=libabsl_bad_variant_access.so)),-labsl_bad_variant_access))
+TEST_SDK_OTEL = -lopentelemetry_trace -lopentelemetry_resources -lopentelemetry_common \
 	-lopentelemetry_exporter_ostream_span -lopentelemetry_exporter_otlp_http \
-	-labsl_bad_variant_access
+	$(TEST_SDK_VARIANT)
 
 TEST_SDK_OBJECTS := $(patsubst test/sdk/%.cc,$(B)/test/sdk/%.o,$(wildcard test/sdk/*.cc))
 

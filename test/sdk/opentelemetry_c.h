@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracing part of dorsal-lab's opentelemetry-c 1.0 C interface, declared here so that test
- * programs and the demo need nothing but this header and libopentelemetry-c.so.1. Names, argument
- * order and enum values are those of that library, so a program built against this header runs
- * with the real one too. Who calls: test hosts and test/rideshare.
+ * The tracing part of dorsal-lab's opentelemetry-c 1.0 C interface, declared here so that test programs and the demo
+ * need only this header and libopentelemetry-c.so.1. Names, argument order and enum values are the library's, so a
+ * program that is built with this header also runs with the real library. Callers: test hosts and test/rideshare.
  */
 #ifndef OPENTELEMETRY_C_H
 #define OPENTELEMETRY_C_H
@@ -29,15 +28,15 @@ typedef enum {
 } otelc_span_status_code_t;
 
 /*
- * Installs the global tracer provider and the W3C propagator. NULL or "" leaves an attribute to
- * OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES. Where the spans go: README.md.
+ * Installs the global tracer provider and the W3C propagator. NULL or "" leaves an attribute to OTEL_SERVICE_NAME and
+ * OTEL_RESOURCE_ATTRIBUTES. README.md says where the spans go.
  */
 void otelc_init_tracer_provider(const char *service_name, const char *service_version,
 				const char *service_namespace, const char *service_instance_id);
 
 /*
- * Exports what is queued and uninstalls the provider. Not part of the original interface, whose
- * programs leave this to the end of the process; that works here too.
+ * Exports queued spans and uninstalls the provider. Not part of the original interface, whose programs rely on the
+ * end of the process, which works here too.
  */
 void otelc_destroy_tracer_provider(void);
 
@@ -55,8 +54,8 @@ void otelc_set_str_attr(void *attr_map, const char *key, const char *value);
 void otelc_destroy_attr_map(void *attr_map);
 
 /*
- * Starts a span and makes it current on the calling thread until it ends. Its parent is the one in
- * remote_context when that is not NULL, "" or unreadable, else the thread's current span.
+ * Starts a span and makes it current on the calling thread until it ends. Its parent is the span in remote_context,
+ * unless that is NULL, "" or unreadable; then it is the thread's current span.
  */
 void *otelc_start_span(void *tracer, const char *span_name, otelc_span_kind_t span_kind,
 		       const char *remote_context);
@@ -71,7 +70,7 @@ void otelc_set_span_status(void *span, otelc_span_status_code_t code, const char
 void otelc_set_span_attrs(void *span, void *attr_map);
 void otelc_add_span_event(void *span, const char *event_name, void *attr_map);
 
-/* Ends the span and frees the handle. Belongs on the thread that started it. */
+/* Ends the span and frees the handle. Call it on the thread that started the span. */
 void otelc_end_span(void *span);
 
 #ifdef __cplusplus

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer provider of the C interface: opentelemetry-cpp's own, with resource, sampler,
- * exporters and processors chosen by the environment (README.md lists the variables). Who calls:
- * the host, once at its start and once at its end.
+ * The tracer provider of the C interface: opentelemetry-cpp's own, with resource, sampler, exporters and processors
+ * from the environment (README.md lists the variables). Callers: the host, once at its start and once at its end.
  */
 #include "test/sdk/opentelemetry_c.h"
 
@@ -50,8 +49,7 @@ new_processor(std::unique_ptr<sdk::trace::SpanExporter> exporter)
 {
 	sdk::trace::BatchSpanProcessorOptions options;
 
-	/* The batch thread does not survive a fork; tests of forking hosts ask for the other one.
-	 */
+	/* The batch thread does not survive a fork, so tests of forking hosts choose the other one. */
 	if (env("OTELC_PROCESSOR") == "simple")
 		return sdk::trace::SimpleSpanProcessorFactory::Create(std::move(exporter));
 
@@ -77,7 +75,7 @@ static Processors new_processors()
 	    !env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").empty())
 		processors.push_back(new_processor(
 			opentelemetry::exporter::otlp::OtlpHttpExporterFactory::Create()));
-	/* A program that says nothing about its spans still shows them somewhere. */
+	/* A program without a setting for its spans still prints them. */
 	if (text_file.empty() && processors.empty())
 		text_file = "spans.txt";
 	if (!text_file.empty())
@@ -114,7 +112,7 @@ extern "C" void otelc_init_tracer_provider(const char *service_name, const char 
 {
 	sdk::resource::ResourceAttributes attributes;
 
-	/* A name in code is one for the profiles, too, and a variable that says another one is told. */
+	/* A name in code is used for the profiles, too; if a variable has another name, there is a message. */
 	if (std::getenv("OTELC_NAMELESS") == nullptr)
 		set_attribute(&attributes, "service.name", service_name);
 	set_attribute(&attributes, "service.version", service_version);

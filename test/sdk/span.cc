@@ -24,7 +24,7 @@ namespace trace = opentelemetry::trace;
 
 using AttrMap = std::map<std::string, opentelemetry::common::AttributeValue>;
 
-/* Member order is what profilers that read the original library's handle rely on. */
+/* Profilers that read the original library's handle rely on the order of the members. */
 struct SpanAndContext {
 	nostd::shared_ptr<trace::Span> span;
 	nostd::shared_ptr<trace::Scope> scope;
@@ -74,7 +74,7 @@ extern "C" void *otelc_start_span(void *tracer, const char *span_name, otelc_spa
 		auto propagator =
 			context::propagation::GlobalTextMapPropagator::GetGlobalPropagator();
 
-		/* Extract hands back `current` when there is nothing valid in the carrier. */
+		/* Extract returns `current` if the carrier has no valid context. */
 		options.parent =
 			trace::GetSpan(propagator->Extract(carrier, current))->GetContext();
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SDK's ostream exporter borrows its stream; this one owns the file behind it and flushes it
- * after every batch, so that a reader never waits for the end of the process.
+ * The SDK's ostream exporter borrows its stream; this one owns the file behind it and flushes it after every batch,
+ * so that a reader need not wait for the end of the process.
  */
 #include "test/sdk/exporters.h"
 

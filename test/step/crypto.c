@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcrypto's kernels are generated assembly whose call frame information uses what compilers do
- * not: the CFA by any register, through memory, and by expressions. The library is loaded by name,
- * so that nothing has to be installed to build this.
+ * libcrypto's kernels are generated assembly whose call frame information has features that compilers do not use: the
+ * CFA by any register, through memory, and by expressions. The library is loaded by name, so that it need not be
+ * installed for the build.
  */
 #include "test/step/workloads.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk through a program whose segments have gaps between them (linked so by module.mk): there
- * _dl_find_object reports one segment at a time, and the unwind data is not in that of the code.
- * Exit 0 if the walk reaches the outermost frame through main, 1 if not or if there is no gap.
+ * A walk through a program whose segments have gaps between them (module.mk links it so): then _dl_find_object
+ * returns one segment at a time, and the unwind data is in another segment than the code. Exit 0 if the walk reaches
+ * the outermost frame through main, 1 if not or if there is no gap.
  */
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# oracle: the single-step oracle, x86-64 only, because it needs a trap flag that a program can set itself.
-# The workloads are ordinary code: no frame pointers, no builtins that would replace library calls,
-# and lazy binding, so that the loader's resolver is walked too.
+# oracle: the single-step oracle, x86-64 only, because it needs a trap flag that a program can set itself. The
+# workloads are ordinary code: no frame pointers, no builtins that would replace library calls, and lazy binding, so
+# that the walk also passes the loader's resolver.
 # gaps: a program that is mapped with gaps between its segments.
-# reload: a library that is replaced by another build of itself; the sizes make the same code.
+# reload: a library that another build of itself replaces; with these sizes both have the same code.
 
 STEP_DIR := $(B)/test/step
 STEP_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wshadow -I. -D_GNU_SOURCE= -fno-builtin \
 	-fomit-frame-pointer -U_FORTIFY_SOURCE -MMD -MP
-# What a workload is made of is compiled in many ways, and the rest once.
+# The workloads are compiled in many ways, and the rest once.
 STEP_WORK := workloads crypto throw
 STEP_OBJECTS := $(addprefix $(STEP_DIR)/,oracle.o stepper.o reference.o second.o)
 STEP_LIBS := $(B)/release/export.a $(B)/release/sampler.a
@@ -43,8 +43,7 @@ endef
 
 $(eval $(call step_variant,$(STEP_DIR),$(CC),$(CXX),))
 
-# Every compiler, level of optimization, with and without frame pointers and with marked targets of
-# indirect jumps.
+# Every compiler and level of optimization, with and without frame pointers and with marked targets of indirect jumps.
 ORACLE_VARIANTS := $(foreach cc,gcc clang,$(foreach level,O0 O1 O2 O3, \
 	$(foreach frame,omit keep,$(foreach cf,none full,$(cc)-$(level)-$(frame)-$(cf)))))
 ORACLE_FLAGS_omit := -fomit-frame-pointer
@@ -61,7 +60,7 @@ $(foreach v,$(ORACLE_VARIANTS),$(eval $(call step_variant,$(STEP_DIR)/$(v), \
 	$(call oracle_flags,$(v)))))
 ORACLES := $(ORACLE_VARIANTS:%=$(STEP_DIR)/%/oracle)
 
-# The libraries are the same for all: their code is stepped at length once.
+# The libraries are the same in all variants: their code is stepped thoroughly once.
 ORACLE_STEPS_ONCE := 150000
 ORACLE_STEPS := 20000
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The single-step oracle. After every instruction of every workload the backtrace of sp_unwind_walk
- * must equal the true one, kept by stepper.c, wherever that of libunwind does, and so must those of
- * the snapshots taken at some steps (second.c). Prints a table; exit 1 if one ever did not.
- * Usage: oracle [workload name or "all" [steps to check at most]]; without a number it is the short form, which
- * takes part in make test: what a step costs is the kernel's trap, whether it is checked or not.
+ * The single-step oracle. After every instruction of every workload stepper.c knows the true backtrace. If libunwind
+ * finds the true backtrace, sp_unwind_walk must find it too. At some steps a snapshot is taken, and a walk over the
+ * snapshot must find it as well (second.c). Prints a table; exit 1 if one differed. Usage: oracle [workload name or
+ * "all" [steps to check at most]]; without a number it is the short form, which is part of make test: the cost of a
+ * step is the kernel's trap, whether the step is checked or not.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -25,13 +25,13 @@
 #include "test/step/workloads.h"
 
 /*
- * libunwind is 20 times slower than a step. It is asked at every step where we are wrong, and at
- * every 97th, right or wrong, for its figure in the table. A prime, so that loops do not line up.
+ * libunwind takes 20 times as long as a step. It is asked at every step at which we are wrong, and at every 97th,
+ * right or wrong, for its figure in the table. 97 is a prime, so that loops do not line up.
  */
 #define REFERENCE_EVERY 97
 #define SHORT_STEPS 60000UL
 #define SHORT_STOPS 300000UL
-/* Every third of those. */
+/* Every third of these. */
 #define SNAPSHOT_EVERY (REFERENCE_EVERY * 3)
 #define REPORTED_MAX 8
 
@@ -50,7 +50,7 @@ static struct {
 	unsigned long steps;
 	unsigned long steps_max;
 	unsigned long stops_max;
-	unsigned every; /* the workload's */
+	unsigned every; /* from the workload */
 	unsigned long exact;
 	unsigned long reference; /* every 97th step */
 	unsigned long reference_exact;
@@ -162,7 +162,7 @@ static double percent(unsigned long part, unsigned long whole)
 	return whole == 0 ? 0.0 : 100.0 * (double)part / (double)whole;
 }
 
-/* What is above this function libunwind knows reliably, since this is an ordinary call site. */
+/* libunwind is reliable above this function, because this is an ordinary call site. */
 static __attribute__((noinline)) void run_one(const struct workload *w)
 {
 	static uint64_t pc[STEPPER_DEPTH];

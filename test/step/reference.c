@@ -40,7 +40,7 @@ __attribute__((visibility("default"))) int dl_iterate_phdr(iterate_fn *fn, void 
 			*(void **)&next_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");
 		return next_iterate(fn, data);
 	}
-	/* libunwind looks up pc or pc - 1; both are in one object. */
+	/* libunwind looks up pc or pc - 1, which are both in one object. */
 	if (_dl_find_object((void *)(walking_pc - 1), &found) != 0)
 		return 0;
 	elf = found.dlfo_map_start;
@@ -72,7 +72,7 @@ int reference_init(void)
 		fprintf(stderr, "reference: libunwind.so.8 lacks a symbol\n");
 		return -1;
 	}
-	/* Workloads load and unload libraries, and its cache never forgets. */
+	/* Workloads load and unload libraries, and libunwind's cache never forgets. */
 	set_caching(*space, UNW_CACHE_NONE);
 	return 0;
 }

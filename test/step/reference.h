@@ -12,10 +12,7 @@
 /* 0, or -1 with a line on stderr if libunwind cannot be used. */
 int reference_init(void);
 
-/*
- * Return addresses as they are, leaf first. `ucontext` is a signal handler's third argument.
- * Returns how many were written.
- */
+/* Unchanged return addresses, leaf first. `ucontext` is a signal handler's third argument. Returns their number. */
 unsigned reference_walk(const void *ucontext, uint64_t *pc, unsigned max);
 
 #endif

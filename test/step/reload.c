@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library is replaced by another build of itself, at the same addresses, with other frames: rows
- * of the first one must not be applied to the second one.
+ * Another build of a library replaces it, at the same addresses, with other frames: rows of the first build must not
+ * be applied to the second one.
  * Exit 0 if every walk reaches the outermost frame through the library and main.
  */
 #include <dlfcn.h>
@@ -46,7 +46,7 @@ static unsigned frames_near(const void *fn)
 	return n;
 }
 
-/* Where its function was, or NULL. */
+/* The address of its function, or NULL. */
 static const void *walk_through(const char *path, int (*main_fn)(void))
 {
 	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);

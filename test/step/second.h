@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second chance under the oracle: snapshots taken at some of the steps by the handler's own
- * code, and walked after the workload has ended, as the exporter does. One thread.
+ * The exporter's walk in the oracle: the handler's own code takes snapshots at some of the steps, and they are walked
+ * after the workload has ended, as the exporter does. One thread.
  */
 #ifndef STEP_SECOND_H
 #define STEP_SECOND_H
@@ -10,7 +10,7 @@
 
 #include "test/step/stepper.h"
 
-/* 0, or -1 without memory or libunwind. */
+/* 0, or -1 if memory is short or libunwind is missing. */
 int second_init(void);
 
 /* Signal context. required: libunwind was right in the live process, so the snapshot must be too. */
@@ -18,12 +18,12 @@ void second_take(const void *ucontext, const struct stepper_truth *truth, bool r
 
 struct second_result {
 	unsigned long taken;
-	unsigned long exact; /* or right as far as the copied part of the stack goes */
+	unsigned long exact; /* or right as far as the copied part of the stack reaches */
 	unsigned long gone;  /* through an object that has been unloaded since: not judged */
-	unsigned long worse; /* wrong where it had to be right */
+	unsigned long worse; /* wrong, and the caller required a right one */
 };
 
-/* Walks what was taken since the last call. The first few that are wrong are printed. */
+/* Walks the snapshots since the last call. Prints the first few that are wrong. */
 struct second_result second_judge(void);
 
 #endif

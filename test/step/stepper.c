@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two things would end the stepping or the process, and are handled: a blocked SIGTRAP kills the
- * process at the next trap, so rt_sigprocmask is carried out here without SIGTRAP; and a new
- * thread inherits the trap flag, so it is cleared at that thread's first trap.
+ * Two situations would end the stepping or the process. A blocked SIGTRAP kills the process at the next trap, so
+ * rt_sigprocmask is carried out here without SIGTRAP. A new thread inherits the trap flag, so it is cleared at that
+ * thread's first trap.
  */
 #include "test/step/stepper.h"
 
@@ -26,8 +26,8 @@ static struct {
 	stepper_check_fn *check;
 	struct call calls[STEPPER_DEPTH];
 	unsigned depth;
-	bool at_call;  /* the instruction that ran since the last stop is a call */
-	uintptr_t sp;  /* before it ran */
+	bool at_call;  /* the last instruction was a call */
+	uintptr_t sp;  /* before the instruction */
 	uintptr_t ret; /* of stepper_run */
 	const uint64_t *outer;
 	unsigned outer_depth;
@@ -54,7 +54,7 @@ static bool is_syscall(const uint8_t *code)
 	return code[0] == 0x0f && code[1] == 0x05;
 }
 
-/* A call that ran pushes; whatever moves sp above a return address pops (ret, longjmp, throw). */
+/* A call pushes a return address; every move of sp above a return address pops it (ret, longjmp, throw). */
 static void follow(uintptr_t sp)
 {
 	if (shadow.at_call && sp == shadow.sp - sizeof(uintptr_t)) {
@@ -123,7 +123,7 @@ static void on_trap(int sig, siginfo_t *si, void *context)
 		return;
 	}
 	follow((uintptr_t)g[REG_RSP]);
-	/* Not in stepper_run itself, whose pushfq no call frame information describes. */
+	/* Not in stepper_run itself, whose pushfq has no call frame information. */
 	if (shadow.depth > 0 && compare(uc) != 0) {
 		g[REG_EFL] &= ~TRAP_FLAG;
 		stepped = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a function one instruction at a time (EFLAGS.TF, SIGTRAP) while a shadow call stack, kept
- * by decoding call instructions and watching sp, says what the true backtrace is.
+ * Runs a function one instruction at a time (EFLAGS.TF, SIGTRAP). A shadow call stack, kept by decoding call
+ * instructions and watching sp, knows the true backtrace.
  * One thread, x86-64 only.
  */
 #ifndef STEP_STEPPER_H
@@ -31,7 +31,7 @@ void stepper_init(stepper_check_fn *check);
  */
 void stepper_run(void (*fn)(void), const uint64_t *outer, unsigned outer_depth);
 
-/* How often the shadow stack was full, so that the truth was not known. */
+/* How often the shadow stack was full, so that the truth was unknown. */
 unsigned long stepper_overflows(void);
 
 #endif

@@ -146,7 +146,7 @@ static void run_regex(void)
 	regfree(&re);
 }
 
-/* Nothing else calls these, so each call goes through the loader's resolver once. */
+/* Nothing else calls these functions, so each call goes through the loader's resolver once. */
 static void run_lazy_plt(void)
 {
 	sink += (uintptr_t)getppid() + (uintptr_t)labs(-5) + (uintptr_t)ffsl(64);
@@ -179,7 +179,7 @@ static void run_deflate(void)
 
 	for (unsigned i = 0; i < sizeof(in); i++)
 		in[i] = (unsigned char)(i * i >> 5);
-	/* Stays loaded: snapshots are walked later. */
+	/* Stays loaded, because snapshots are walked later. */
 	if (lib == NULL)
 		lib = dlopen("libz.so.1", RTLD_LAZY | RTLD_LOCAL);
 	if (lib == NULL)
@@ -229,7 +229,7 @@ static void run_clock(void)
 }
 
 static jmp_buf jump_target;
-static volatile int jump_now = 1; /* without it the compiler sees endless recursion */
+static volatile int jump_now = 1; /* without it the compiler assumes endless recursion */
 
 static __attribute__((noinline)) void jump_from(int depth)
 {

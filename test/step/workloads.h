@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the single-step oracle runs: code of the C and C++ libraries and of the dynamic loader. */
+/* The workloads of the single-step oracle: code of the C and C++ libraries and of the dynamic loader. */
 #ifndef STEP_WORKLOADS_H
 #define STEP_WORKLOADS_H
 
@@ -8,16 +8,16 @@
 struct workload {
 	const char *name;
 	void (*run)(void);
-	bool warm;      /* run once at full speed first: its set-up is long and of no interest */
-	unsigned every; /* of this many steps one is checked */
+	bool warm;      /* run once at full speed first: its long set-up does not matter */
+	unsigned every; /* one step in this many is checked */
 };
 
 extern const struct workload workloads[];
 extern const unsigned workloads_n;
 
-/* In crypto.c: hash and cipher kernels of libcrypto, if it is there. */
+/* In crypto.c: hash and cipher kernels of libcrypto, if it is installed. */
 void workload_crypto(void);
-/* The same for its public keys: signatures by RSA and on P-256. */
+/* The same for its public-key functions: signatures by RSA and on P-256. */
 void workload_rsa(void);
 void workload_p256(void);
 /* In throw.cc: throws, catches and rethrows through frames with destructors. */

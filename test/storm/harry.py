@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops, slows and kills the exporters of a program and its children at random, until it is told to end.
+"""Stops, slows and kills the exporters of a program and its children at random, until SIGTERM.
 
 usage: harry.py FOLDER STOP_MS [KILL_AFTER_MS]
 
-Its exporters are the processes with FOLDER as SPANPROF_OUTPUT_DIR. The first that is seen, which is the
-program's own, is only stopped and slowed, and is killed after KILL_AFTER_MS where that is given. Nobody
-stays stopped for longer than STOP_MS. SIGTERM ends this: then it says what it did, lets all go on, and
-waits until the exporters have ended: "left N" is how many have not within half a minute.
+Its exporters are the processes with FOLDER as SPANPROF_OUTPUT_DIR. The first one, which belongs to the program
+itself, is only stopped and slowed, and killed after KILL_AFTER_MS if that is given. No exporter stays stopped for
+longer than STOP_MS. At SIGTERM this program prints what it did, lets all exporters go on, and waits for their end:
+"left N" is the number that have not ended within half a minute.
 """
 
 import os
@@ -38,7 +38,7 @@ def exporters(folder):
 
 
 def start_time(pid):
-    """Numbers of processes begin anew now and then."""
+    """Process ids are reused now and then."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as f:
             return int(f.read().rsplit(b")", 1)[1].split()[19]), pid
@@ -84,7 +84,7 @@ def main():
         if what < 0.3 and pid != first:
             done["killed"] += send(pid, signal.SIGKILL)
         elif what < 0.4:
-            # Mostly short; now and then as long as allowed.
+            # Mostly short pauses; now and then one as long as allowed.
             if send(pid, signal.SIGSTOP):
                 stopped[pid] = now + stop_s * random.random() ** 3
                 done["stopped"] += 1

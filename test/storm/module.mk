@@ -21,8 +21,8 @@ $(B)/test/storm/storm: $(addprefix $(B)/test/storm/,storm.o workers.o throws.o)
 	$(call say,HOST,$@)
 	$(Q)$(CXX) -o $@ $^ -lpthread -ldl
 
-# The exporter with the sanitizers, for memory that is scribbled on. They need more memory than it allows itself:
-# instead of that it does once more what it has just done.
+# The exporter with the sanitizers, for overwritten memory. They need more memory than the exporter allows itself, so
+# setting that limit is replaced.
 EXPORTER_ASAN := $(B)/asan/test/spanprof-exporter
 $(EXPORTER_ASAN): $(B)/asan/export/exporter/main.o $(B)/asan/exporter.a $(B)/asan/export.a $(B)/asan/sampler.a
 	@mkdir -p $(@D)

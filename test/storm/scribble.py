@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scribble.py PID SECONDS SEED [spare]: writes at random into the memory that a host shares with its exporter, until
-it is gone or the time is over; spare: only into records that wait to be read, so that both go on. Prints how often."""
+"""scribble.py PID SECONDS SEED [spare]: overwrites random parts of the memory that a host shares with its exporter,
+until the host is gone or the time is over; spare: only records that wait to be read, so that both go on. Prints how
+often."""
 import os
 import random
 import struct
@@ -8,23 +9,23 @@ import sys
 import time
 
 PAGE = 4096
-# struct sp_region: what is written once, where its parts are, and the counters and states that follow.
+# struct sp_region: fields that are written once, offsets of its parts, and the counters and states behind them.
 HEAD = struct.Struct("<QIIQQ8Q")
 STATES_END = 64 * 1024
 
 
 def regions(pid):
-    """Where the host has them; the last one is in use."""
+    """The addresses in the host; the last one is in use."""
     with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
         return [tuple(int(x, 16) for x in line.split()[0].split("-")) for line in f if "memfd:spanprof" in line]
 
 
 def word(draw):
-    """One that a program may stumble over."""
+    """A value that a program may handle badly."""
     kind = draw.randrange(6)
     if kind == 0:
         return draw.getrandbits(64)
-    if kind == 1:  # the head of a record
+    if kind == 1:  # the header of a record
         return draw.randrange(12) << 56 | draw.randrange(5000)
     if kind == 2:
         return draw.choice((0, 1, 2 ** 32 - 1, 2 ** 63, 2 ** 64 - 1, 2 ** 64 - 8))
@@ -36,8 +37,8 @@ def word(draw):
 
 
 def records(mem, at, size):
-    """Where the words of the records in that ring are that nobody has taken yet, but for their heads. Those that go
-    around its end are left alone."""
+    """The offsets of the words of waiting records in that ring, without their headers. Records that wrap around its
+    end are left alone."""
     head, = struct.unpack("<Q", os.pread(mem, 8, at))
     tail, = struct.unpack("<Q", os.pread(mem, 8, at + 64))
     begin = tail % size
@@ -53,7 +54,7 @@ def records(mem, at, size):
 
 
 def place(draw, at, parts):
-    """Of a word, mostly where somebody is going to read."""
+    """The offset of a word, mostly one that will be read soon."""
     start, size = draw.choice(parts)
     kind = draw.randrange(4)
     if kind == 0:

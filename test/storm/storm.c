@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that is known to upset profilers, at the same time, on a thread each, for a number of
- * seconds. Each thread beats at every round; the initial thread watches, and ends the process with
- * status 98 and the thread's name when one has not got anywhere for a long time. At the end nothing
- * may be left: children, timers, descriptors, mappings, queued signals.
+ * Everything that is known to upset profilers, at the same time, each on its own thread, for a number of seconds.
+ * Each thread counts its rounds. The initial thread watches, and ends the process with status 98 and the thread's
+ * name if a thread makes no progress for a long time. At the end nothing may be left: children, timers, descriptors,
+ * mappings, queued signals.
  * Usage: storm <seconds> <plugin to open and close> <signal number>
  */
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@
 #include "test/hosts/host.h"
 #include "test/storm/workers.h"
 
-/* On a machine with a core for ten threads, and sanitized or not. */
+/* Also on a machine with one core for ten threads, and with sanitizers. */
 #define STUCK_MS 60000
 
 _Atomic int storm_stop;
@@ -115,13 +115,13 @@ static long mappings(void)
 	return lines("/proc/self/maps", "", 0);
 }
 
-/* All workers have waited for theirs: whoever is there, dead or alive, is none of them. */
+/* All workers have waited for their children, so any remaining child, dead or alive, is a foreign one. */
 static long children(void)
 {
 	return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD ? 0 : 1;
 }
 
-/* Those of the user in this user namespace, timers and other processes' included. */
+/* The queued signals of the user in this user namespace, including timers and other processes'. */
 static long queued(void)
 {
 	return lines("/proc/self/status", "SigQ:\t", 1);
@@ -132,7 +132,7 @@ static void *nothing(void *arg)
 	return arg;
 }
 
-/* Whoever cleans up behind ended threads may do so when the next one begins. */
+/* A library that cleans up behind ended threads may do so when the next thread begins. */
 static void begin_thread(void)
 {
 	pthread_t thread;
@@ -142,9 +142,9 @@ static void begin_thread(void)
 }
 
 /*
- * That may take a moment: the least until then. The exporter looks for ended threads each second, and only
- * every 33 seconds where that was in vain for long, as it is for threads that block our signal; and in a long
- * storm it may be stopped for a minute.
+ * Waits until count() is at most `wanted`, or for 100 s, and returns the least number. The exporter looks for ended
+ * threads each second; after many searches in vain, as with threads that block our signal, only every 33 seconds. In
+ * a long storm it may be stopped for a minute.
  */
 static long settled(long (*count)(void), long wanted)
 {
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 		printf("beats %s %ld\n", workers[i].name, atomic_load(&workers[i].beats));
 	printf("children %ld\n", children());
 	printf("pid %d\n", getpid());
-	/* one is the initial thread's */
+	/* one belongs to the initial thread */
 	printf("timers %ld\n", settled(timers, 1));
 	printf("descriptors %ld\n", settled(descriptors, fds) - fds);
 	printf("mappings %ld\n", settled(mappings, early) - early);

@@ -90,7 +90,7 @@ static void wait_for(pid_t child, int wanted)
 	HOST_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == wanted);
 }
 
-/* The child works, allocates and leaves by _exit, while the parent's other threads held any lock. */
+/* The child works, allocates and ends by _exit, while the parent's other threads held any lock. */
 void storm_forks(void)
 {
 	pid_t child = fork();
@@ -224,7 +224,7 @@ void storm_masks(void)
 	HOST_CHECK(sigismember(&before, storm_signal) == 0);
 }
 
-/* The sampling signal, sent to every thread by somebody who is not the profiler. */
+/* A sender other than the profiler sends the sampling signal to every thread. */
 void storm_strikes(void)
 {
 	DIR *tasks = opendir("/proc/self/task");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The exporter's two threads, with processes that come, put samples, ask for flushes and end at any time, and a
- * server that takes profiles, refuses them, or hangs up. Of each process drained = sent + lost, exactly.
+ * server that takes profiles, refuses them, or hangs up. For each process drained = sent + lost, exactly.
  */
 #define _GNU_SOURCE
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 
 #define PROCESSES 12U
 #define AT_ONCE 3U
-#define LOOKS 60U /* of the exporter at each of them, before it ends */
+#define LOOKS 60U /* looks of the exporter at each process before it ends */
 #define SAMPLES 50U
 #define STACKS 400U
 
@@ -81,6 +81,12 @@ static void repeat_events(void *self)
 	(void)self;
 }
 
+static void tell_frame_tables(void *self, bool are_there)
+{
+	(void)self;
+	(void)are_there;
+}
+
 static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
 	(void)self;
@@ -109,10 +115,27 @@ static void facts(void *self, struct sp_core_facts *out)
 	*out = (struct sp_core_facts){.sampling = true};
 }
 
+static void look_below(void *self)
+{
+	(void)self;
+}
+
+static void cpu(void *self, struct sp_core_cpu *out)
+{
+	(void)self;
+	*out = (struct sp_core_cpu){.own_ns = 0};
+}
+
 static bool may_open(void *self)
 {
 	(void)self;
 	return true;
+}
+
+static int64_t confined_ns(void *self)
+{
+	(void)self;
+	return 0;
 }
 
 static void keep_quiet(void *self, enum sp_log_level level, const char *message)
@@ -210,7 +233,7 @@ static bool is_open(void *self)
 	return come < PROCESSES;
 }
 
-/* Takes one request; its answer is as bad as any. */
+/* Takes one request; any kind of answer follows. */
 static void answer(int fd, unsigned n)
 {
 	static const char *const answers[] = {
@@ -286,11 +309,15 @@ static void prepare(struct process *p, uint32_t pid)
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
 		.repeat_events = repeat_events,
+		.tell_frame_tables = tell_frame_tables,
 		.span_name_text = span_name_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,
+		.look_below = look_below,
+		.cpu = cpu,
 		.may_open = may_open,
+		.confined_ns = confined_ns,
 		.log = keep_quiet,
 		.news = news,
 		.due_ns = due_ns,
@@ -352,7 +379,9 @@ int main(void)
 			bad = 1;
 		}
 	}
-	/* On a slow machine the worker may be taken for one that hangs: then the exporter ends, and no more come. */
+	/*
+	 * On a slow machine the worker may be taken for hanging: then the exporter ends, and no more processes come.
+	 */
 	(void)printf("%u of %u processes, %llu samples sent, %llu lost\n", come, PROCESSES,
 		     (unsigned long long)sent, (unsigned long long)lost);
 	return bad != 0 || sent + lost == 0 || (come == PROCESSES && (sent == 0 || lost == 0));

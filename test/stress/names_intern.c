@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads intern overlapping sets of names in different orders, all starting at once. Asserts that
- * a name has one id, that an id has the name's text from the moment it is returned, that nothing is
- * lost below the limit, and that past it every refusal is counted. Meant for TSan too.
+ * Threads intern overlapping sets of names in different orders, all starting at once. A name has one id. An id has
+ * the name's text as soon as it is returned. No name is lost below the limit, and every refusal above the limit is
+ * counted. Also built with TSan.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ static void fail(const char *what, unsigned n)
 	exit(1);
 }
 
-/* Long and short, some with a byte that has to be repaired. */
+/* Long and short names, some with a byte that has to be repaired. */
 static size_t make_name(unsigned n, char *out, size_t cap)
 {
 	int len = snprintf(out, cap, "%s %u %.*s", n % 5 == 0 ? "caf\xe9" : "GET", n, (int)(n % 40),
@@ -58,7 +58,7 @@ static void *intern_all(void *arg)
 	pthread_barrier_wait(&start);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (unsigned i = 0; i < NAMES; i++) {
-			/* Half of the threads race on the same name, half come from behind. */
+			/* Half of the threads race on the same name, the other half start from the end. */
 			unsigned n = me % 2 == 0 ? i : NAMES - 1 - i;
 			uint32_t id = sp_names_intern(name, make_name(n, name, sizeof(name)));
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a name one instruction at a time. After each of them another thread has the same name in a sample:
- * if it finds the name told, the exporter can take it from the ring by then. Otherwise it tells the name itself,
- * and that record is behind nothing but the one that is being written.
+ * Reports a name one instruction at a time. After each instruction another thread has a sample with the same name. If
+ * that thread finds the name reported, the exporter must be able to take it from the ring by then. Otherwise the
+ * thread reports the name itself, and only the unfinished record may be before its own.
  */
 #include <stdlib.h>
 
@@ -15,10 +15,10 @@
 
 static struct sp_channel channel;
 static uint32_t id;
-static bool is_told;    /* the operation's answer */
-static bool was_told;   /* the other thread's, and it found the name told */
-static bool was_taken;  /* and so was its record there */
-static unsigned copies; /* taken in all */
+static bool is_told;    /* the result of the operation */
+static bool was_told;   /* the other thread's result: it found the name reported */
+static bool was_taken;  /* and the record was in the ring */
+static unsigned copies; /* records that were taken in all */
 
 static unsigned take(void)
 {
@@ -32,7 +32,7 @@ static unsigned take(void)
 	return n;
 }
 
-/* As an exporter that has taken nothing, and a new region. */
+/* An exporter that has taken nothing, and a new region. */
 static void begin_channel(void)
 {
 	(void)take();

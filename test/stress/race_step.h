@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races between two threads, all of them, in one: an operation runs one instruction at a time, and
- * what the other thread does comes after its first instruction, in the next run after its second, and
- * so on, until the operation has ended before. Between two looks of a lock-free read everything that
- * may happen there does happen. What the order of stores is on another processor is not shown.
+ * Runs all races between two threads on one thread. A run steps through an operation one instruction at a time, and
+ * does the other thread's action once: in the first run after the first instruction, in the second run after the
+ * second. The runs end when the operation has fewer instructions. So the action happens between any two readings of a
+ * lock-free read. The order of stores as another processor sees it is not tested.
  */
 #ifndef TEST_RACE_STEP_H
 #define TEST_RACE_STEP_H
@@ -13,9 +13,9 @@
 
 #include "test/stress/trap_step.h"
 
-/* More instructions than any operation that is tried has: each takes as many runs. */
+/* More instructions than any tested operation has. Each instruction takes a run. */
 #define RACE_STEPS_MAX 5000U
-/* So often is a race that is lost shown. */
+/* A race that is lost is reported at most this many times. */
 #define RACE_TOLD_MAX 3U
 
 struct race {
@@ -23,9 +23,9 @@ struct race {
 	void (*prepare)(void); /* before each run */
 	void (*operation)(void);
 	void (*meanwhile)(void); /* once in each run, in signal context */
-	/* After each run: what came out is what one thread after the other may give. */
+	/* after each run: two threads, one after the other, could have given this result */
 	bool (*is_right)(void);
-	unsigned fewest; /* instructions that the operation has at the very least */
+	unsigned fewest; /* the least number of instructions that the operation has */
 };
 
 static struct {
@@ -47,7 +47,7 @@ static inline int race_init(void)
 	return trap_step_init(race_at_stop);
 }
 
-/* How many runs were not right; 1 for an operation that ended too early for all to have been tried. */
+/* The number of wrong runs; 1 for an operation that ended too early to try all. */
 static inline unsigned race_run(const struct race *r)
 {
 	unsigned bad = 0;

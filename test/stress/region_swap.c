@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads put samples down and intern names while the region is exchanged under them, again and again as
- * often as that can be. Each region has a thread for its exporter, which ends in the middle of its work:
- * of its last records it has not counted some, and of others not sent them. All sums are exact in the
- * end, and no sample has another one's name.
+ * Threads put samples and intern names while the region is exchanged, as often as possible. A thread plays the
+ * exporter of each region and ends in the middle of its work: it does not count some of its last records, and does
+ * not send others. In the end all sums are exact, and no sample has the name of another sample.
  */
 #include "sampler/sampling/region_swap.h"
 
@@ -24,11 +23,11 @@
 #include "sampler/sampling/handler.h"
 
 #define PRODUCERS 4U
-/* New ones come up all the time, most of them while the region is exchanged. */
+/* New names come all the time, most of them while the region is exchanged. */
 #define NAMES 80000U
-#define IDS ((1U << 19) + 1) /* slots of the table, and none */
+#define IDS ((1U << 19) + 1) /* slots of the table, and one for none */
 #define ROUND_NS (150 * SP_NS_PER_MS)
-#define KEPT 7U /* every so many samples of an exporter are sent late: with it they are lost */
+#define KEPT 7U /* an exporter sends one sample in this many late, and loses it when it ends */
 
 static _Atomic bool stopping;
 static _Atomic bool swapping;
@@ -52,7 +51,7 @@ static uint32_t intern(uint64_t number)
 	return sp_names_intern(name, (size_t)snprintf(name, sizeof(name), "name-%lu", number));
 }
 
-/* As the handler, which takes the channel once. */
+/* Like the handler, which reads the channel once. */
 static void put(enum sp_record_kind kind, const void *record, uint64_t bytes, uint32_t name_id)
 {
 	struct sp_channel *o = sp_channel_now();
@@ -98,14 +97,14 @@ struct exporter {
 	pthread_t thread;
 	struct sp_region *region;
 	_Atomic bool killed;
-	_Atomic bool finished; /* ends by itself, with all that it took counted */
+	_Atomic bool finished; /* it ended by itself, and has counted all that it took */
 	struct sp_ring ring;
 	struct sp_ring names;
-	uint32_t number[IDS]; /* of the name, by its id; 0 = it was not told, else one more */
+	uint32_t number[IDS]; /* number of the name + 1, by its id; 0 = not reported */
 	unsigned taken;
 };
 
-/* Two threads may tell the same name at once. */
+/* Two threads may report the same name at once. */
 static void take_names(struct exporter *x)
 {
 	struct sp_name_record r;
@@ -123,7 +122,10 @@ static void take_names(struct exporter *x)
 	}
 }
 
-/* It was told before it was used; behind a name that another thread has not finished to tell it may not be seen yet. */
+/*
+ * The name was reported before it was used; if another thread has not finished an earlier record, the name's record
+ * may not be visible yet.
+ */
 static void check_name(struct exporter *x, uint32_t name_id, uint64_t span_id)
 {
 	uint32_t number;
@@ -151,7 +153,7 @@ static void take(const struct sp_record *record, void *arg)
 		check_name(x, record->sample.name_id, record->sample.span_id);
 	else
 		check_name(x, record->cpu_time.name_id, record->cpu_time.span_id);
-	/* Killed where it had taken it, and counted nothing. */
+	/* Killed after it had taken the record, before it counted. */
 	if (atomic_load(&x->killed))
 		return;
 	count(x, SP_COUNT_SAMPLES_DRAINED);
@@ -206,7 +208,7 @@ static uint64_t total(enum sp_counter c)
 	return sp_count_read(c) + atomic_load(&sp_region_now()->exporter_counter[c]);
 }
 
-/* The last exporter lives on to the end; what it has kept is sent then. */
+/* The last exporter lives to the end, and sends then what it has kept. */
 static void finish(struct exporter *x)
 {
 	uint64_t known;

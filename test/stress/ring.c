@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many producers and one consumer on a ring that is too small for them. Every sample carries a
- * checksum; per producer the samples come in order; put = drained + dropped, exactly. Each sample is of a block, and that
- * it was freed can be told whenever that is.
+ * Many producers and one consumer on a ring that is too small for them. Every sample carries a checksum; the samples
+ * of a producer come in order; put = drained + dropped, exactly. Each sample is of a block, and a record that the
+ * block was freed always has room.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -44,7 +44,7 @@ static uint64_t checksum(const struct sp_sample *s)
 	return sum;
 }
 
-/* weight counts a producer's puts, from 1. */
+/* weight numbers a producer's puts, from 1. */
 static void check(const struct sp_record *record, void *arg)
 {
 	const struct sp_sample *s = &record->sample;
@@ -95,10 +95,10 @@ static void *produce(void *arg)
 		} else {
 			atomic_fetch_sub_explicit(&blocks, 1, memory_order_release);
 			p->dropped++;
-			/* on few CPUs the consumer, or who holds up the consumer, needs this one */
+			/* with few processors the consumer, or a thread that it waits for, needs this one */
 			(void)sched_yield();
 		}
-		/* All of them at once, now and then. */
+		/* Now and then all at once. */
 		for (; own > state >> 56; own--)
 			tell_freed(p);
 	}

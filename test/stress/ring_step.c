@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts into the ring one instruction at a time, and after each of them lets "the others" come once:
- * a second producer puts a sample and the consumer drains what it can. The interrupted put must
- * succeed, because the ring is never full, and nothing may be lost or handed out broken.
+ * Puts into the ring one instruction at a time. After each instruction a second producer puts a sample, and the
+ * consumer drains all samples that are complete. The interrupted put must succeed, because the ring is never full,
+ * and nothing may be lost or damaged.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 #define RING_BYTES 16384U
 #define DEPTH 3U
-/* More than the interrupted put: the consumer then passes all that one had seen of the ring. */
+/* Greater than that of the interrupted put: then the consumer passes all that the put had seen of the ring. */
 #define OTHERS_DEPTH 9U
 
 static struct sp_ring ring;
@@ -66,7 +66,7 @@ static bool interrupted_at(unsigned n, uint64_t offset)
 	static struct sp_sample s;
 	int rc;
 
-	/* as if offset bytes had gone through */
+	/* as if offset bytes had passed */
 	atomic_store(&ring.ends->head, offset);
 	atomic_store(&ring.ends->tail, offset);
 	ring.taken = offset;
@@ -92,7 +92,7 @@ static bool interrupted_at(unsigned n, uint64_t offset)
 
 int main(void)
 {
-	/* the start, the middle, and each size of the pad before the end */
+	/* the start, the middle, and each size of the padding before the end */
 	const uint64_t offsets[] = {0,
 				    4096,
 				    RING_BYTES - 8,

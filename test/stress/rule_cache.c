@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads keep and find rules of the same few pcs at once. Each rule's words tell which pc and which
- * identity it was kept under, so that a torn one is seen. Exit 0 if none was, and if some were found.
+ * Threads store and find rules of the same few pcs at once. The words of each rule contain its pc and its identity,
+ * so a torn one is noticed. Exit 0 if none was torn, and if some were found.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts, ends, attaches and detaches one instruction at a time. After each instruction, where the
- * sampling handler could come, peek() must give what was active before the operation or what is after
- * it, whole, and never the former again once it gave the latter. Another thread's end and a new name may
- * come between any two of them. The same is run on a push that writes in the wrong order, which must
- * be noticed. Where frames are moved, what is below the topmost one is looked at as well, because that one may
- * end at any moment. What is active when is proven in test/unit/core/test_span.c and test_span_model.c.
+ * Starts, ends, attaches and detaches one instruction at a time. After each instruction, at which the sampling
+ * handler could come, peek() must return the span that was active before the operation or the one after it, whole,
+ * and never the former after the latter. Another thread's end and a new name may come between any two instructions.
+ * The same runs on a push that writes in the wrong order, which must be noticed. When frames are moved, the frames
+ * below the topmost one are checked as well, because the topmost may end at any moment. test/unit/core/test_span.c
+ * and test_span_model.c test which span is active when.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,15 +23,19 @@
 #include "test/unit/core/span_remove.h"
 
 #define NO_SPAN 0U
-#define DEEPER (SP_SPAN_DEPTH_MAX + 1) /* the first one that does not fit */
+#define DEEPER (SP_SPAN_DEPTH_MAX + 1) /* the first depth at which other frames are forgotten */
 #define IDS (SP_SPAN_DEPTH_MAX + 3)
 #define INTERLEAVED (IDS + 1)
+#define ROOT_ALONE (IDS + 2)
+#define FORGOTTEN (IDS + 3)
+/* At least the number of instructions that forget a frame. */
+#define FORGET_STOPS 160U
 #define ROOT 1000U
 #define OTHER_ROOT 2000U
 #define NEW_NAME 4711U
 #define TOKEN_OF(id) ((id)*SP_SPAN_STORAGES)
 
-typedef bool push_fn(struct sp_span_stack *s, uint64_t span_id, uint64_t token);
+typedef void push_fn(struct sp_span_stack *s, uint64_t span_id, uint64_t token);
 
 static struct sp_span_stack stack;
 static const struct sp_span_stack *looked_at = &stack;
@@ -43,16 +47,17 @@ static struct {
 	unsigned bad;
 	unsigned end_at; /* the stop at which "another thread" ends the span with that id */
 	uint64_t end_id;
-	bool renaming; /* the span on top may have either name */
-	bool moving;   /* all frames are looked at */
+	bool renaming;    /* the topmost span may have either name */
+	bool moving;      /* all frames are checked */
+	unsigned gone_at; /* the first stop at which the oldest frame was missing */
 } seen;
-/* Of the full stack in which frames are moved: what frame each span has, and those that have none any more. */
+/* In the full stack whose frames are moved: the token of each span, and of those without a frame. */
 static uint64_t tokens[IDS];
 static bool popped[IDS];
 static struct sp_span_record records[IDS];
 static unsigned long all_stops;
 
-/* Anew, and with that root. */
+/* Opens it again, with that root. */
 static void open_record(uint64_t id, uint64_t root)
 {
 	struct sp_span_record gone;
@@ -65,13 +70,12 @@ static void open_record(uint64_t id, uint64_t root)
 		.trace = {id * 3, id * 7},
 		.name_id = (uint32_t)id * 5,
 		.root_name_id = (uint32_t)id * 9,
-		.beyond = sp_span_stack_place(&stack),
 	};
 	if (sp_span_table_add(&records[id]) != 0)
 		abort();
 }
 
-/* The id of what is active; NO_SPAN for none, and -1 for a record that no span ever had. */
+/* The id of the active span; NO_SPAN for none, and -1 for a record that no span ever had. */
 static uint64_t top(void)
 {
 	struct sp_span_record r;
@@ -83,7 +87,9 @@ static uint64_t top(void)
 	case SP_SPAN_INTERLEAVED:
 		return INTERLEAVED;
 	case SP_SPAN_ROOT_ALONE:
-		return r.root_id == ROOT ? DEEPER : UINT64_MAX;
+		return r.root_id == 1 && r.span_id == 0 ? ROOT_ALONE : UINT64_MAX;
+	case SP_SPAN_FORGOTTEN:
+		return FORGOTTEN;
 	case SP_SPAN_LABEL:
 	case SP_SPAN_KNOWN:
 	default:
@@ -113,7 +119,7 @@ static uint64_t next_kept(uint64_t id)
 	return id;
 }
 
-/* From the top down come those that were there, each of them first in its turn, with its token. */
+/* From the top down, the stack has the kept frames in their order, each with its token. */
 static bool frames_are_right(void)
 {
 	bool met[IDS] = {false};
@@ -144,23 +150,28 @@ static void at_stop(int signo)
 	seen.stops++;
 	if (seen.stops == seen.end_at) {
 		(void)sp_span_table_close(&records[seen.end_id]);
-		sp_span_stack_strike(&stack);
+		(void)sp_span_stack_ended_elsewhere(&stack, &records[seen.end_id]);
 	}
 	seen.bad += seen.moving && !frames_are_right();
+	if (atomic_load(&stack.frame[0].span_id) == 0 && seen.gone_at == 0)
+		seen.gone_at = seen.stops;
 	now = top();
 	if (seen.end_at != 0) {
-		/* two things change at once: only half-made frames and what has ended are wrong */
+		/* two things change at once: only incomplete frames and ended spans are wrong */
 		seen.bad += now == UINT64_MAX || (seen.stops >= seen.end_at && now == seen.end_id);
 		return;
 	}
+	/* The end of a root may be visible a moment before the end of all spans below it. */
+	if (now == FORGOTTEN && seen.before == ROOT_ALONE && seen.after == NO_SPAN && !seen.changed)
+		return;
 	if (now == seen.after)
 		seen.changed = true;
 	else if (now != seen.before || seen.changed)
 		seen.bad++;
 }
 
-/* The same as sp_span_stack_push(), but the depth is there before the frame that it shows. */
-static __attribute__((noinline)) bool push_in_wrong_order(struct sp_span_stack *s, uint64_t span_id,
+/* The same as sp_span_stack_push(), but it writes the depth before the frame. */
+static __attribute__((noinline)) void push_in_wrong_order(struct sp_span_stack *s, uint64_t span_id,
 							  uint64_t token)
 {
 	uint32_t d = atomic_load_explicit(&s->depth, memory_order_relaxed);
@@ -169,7 +180,6 @@ static __attribute__((noinline)) bool push_in_wrong_order(struct sp_span_stack *
 	atomic_signal_fence(memory_order_seq_cst);
 	atomic_store_explicit(&s->frame[d].span_id, span_id, memory_order_relaxed);
 	atomic_store_explicit(&s->frame[d].token, token, memory_order_relaxed);
-	return true;
 }
 
 static void expect(uint64_t after)
@@ -190,7 +200,7 @@ static void push(push_fn *fn, uint64_t id, uint64_t token, uint64_t after)
 {
 	expect(after);
 	trap_step_on();
-	(void)fn(&stack, id, token);
+	fn(&stack, id, token);
 	trap_step_off();
 	finish();
 }
@@ -207,13 +217,20 @@ static void attach(push_fn *fn, uint64_t id)
 	push(fn, id, TOKEN_OF(id), id);
 }
 
-/* As leave() in sampler/span/span.c. */
+/* The present value of its record. */
+static uint8_t forgot(uint64_t id)
+{
+	return sp_span_word_forgot(
+		sp_span_word(sp_span_entry(records[id].ref), SP_SPAN_WORD_PLACE));
+}
+
+/* Does the same as leave() in sampler/span/span.c. */
 static void end(uint64_t id, uint64_t after)
 {
 	expect(after);
 	trap_step_on();
 	if (sp_span_table_close(&records[id]))
-		sp_span_stack_ended(&stack, records[id].span_id, records[id].beyond);
+		sp_span_stack_ended(&stack, id, forgot(id));
 	trap_step_off();
 	finish();
 	sp_span_table_release(&records[id]);
@@ -234,7 +251,7 @@ static void clear(void)
 	memset(&stack, 0, sizeof(stack));
 }
 
-/* Every order of ending; frames are used again, so that a stale word would show. */
+/* Every order of ends; frames are reused, so that a stale word would show. */
 static void run_orders(push_fn *fn)
 {
 	clear();
@@ -242,38 +259,106 @@ static void run_orders(push_fn *fn)
 	start(fn, 2);
 	start(fn, 3);
 	end(2, 3); /* the middle one */
-	end(3, 1); /* and two frames go */
+	end(3, 1); /* and two frames are removed */
 	start(fn, 4);
 	start(fn, 5);
 	end(5, 4);
 	end(4, 1);
 	start(fn, 6);
 	end(1, 6);
-	start(fn, 7); /* takes away what has ended */
+	start(fn, 7); /* removes the ended ones */
 	end(6, 7);
 	end(7, NO_SPAN);
 	attach(fn, 10);
 	attach(fn, 11);
 	attach(fn, 12);
 	detach(11, false, 12);
-	end(12, NO_SPAN); /* ended while attached: hides what is below until its detach */
+	end(12, NO_SPAN); /* ended while attached: hides the frames below until its detach */
 	detach(12, true, 10);
 	attach(fn, 13);
-	attach(fn, 14); /* where 12 was */
+	attach(fn, 14); /* replaces 12 */
 	detach(13, true, 10);
 	detach(11, true, 10);
 	detach(10, false, NO_SPAN);
 }
 
-static void push_until_full(void)
+/*
+ * One more than there are frames: the oldest ones are forgotten, and the rest moves, while the topmost one is always
+ * active. Then back to the root, by ends, or by scopes that are detached.
+ */
+static void push_until_forgotten(bool scopes)
 {
+	const unsigned kept = DEEPER - SP_SPAN_FORGET;
+
 	clear();
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		start(sp_span_stack_push, id);
-	open_record(DEEPER, ROOT);
-	push(sp_span_stack_push, DEEPER, SP_SPAN_STARTED, DEEPER);
-	end(DEEPER, SP_SPAN_DEPTH_MAX);
-	end(SP_SPAN_DEPTH_MAX, SP_SPAN_DEPTH_MAX - 1);
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++) {
+		open_record(id, 1);
+		sp_span_stack_push(&stack, id, scopes ? TOKEN_OF(id) : SP_SPAN_STARTED);
+	}
+	open_record(DEEPER, 1);
+	push(sp_span_stack_push, DEEPER, scopes ? TOKEN_OF(DEEPER) : SP_SPAN_STARTED, DEEPER);
+	seen.bad += atomic_load(&stack.depth) != kept;
+	for (uint64_t id = DEEPER; id >= 1; id--) {
+		uint64_t after = id == 1 ? NO_SPAN : id <= SP_SPAN_FORGET + 1 ? ROOT_ALONE : id - 1;
+
+		if (scopes)
+			detach(id, id % 2 == 0, after);
+		else
+			end(id, after);
+	}
+	seen.bad += sp_span_stack_forgot(&stack);
+}
+
+/*
+ * The stack forgets frames, and at stop n another thread ends the span `elsewhere`. A forgotten span must be counted
+ * off once, when it ends. Returns whether stop n came before the end.
+ */
+static bool forgotten_ended_at(unsigned n, uint64_t elsewhere)
+{
+	bool has_ended;
+
+	memset(&stack, 0, sizeof(stack));
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++) {
+		open_record(id, id);
+		sp_span_stack_push(&stack, id, SP_SPAN_STARTED);
+	}
+	seen.end_at = n;
+	seen.end_id = elsewhere;
+	expect(SP_SPAN_DEPTH_MAX);
+	trap_step_on();
+	sp_span_stack_make_room(&stack);
+	trap_step_off();
+	all_stops += seen.stops;
+	has_ended = seen.stops >= n;
+	seen.end_at = 0;
+	for (uint64_t id = SP_SPAN_DEPTH_MAX; id >= 1; id--) {
+		bool is_left = id > 1 || elsewhere != 1 || !has_ended;
+
+		seen.bad += id <= SP_SPAN_FORGET && sp_span_stack_forgot(&stack) != is_left;
+		if (has_ended && id == elsewhere) {
+			sp_span_table_release(&records[id]);
+		} else if (sp_span_table_close(&records[id])) {
+			sp_span_stack_ended(&stack, id, forgot(id));
+			sp_span_table_release(&records[id]);
+		}
+	}
+	seen.bad += top() != NO_SPAN || sp_span_stack_forgot(&stack);
+	return has_ended;
+}
+
+/* At many instructions while the span's own frame is forgotten, and at some later ones. */
+static void end_forgotten_elsewhere(void)
+{
+	unsigned gone;
+
+	clear();
+	(void)forgotten_ended_at(UINT32_MAX, SP_SPAN_DEPTH_MAX);
+	gone = seen.gone_at;
+	seen.bad += gone <= FORGET_STOPS;
+	for (unsigned n = gone - FORGET_STOPS; n < gone + 5; n += 11)
+		seen.bad += !forgotten_ended_at(n, 1);
+	for (unsigned n = gone; forgotten_ended_at(n, SP_SPAN_FORGET);)
+		n += 5999;
 }
 
 static void interleave(void)
@@ -292,7 +377,7 @@ static void interleave(void)
 	end(2, NO_SPAN);
 }
 
-/* What remains of 1, 2, 3 after the operation and the other end, whichever came first. */
+/* What remains of 1, 2, 3 after the operation and the other end, in either order. */
 static uint64_t remains(uint64_t ended, uint64_t pushed, uint64_t elsewhere)
 {
 	for (uint64_t id = pushed != 0 ? pushed : 3; id > 0; id = id == pushed ? 3 : id - 1) {
@@ -310,7 +395,7 @@ static bool ended_at(unsigned n, uint64_t ended, uint64_t pushed, uint64_t elsew
 	memset(&stack, 0, sizeof(stack));
 	for (uint64_t id = 1; id <= 3; id++) {
 		open_record(id, ROOT);
-		(void)sp_span_stack_push(&stack, id, SP_SPAN_STARTED);
+		sp_span_stack_push(&stack, id, SP_SPAN_STARTED);
 	}
 	seen.end_at = n;
 	seen.end_id = elsewhere;
@@ -319,9 +404,9 @@ static bool ended_at(unsigned n, uint64_t ended, uint64_t pushed, uint64_t elsew
 		open_record(pushed, ROOT);
 	trap_step_on();
 	if (pushed != 0) {
-		(void)sp_span_stack_push(&stack, pushed, SP_SPAN_STARTED);
+		sp_span_stack_push(&stack, pushed, SP_SPAN_STARTED);
 	} else if (sp_span_table_close(&records[ended])) {
-		sp_span_stack_ended(&stack, records[ended].span_id, records[ended].beyond);
+		sp_span_stack_ended(&stack, records[ended].span_id, forgot(ended));
 	}
 	trap_step_off();
 	all_stops += seen.stops;
@@ -348,7 +433,7 @@ static void end_elsewhere_everywhere(void)
 	seen.end_at = 0;
 }
 
-/* Every frame is in use, and most of them for nothing. */
+/* Uses every frame, most of them for ended spans. */
 static void fill_for_nothing(unsigned kept_of)
 {
 	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++) {
@@ -357,7 +442,7 @@ static void fill_for_nothing(unsigned kept_of)
 					   : SP_SPAN_STARTED;
 		popped[id] = false;
 		open_record(id, ROOT);
-		(void)sp_span_stack_push(&stack, id, tokens[id]);
+		sp_span_stack_push(&stack, id, tokens[id]);
 	}
 	for (uint64_t id = 1; id < SP_SPAN_DEPTH_MAX; id++) {
 		if (id % kept_of == 0)
@@ -367,18 +452,17 @@ static void fill_for_nothing(unsigned kept_of)
 			continue;
 		}
 		if (sp_span_table_close(&records[id])) {
-			sp_span_stack_ended(&stack, id, records[id].beyond);
+			sp_span_stack_ended(&stack, id, forgot(id));
 			sp_span_table_release(&records[id]);
 		}
 	}
 }
 
-/* Frames are moved. Returns whether "another thread" has ended the topmost span meanwhile, at that stop. */
+/* Moves frames. Returns whether "another thread" has ended the topmost span meanwhile, at that stop. */
 static bool make_room(unsigned kept_of, unsigned end_at)
 {
 	bool has_ended;
 	unsigned kept = 0;
-	uint8_t place;
 
 	memset(&stack, 0, sizeof(stack));
 	fill_for_nothing(kept_of);
@@ -388,10 +472,10 @@ static bool make_room(unsigned kept_of, unsigned end_at)
 	seen.moving = true;
 	expect(SP_SPAN_DEPTH_MAX);
 	trap_step_on();
-	place = sp_span_stack_place(&stack);
+	sp_span_stack_make_room(&stack);
 	trap_step_off();
 	all_stops += seen.stops;
-	seen.bad += place != 0 || !frames_are_right();
+	seen.bad += !frames_are_right() || sp_span_stack_forgot(&stack);
 	has_ended = end_at != 0 && seen.stops >= end_at;
 	seen.end_at = 0;
 	seen.moving = false;
@@ -416,7 +500,7 @@ static void move_frames(void)
 		n += 1999;
 }
 
-/* The handler finds either name at any moment, and the new one at the end. */
+/* The handler finds one of the two names at any moment, and the new one at the end. */
 static void rename_on_top(void)
 {
 	struct sp_span_record r;
@@ -434,7 +518,7 @@ static void rename_on_top(void)
 	seen.renaming = false;
 }
 
-/* As open_record(), for a start that makes the record itself. */
+/* Like open_record(), for a start that makes the record itself. */
 static void start_by_id(uint64_t id, uint64_t root)
 {
 	struct sp_span_start s = {.handle = (const void *)(uintptr_t)(id * 64),
@@ -502,7 +586,7 @@ static void detach_by_id(uint64_t id, uint64_t after)
 	finish();
 }
 
-/* The short way of a thread's starts, ends, attaches and detaches (sampler/span/span.h). */
+/* The short functions for a thread's starts, ends, attaches and detaches (sampler/span/span.h). */
 static void short_way(void)
 {
 	clear();
@@ -520,7 +604,10 @@ static void short_way(void)
 	looked_at = &stack;
 }
 
-/* A block, entries at hand, a name that was used lately, a time, and a scope: what comes first takes the whole way. */
+/*
+ * A block, entries in store, a recently used name, a time, and a scope: the first use of each takes the general
+ * function.
+ */
 static bool prepare_short_way(void)
 {
 	struct sp_span_start s = {.by_id = true, .how = SP_ACTIVATION_START};
@@ -564,8 +651,12 @@ int main(void)
 		return 1;
 	run_orders(sp_span_stack_push);
 	bad += report("every order");
-	push_until_full();
-	bad += report("until full");
+	push_until_forgotten(false);
+	bad += report("until some are forgotten");
+	push_until_forgotten(true);
+	bad += report("until some scopes are forgotten");
+	end_forgotten_elsewhere();
+	bad += report("forgotten ones ended by another thread");
 	interleave();
 	bad += report("interleaved");
 	end_elsewhere_everywhere();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 64 threads start, nest, rename, attach, hand over, forget and end spans, while one more ages out
- * what is open for long. Whatever a thread sees on its stack meanwhile is whole and the span's own.
- * At the end nothing is open and started = ended + aged.
+ * 64 threads start, nest, rename, attach, hand over, forget and end spans, while one more thread removes spans that
+ * are open for too long. Every span that a thread sees on its stack meanwhile is whole and the right one. At the end
+ * nothing is open and started = ended + aged.
  * Usage: span_storm [spans]
  */
 #include <pthread.h>
@@ -34,11 +34,11 @@ static _Atomic unsigned failures;
 	} while (0)
 
 static unsigned long spans_per_thread;
-/* Spans that one thread leaves to another. */
+/* Spans that one thread hands over to another. */
 static _Atomic uint64_t handed_over[97];
 static _Atomic uint64_t started;
 static _Atomic uint64_t ended;
-static _Atomic uint64_t interleaved; /* looks that met spans that interleave */
+static _Atomic uint64_t interleaved; /* checks that found interleaved spans */
 static _Atomic bool storming = true;
 
 static const char *const names[] = {"first", "second", "third", "fourth"};
@@ -70,13 +70,13 @@ static const void *object(uint64_t number)
 	return (const void *)(uintptr_t)(number * 64);
 }
 
-/* The spans of one tree have successive numbers; this is its first one's, the root's. */
+/* The spans of one tree have successive numbers; this is the number of its root. */
 static uint64_t root_number(uint64_t number)
 {
 	return number - number % NEST_MAX;
 }
 
-/* A span whose parent was aged out before its start is a root itself. */
+/* A span whose parent was too old before its start is a root itself. */
 static bool is_ancestor(uint64_t id, uint64_t number)
 {
 	for (uint64_t n = root_number(number); n <= number; n++) {
@@ -86,7 +86,7 @@ static bool is_ancestor(uint64_t id, uint64_t number)
 	return false;
 }
 
-/* Every other tree is of an SDK whose spans are found by their id. */
+/* Every other tree belongs to an SDK whose spans are found by their id. */
 static bool is_by_id(uint64_t number)
 {
 	return number / NEST_MAX % 2 != 0;
@@ -151,7 +151,7 @@ static bool is_name(uint32_t id)
 	return false;
 }
 
-/* What a sample would show now. */
+/* Checks the label of a sample now. */
 static void look(void)
 {
 	struct sp_span_record e;
@@ -165,12 +165,13 @@ static void look(void)
 		atomic_fetch_add_explicit(&interleaved, 1, memory_order_relaxed);
 		return;
 	case SP_SPAN_NONE:
+	case SP_SPAN_FORGOTTEN:
 		return;
 	case SP_SPAN_LABEL:
 		EXPECT(false);
 		return;
 	case SP_SPAN_ROOT_ALONE:
-		EXPECT(e.span_id == 0 && e.name_id == 0);
+		EXPECT(e.span_id == 0 && e.name_id == 0 && e.root_id == e.trace[0]);
 		break;
 	case SP_SPAN_KNOWN:
 		EXPECT(e.span_id == e.trace[0] && is_name(e.name_id));
@@ -185,7 +186,7 @@ static void look(void)
 	sp_span_table_note_sample(e.root_ref, e.root_id);
 }
 
-/* Works for somebody's span for a while, and may end it before the detach. */
+/* Works for another thread's span for a while, and may end it before the detach. */
 static void attach(struct storm *s, uint64_t number)
 {
 	uint64_t id = mix(number);
@@ -235,7 +236,7 @@ static void tree(struct storm *s)
 	}
 	name = names[dice(s, 4)];
 	rename_one(span[dice(s, n)], name);
-	/* in some order: swap the one to end next to the end */
+	/* in random order: swaps the next one to end with the last one */
 	for (unsigned left = n; left > 0; left--) {
 		unsigned pick = dice(s, 4) == 0 ? dice(s, left) : left - 1;
 		uint64_t number = span[pick];
@@ -272,10 +273,14 @@ static void *age(void *arg)
 	(void)arg;
 	sp_thread_excluded = true;
 	while (atomic_load(&storming))
-		sp_span_age_sweep(second++ * SP_NS_PER_S, MAX_AGE_SWEEPS * SP_NS_PER_S);
-	sp_span_age_sweep((second + MAX_AGE_SWEEPS) * SP_NS_PER_S, MAX_AGE_SWEEPS * SP_NS_PER_S);
-	sp_span_age_sweep((second + 2 * MAX_AGE_SWEEPS) * SP_NS_PER_S,
-			  MAX_AGE_SWEEPS * SP_NS_PER_S);
+		while (!sp_span_age_sweep(second++ * SP_NS_PER_S, MAX_AGE_SWEEPS * SP_NS_PER_S))
+			continue;
+	while (!sp_span_age_sweep((second + MAX_AGE_SWEEPS) * SP_NS_PER_S,
+				  MAX_AGE_SWEEPS * SP_NS_PER_S))
+		continue;
+	while (!sp_span_age_sweep((second + 2 * MAX_AGE_SWEEPS) * SP_NS_PER_S,
+				  MAX_AGE_SWEEPS * SP_NS_PER_S))
+		continue;
 	return NULL;
 }
 
@@ -312,7 +317,7 @@ int main(int argc, char **argv)
 	       (unsigned long)atomic_load(&started), (unsigned long)atomic_load(&ended),
 	       (unsigned long)aged, sp_span_table_count(), (unsigned long)atomic_load(&interleaved),
 	       (unsigned long)sp_count_read(SP_COUNT_SPAN_TABLE_FULL));
-	/* where the sweeps are slow, what was forgotten may fill the table */
+	/* if the sweeps are slow, forgotten spans may fill the table */
 	EXPECT(atomic_load(&started) + sp_count_read(SP_COUNT_SPAN_TABLE_FULL) >= spans);
 	EXPECT(atomic_load(&started) == sp_count_read(SP_COUNT_SPANS_STARTED));
 	EXPECT(atomic_load(&ended) == sp_count_read(SP_COUNT_SPANS_ENDED));

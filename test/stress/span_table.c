@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that race to remove the same entry of the table of open spans, and forks while threads add and remove.
- * Each entry is removed by exactly one caller, and at the end the table is empty. span_storm.c has whole spans.
+ * Threads race to remove the same entry of the table of open spans, and fork while other threads add and remove. Each
+ * entry is removed by exactly one caller, and at the end the table is empty. span_storm.c tests whole spans.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -35,8 +35,8 @@ static uint64_t mix(uint64_t n)
 }
 
 /*
- * All keys fall into one window (the hash takes bits 40 to 55 of the product with its factor), so
- * that a freed entry comes back where a slow remover still looks for it.
+ * All keys are in one window (the hash takes bits 40 to 55 of the product with its factor), so a freed entry is
+ * reused where a slow remover still searches.
  */
 static uint64_t crowded_key(uint64_t n)
 {
@@ -54,13 +54,16 @@ static _Atomic uint64_t contested = 1;
 static _Atomic uint64_t removed_total;
 static _Atomic uint64_t added_total;
 
-/* Everybody removes the span that is the current one; who did adds the next, and one of its own. */
+/*
+ * All threads try to remove the current span, and the thread that succeeds adds the next one. In each round a thread
+ * also adds and removes a span of its own.
+ */
 static void *race(void *arg)
 {
 	uint64_t own = ((uint64_t)(uintptr_t)arg + 1) << 32;
 	struct sp_span_record r;
 
-	/* A span that got lost would stay the current one for ever. */
+	/* A lost span would stay the current one for ever. */
 	for (uint64_t tries = 0; tries < UINT64_C(100) * race_end; tries++) {
 		uint64_t now = atomic_load(&contested);
 		struct sp_span_record mine = {.span_id = crowded_key(own + 1), .handle = own + 1};
@@ -95,8 +98,9 @@ static uint64_t bystander(uint64_t n)
 }
 
 /*
- * So many spans that stay open are in the same window: with half a line of them the racers' spans lie
- * on both sides of the end of the line in front, with one and a half of that of the line behind it.
+ * The window of the racers' spans also has this number of spans that stay open. With half a line of such spans, the
+ * racers' spans are on both sides of the end of the first line; with one and a half lines, on both sides of the end
+ * of the second.
  */
 static void races_for_one_span(unsigned bystanders)
 {
@@ -147,13 +151,13 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-/* In the child: what the forking thread had open is there, and nothing else takes a place. */
+/* In the child: the forking thread's open spans are there, and no others. */
 static void check_child(void)
 {
 	struct sp_span_record r;
 	uint32_t n;
 
-	sp_span_table_forked(1, NULL, 0);
+	sp_span_table_forked(1, 1, NULL, 0);
 	EXPECT(sp_span_table_count() == 2);
 	for (uint64_t id = 1; id <= 2; id++)
 		EXPECT(sp_span_table_by_id(id, &r) && sp_span_table_by_handle(id * 64, &r));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that are born, start spans and die in every way, while another thread scans and reaps, as
- * hooks do, and drains, as the exporter does. No two threads ever have the same block, nobody loses
- * its own, and at the end no kernel timer is left.
+ * Threads are born, start spans and die in every way, while another thread scans, as hooks do, and drains, as the
+ * exporter does. No two threads ever have the same block, no thread loses its own, and at the end no kernel timer is
+ * left.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,8 +27,8 @@
 #define THREADS 300U /* by each spawner */
 #define ROUNDS 3U
 /*
- * That the kernel knows a thread no more orders nothing in the eyes of the thread sanitizer, and a
- * handler that it does not know of may not interrupt its own code: the signal stays blocked there.
+ * The thread sanitizer derives no order from the kernel's answer that a thread is gone. And a handler that it does
+ * not know must not interrupt its own code, so our signal stays blocked in its builds.
  */
 #ifdef __SANITIZE_THREAD__
 #define SANITIZED true
@@ -54,7 +54,7 @@ static void *find(const char *name)
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-/* Long enough for a sample: the kernel looks at CPU timers at its tick. */
+/* Long enough for a sample: the kernel checks CPU timers at its tick. */
 static void burn(void)
 {
 	struct timespec ts;
@@ -136,6 +136,14 @@ static void *spawn(void *arg)
 	return NULL;
 }
 
+/* A stack that ended in code without call frame information. */
+static void count_snapshot(const struct sp_snapshot *snapshot, void *arg)
+{
+	(void)snapshot;
+	(void)arg;
+	drained++;
+}
+
 static void check(const struct sp_record *record, void *arg)
 {
 	const struct sp_sample *s = &record->sample;
@@ -169,7 +177,7 @@ static void *background(void *arg)
 	return NULL;
 }
 
-/* Lines "ID: n" of /proc/self/timers; -1 where the kernel does not show them. */
+/* The number of lines "ID: n" in /proc/self/timers; -1 if the kernel does not have the file. */
 static int kernel_timers(void)
 {
 	FILE *f = fopen("/proc/self/timers", "re");
@@ -184,7 +192,7 @@ static int kernel_timers(void)
 	return n;
 }
 
-/* Each block is either free, once, or bound to a thread that exists. */
+/* Each block is either free, listed once, or bound to a thread that exists. */
 static void check_blocks(void)
 {
 	uint32_t used = atomic_load(&sp_thread_table.used);
@@ -247,6 +255,7 @@ int main(void)
 	EXPECT(kernel_timers() <= 0);
 	/* This thread had a timer until now. */
 	(void)sp_ring_drain(&sp_channel_now()->ring, check, NULL, UINT32_MAX);
+	(void)sp_snapshot_drain(&sp_channel_now()->snapshots, count_snapshot, NULL, UINT32_MAX);
 	printf("%u threads, %u blocks, %lu samples\n", SPAWNERS * THREADS * ROUNDS,
 	       atomic_load(&sp_thread_table.used), drained);
 	check_blocks();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts and ends spans one instruction at a time. After each instruction, where a profiler could
- * have stopped the thread, a valid record has all ids of one span, and it is the one that was active
- * before the operation or is after it. The same is run on a writer that says "valid" too early, which
- * must be noticed. Then another thread ends publishing after each instruction: no record is valid then.
+ * Starts and ends spans one instruction at a time. A profiler could stop the thread after any instruction. So after
+ * each instruction a valid record has all ids of one span: the span that was active before the operation, or the span
+ * that is active after it. The same steps must find the fault of a writer that writes "valid" too early. Then another
+ * thread stops the publishing after each instruction: no record is valid then.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,10 +24,10 @@ static const struct sp_config config = {.service_name = "step", .thread_context 
 static unsigned stops;
 static unsigned valid;
 static unsigned bad;
-static unsigned before; /* the span that was active, 0 = none */
+static unsigned before; /* the former active span, 0 = none */
 static unsigned after;
 
-/* The bytes of the ids of span n are n, in its trace n + 100; all have span 1 as their root. */
+/* Each byte of the id of span n is n, and of its trace n + 100; all have span 1 as their root. */
 static bool is_of(const struct sp_context_record *r, unsigned n)
 {
 	uint8_t bytes[16];

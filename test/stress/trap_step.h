@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a piece of code one instruction at a time: with the trap flag set the kernel sends SIGTRAP
- * after every instruction, which is everywhere a signal handler could come. x86-64 only, and not
- * under a sanitizer, which would put its own signal handling between.
+ * Runs code one instruction at a time: with the trap flag set the kernel sends SIGTRAP after every instruction, which
+ * covers every point at which a signal handler could come. x86-64 only, and not with a sanitizer, whose signal
+ * handling would interfere.
  */
 #ifndef TEST_TRAP_STEP_H
 #define TEST_TRAP_STEP_H

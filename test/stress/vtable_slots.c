@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads call virtual functions of an SDK in a plugin while other threads put functions of ours into the
- * slots of its vtables and take them out again, while more plugins with an SDK come and go, and while
- * children are forked that do the same. Every call reaches the SDK, once, and in the end each page of
- * the plugin has the rights that it had.
+ * Threads call virtual functions of an SDK in a plugin. Meanwhile other threads put our functions into the slots of
+ * its vtables and remove them again, more plugins with an SDK are loaded and unloaded, and forked children do the
+ * same. Every call reaches the SDK, once, and in the end each page of the plugin has its original permissions.
  * Usage: vtable_slots [plugins that come and go, and children]
  */
 #define _GNU_SOURCE
@@ -32,8 +31,8 @@
 #define CHILD_SECONDS 30U
 
 /*
- * A thread of the host that is in dlopen() or dlclose() may hold the loader's lock at a fork as well. Only
- * our own sections are kept apart from forks (sp_fork_barrier_enter()), so the test keeps those apart itself.
+ * A host's thread in dlopen() or dlclose() may hold the loader's lock at a fork, too. sp_fork_barrier_enter()
+ * separates only our own sections from forks, so the test separates those itself.
  */
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned failures;
@@ -51,8 +50,9 @@ static char folder[PATH_MAX];
 	} while (0)
 
 /*
- * Whoever sees an object in the loader's list sees what was done before it was loaded: the list has a lock,
- * of which the thread sanitizer does not know, as the loader was built without it. So this says it.
+ * A thread that sees an object in the loader's list also sees everything before it was loaded: the list has a lock.
+ * The thread sanitizer does not know that lock, because the loader was built without the sanitizer. So this variable
+ * shows it the order.
  */
 static _Atomic unsigned long loads;
 
@@ -99,7 +99,7 @@ struct plugin {
 static struct plugin steady;
 
 /*
- * The thread sanitizer takes the loader's copy of a path for shared without a lock, but for the whole words of it
+ * The thread sanitizer takes the loader's copy of a path for shared without a lock, except its whole words
  * (tsan_interceptors_posix.cpp, dl_iterate_phdr_cb). So more slashes fill the last word, wherever the project lies.
  */
 static const char *path_of(const char *build, char path[PATH_MAX])
@@ -130,7 +130,7 @@ static bool open_plugin(const char *build, struct plugin *p)
 	return p->begin != NULL && p->churn != NULL && p->open != NULL && p->span != NULL;
 }
 
-/* As its SDK does when its provider is made, by our getenv(). */
+/* The SDK does this when its provider is made, by our getenv(). */
 static void asks(const struct plugin *p)
 {
 	sp_otelcpp_asked((const void *)p->churn);
@@ -147,7 +147,7 @@ static void *call(void *arg)
 	return NULL;
 }
 
-/* All in one page or two: a thread that left it protected would stop the other one's write. */
+/* All slots are in one or two pages. If a thread left a page protected, another thread's write would fail. */
 static void *patch(void *arg)
 {
 	static const enum sp_otelcpp_real which[] = {
@@ -173,7 +173,7 @@ static void *patch(void *arg)
 					       ? sp_otelcpp_hooks[real]
 					       : sp_otelcpp_real(sdk, real);
 
-		/* refused while the other one holds the lock for long, as under an emulator */
+		/* refused while the other thread holds the lock for long, as in an emulator */
 		if (sp_otelcpp_vtable_replace(vptr + slots[i % SP_ARRAY_LEN(which)], function))
 			atomic_fetch_add_explicit(&patches, 1, memory_order_relaxed);
 		(void)sched_yield();
@@ -181,7 +181,7 @@ static void *patch(void *arg)
 	return NULL;
 }
 
-/* Something of the process asks all the time, and may come upon any plugin. */
+/* A thread of the process calls our functions all the time, and may meet any plugin. */
 static void *ask(void *arg)
 {
 	(void)arg;
@@ -192,7 +192,7 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-/* Threads leave storage of the plugin behind, which keeps it loaded for as long as they are there. */
+/* Threads have storage of the plugin, which keeps it loaded until they end. */
 static void *come(void *arg)
 {
 	struct plugin *p = arg;
@@ -239,8 +239,8 @@ static void *come_and_go(void *arg)
 }
 
 /*
- * What is forked while another thread allocates may find the locks of the thread sanitizer's own
- * allocator held, for good: there a child makes no span.
+ * A child that is forked while another thread allocates may find the locks of the thread sanitizer's allocator held
+ * for ever: such a child makes no span.
  */
 #ifdef __SANITIZE_THREAD__
 #define MAY_ALLOCATE false
@@ -279,7 +279,7 @@ static void *fork_children(void *arg)
 	return NULL;
 }
 
-/* What may be done with each page of an object. */
+/* The permissions of each page of an object. */
 static unsigned rights_of(const struct sp_elf_range *object, char rights[PAGES_MAX])
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -291,7 +291,7 @@ static unsigned rights_of(const struct sp_elf_range *object, char rights[PAGES_M
 
 	memset(rights, 0, PAGES_MAX);
 	while (maps != NULL && fscanf(maps, "%lx-%lx %7s%*[^\n]", &start, &end, may) == 3) {
-		/* of the sanitizer there are mappings of terabytes */
+		/* the sanitizer has mappings of terabytes */
 		start = start > object->start ? start : object->start;
 		for (; start < end && sp_elf_within(object, (const void *)start); start += page) {
 			uintptr_t at = (start - object->start) / page;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long naming takes: bench FILE prints the CPU time of the first name of the file, which reads
- * its symbols, and the median of later names. Context: test. Caller: test/bench/symbols.sh.
+ * The cost of naming: bench FILE prints the CPU time of the first name of the file, which reads its symbols, and the
+ * median of later names. Context: test. Caller: test/bench/symbols.sh.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* One address in turn, spread over the executable segment. */
+/* Addresses in turn, spread over the executable segment. */
 static uint64_t address(const struct sp_module *mod, unsigned i)
 {
 	uint64_t size = mod->segment[0].end - mod->segment[0].start;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what lookup says of random addresses with binutils and prints every kind of difference.
+"""Compares lookup's answers about random addresses with binutils' and prints every kind of difference.
 
 compare.py lines FILE COUNT [--debug FILE] [LOOKUP OPTION]...: addr2line -fi, with lines and inlines
 compare.py names FILE COUNT [LOOKUP OPTION]...: nm, names alone
@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 LOOKUP = "build/test/symbols/lookup"
-# What compilers append to the symbol of a part or a copy of a function.
+# Suffixes of compilers for the symbol of a part or a copy of a function.
 CLONE = re.compile(r"(\.(isra|part|constprop|cold|lto_priv|llvm|localalias|clone|str)(\.\d+)*)+$")
 
 
@@ -78,13 +78,13 @@ def addr2line(path, addresses):
 
 
 class Symbols:
-    """What nm knows: every name of each address, and which symbols cover an address."""
+    """nm's knowledge: every name of each address, and which symbols cover an address."""
 
     def __init__(self, *files):
         self.names = collections.defaultdict(set)
         sized = set()
         for path, flag in files:
-            # Assembly keeps tables between its functions; nothing runs there.
+            # Assembly has tables between its functions; no code runs there.
             data = {m[1] for m in re.finditer(r"^ *\d+: ([0-9a-f]+) +\S+ OBJECT ",
                                               run("readelf", "-sW", path), re.M)}
             done = subprocess.run(["nm", *flag, "-S", "--defined-only", path], text=True,
@@ -101,7 +101,7 @@ class Symbols:
         self.starts = [s for s, _ in self.sized]
 
     def covering(self, address):
-        """Names of the functions around the address, and whether there is any."""
+        """Names of the functions around the address, and whether there is a function."""
         names = set()
         at = bisect.bisect_right(self.starts, address)
         for start, size in self.sized[max(0, at - 64):at]:
@@ -139,10 +139,22 @@ KNOWN_LINES = {
     "file symbol": "without debug information addr2line takes the file from the symbol table",
     "enclosing": "addr2line gives an inlined C++ function without linkage name the name of the "
                  "function around it",
+    "scopes": "addr2line prints the last part of the name of a function without linkage name",
     "symbol": "no debug information for the function, the symbol covers the address",
+    "row": "of several rows of the line table at the address we choose the one that gdb chooses",
     "no symbol": "nothing covers the address; we fall back to frame information, addr2line to the "
                  "symbol before it",
 }
+
+
+def last_part(name):
+    """A function's name without its arguments and its scopes."""
+    operator = re.search(r"operator(\W+?)(?=<[^<>=-]|$)", name)
+    if operator:
+        return operator[0].strip()
+    while "<" in name and re.search(r"<[^<>]*>", name):
+        name = re.sub(r"<[^<>]*>", "", name.replace("->", ""))
+    return name.split("::")[-1]
 
 
 def same_function(ours, theirs, symbols, address):
@@ -158,7 +170,24 @@ def same_function(ours, theirs, symbols, address):
     return "function"
 
 
-def compare_one(ours, theirs, symbols, address):
+class Rows:
+    """The files and lines in the rows of the line table at an address."""
+
+    def __init__(self, path):
+        self.at = collections.defaultdict(set)
+        for line in run("objdump", "--dwarf=decodedline", "-w", path).splitlines():
+            m = re.match(r"(\S+) +(\d+) +(0x[0-9a-f]+)", line)
+            if m:
+                self.at[int(m[3], 16)].add((os.path.basename(m[1]), int(m[2])))
+        self.starts = sorted(self.at)
+
+    def may_be(self, address, file, line):
+        """Whether it is the line of one of the last rows before the address."""
+        end = bisect.bisect_right(self.starts, address)
+        return any((os.path.basename(file), line) in self.at[a] for a in self.starts[max(0, end - 8):end])
+
+
+def compare_one(ours, theirs, symbols, rows, address):
     """Kind of the first difference, or None."""
     if len(ours) != len(theirs):
         return "depth"
@@ -167,10 +196,15 @@ def compare_one(ours, theirs, symbols, address):
         last = i == len(theirs) - 1
         if last or mine[0] == other[0]:
             kind = same_function(mine[0], other[0], symbols, address)
+        elif last_part(mine[0]) == last_part(other[0]):
+            kind = "scopes"
         else:
             kind = "enclosing" if i == 0 and other[0] in symbols.covering(address) \
                 else "inlined function"
         kinds.append(kind)
+        if i == 0 and mine[1:3] != other[1:3] and rows.may_be(address, mine[1], mine[2]):
+            kinds.append("row")
+            continue
         if mine[1] != other[1]:
             return "file symbol" if not mine[1] and not other[2] and "/" not in other[1] else "file"
         if mine[2] != other[2]:
@@ -185,11 +219,12 @@ def lines(path, count, options):
         options = options[2:]
     addresses = text_addresses(path, count)
     symbols = Symbols((debug, []), (path, ["-D"]))
+    rows = Rows(debug)
     report = Report(f"lines {path}", KNOWN_LINES)
     with_lines = inlined = 0
     for a, mine, other in zip(addresses, lookup(path, addresses, options),
                               addr2line(debug, addresses), strict=True):
-        kind = compare_one(mine, other, symbols, a)
+        kind = compare_one(mine, other, symbols, rows, a)
         with_lines += mine[0][2] != 0
         inlined += len(mine) > 1
         if kind:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A debuginfod server: debuginfod.py FOLDER PORT_FILE LOG serves FOLDER/<build id> and notes what it
-was asked for; FOLDER "-" takes every connection and never answers."""
+"""A debuginfod server: debuginfod.py FOLDER PORT_FILE LOG serves FOLDER/<build id> and logs the requests; with FOLDER
+"-" it accepts every connection and never answers."""
 import http.server
 import os
 import re

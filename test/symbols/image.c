@@ -14,7 +14,7 @@
 #include "export/objects/object_file.h"
 
 #define NOTES_MAX 4096U
-/* Nothing of ours is there. */
+/* No mapping of ours is there. */
 #define BIAS UINT64_C(0x100000000000)
 
 static struct sp_module_event event;
@@ -36,7 +36,7 @@ static void take_note(int fd, const Elf64_Phdr *ph)
 			sp_elf_build_id(notes, (size_t)n, event.build_id, sizeof(event.build_id));
 }
 
-/* Mapped as a loader does it, because only what is mapped executable has a file for the exporter. */
+/* Mapped as by a loader, because the exporter finds a file only for executable mappings. */
 static void map(const char *path, int fd, const Elf64_Phdr *ph)
 {
 	uint64_t into = ph->p_vaddr % 4096;
@@ -61,6 +61,7 @@ static void take_load(const char *path, const Elf64_Phdr *ph)
 uint64_t image_load(struct sp_modules *modules, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t page[SP_MODULE_CONTENT_BYTES / 8] = {0};
 	Elf64_Phdr phdr[64];
 	Elf64_Ehdr eh;
 
@@ -78,6 +79,8 @@ uint64_t image_load(struct sp_modules *modules, const char *path)
 			take_note(fd, &phdr[i]);
 		}
 	}
+	if (event.build_id_len == 0 && pread(fd, page, sizeof(page), 0) > 0)
+		event.content = sp_module_content(page);
 	close(fd);
 	(void)snprintf(event.path, sizeof(event.path), "%s", path);
 	sp_modules_take_event(modules, &event);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes believe that an ELF file, of whatever processor, is loaded: it is shown to the exporter as
- * the signal handler shows it objects.
+ * Pretends that an ELF file, of any processor, is loaded: the exporter sees it as the signal handler announces
+ * objects.
  */
 #ifndef SP_TEST_IMAGE_H
 #define SP_TEST_IMAGE_H
@@ -10,7 +10,7 @@
 
 #include "export/objects/modules.h"
 
-/* Runtime address minus ELF address. Exits with a message when the file is no object. */
+/* Runtime address minus ELF address. Exits with a message if the file is no ELF object. */
 uint64_t image_load(struct sp_modules *modules, const char *path);
 
 /* Runtime address of its code. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C++ program with templates, lambdas, inlining and code in several namespaces: something for
-// debug information to describe. It also runs, so that the linker keeps all of it.
+// A C++ program with templates, lambdas, inlining and code in several namespaces, as a subject for debug information.
+// It can run, so the linker keeps all of it.
 #include <algorithm>
 #include <cstdio>
 #include <functional>

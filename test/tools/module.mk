@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Other people's viewers. They read files, so nothing is learnt from building for another processor.
+# Viewers of other projects. They read files, so they are not built for another processor.
 
 ifeq ($(findstring --sysroot,$(CC)),)
 E2E_TESTS += test/tools/run.sh

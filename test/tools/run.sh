@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Other people's viewers open every kind of file we write, and add up the same CPU time: go's pprof
-# tool, and speedscope's importer as npm ships it.
-# Takes its time: it looks at what the profiles say.
+# Viewers of other projects open every kind of file that we write, and find the same CPU time: go's pprof tool, and
+# speedscope's importer from npm.
+# Takes its time: it reads the contents of profiles.
 # shellcheck source=test/e2e/lib.bash
 source test/e2e/lib.bash
 
@@ -21,7 +21,7 @@ if [[ ! -d $SPEEDSCOPE ]]; then
 fi
 bundle=$(find "$SPEEDSCOPE/dist/release" -name 'speedscope-*.js')
 
-# make KIND VARIABLE=VALUE...: a folder of profiles in $WORK/KIND, and what the report says of each.
+# make KIND VARIABLE=VALUE...: a folder of profiles in $WORK/KIND, and the report about each.
 make_profiles()
 {
 	local kind=$1
@@ -33,7 +33,7 @@ make_profiles()
 	expect_rc "$kind.host" 0
 }
 
-# What pprof and speedscope say the file's CPU time is must be what our own report says.
+# The CPU time of a file in pprof and speedscope must equal our own report's.
 open_everywhere()
 {
 	local profile=$1 total

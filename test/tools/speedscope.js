@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens profiles with the importer of speedscope as npm ships it, without its user interface:
+// Opens profiles with speedscope's importer from npm, without its user interface:
 //
 //	node speedscope.js BUNDLE FILE...
 //
-// Prints for each file "weight-unit total frames profiles" and below it the names of its frames.
-// The package has one bundle for browsers and exports nothing, so its last statement, which starts
-// the user interface, is left out, and the importer is among the modules that it loads when needed.
+// Prints for each file "weight-unit total frames profiles" and below it the names of its frames. The package has one
+// bundle for browsers and exports nothing. So its last statement, which starts the user interface, is left out, and
+// the importer is among the modules that it loads when needed.
 "use strict";
 const fs = require("fs");
 const vm = require("vm");
 const path = require("path");
 
-// What a browser has and the bundle looks at while it loads. Anything else is an error.
+// The browser's objects that the bundle reads while it loads. Anything else is an error.
 function browser() {
 	const nothing = new Proxy(function () {}, {
 		get: (_, key) => (key === Symbol.toPrimitive ? () => "" : nothing),
@@ -39,7 +39,7 @@ function importer(bundle) {
 	vm.runInContext(`${source.slice(0, start)}globalThis.loaders=[${loaders}];})();`, context);
 	const open = context.loaders.map((load) => load().importProfilesFromArrayBuffer).find(Boolean);
 	return (name, bytes) => {
-		// The bundle asks whether it was given one of its own ArrayBuffers.
+		// The bundle checks whether it got one of its own ArrayBuffers.
 		const copy = vm.runInContext(`new Uint8Array(${bytes.length})`, context);
 
 		copy.set(bytes);

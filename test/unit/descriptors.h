@@ -5,7 +5,7 @@
 #include <dirent.h>
 #include <stddef.h>
 
-/* Of this process, and always as many more. */
+/* The number of open descriptors of this process, plus the same constant each time. */
 static inline unsigned open_descriptors(void)
 {
 	DIR *d = opendir("/proc/self/fd");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an emulator of another processor (test/aarch64) does not show: its /proc is that of the
- * emulator, and its address space has not the layout that the kernel gives a program.
+ * True in an emulator of another processor (test/aarch64): its /proc is that of the emulator, and its address space
+ * is not laid out as the kernel does it for a program.
  */
 #ifndef SP_TEST_EMULATED_H
 #define SP_TEST_EMULATED_H
@@ -18,8 +18,8 @@ __attribute__((unused)) static bool emulated(void)
 }
 
 /*
- * Threads may have the smallest stacks of x86-64, 16 KiB, with nothing on them but their own frames. aarch64's C
- * library wants 128 KiB, and an emulator has its own frames there.
+ * Whether threads may have the smallest stacks of x86-64, 16 KiB, for nothing but their own frames. aarch64's C
+ * library requires 128 KiB, and an emulator has its own frames there.
  */
 __attribute__((unused)) static bool has_small_stacks(void)
 {
@@ -29,7 +29,7 @@ __attribute__((unused)) static bool has_small_stacks(void)
 	       pthread_attr_setstacksize(&attr, 16384) == 0;
 }
 
-/* Runs a shell command in which $SELF is this program's file. Its end is the caller's pclose. */
+/* Runs a shell command in which $SELF is this program's file. The caller ends it by pclose. */
 __attribute__((unused)) static FILE *ask_shell(const char *command)
 {
 	char self[4096];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder for the files of a test. One at a time, as Criterion runs each test in a process of its own. */
+/* A folder for the files of a test. One at a time, because Criterion runs each test in its own process. */
 #ifndef TEST_SCRATCH_H
 #define TEST_SCRATCH_H
 
@@ -23,7 +23,7 @@ static inline void scratch_remove(void)
 	cr_assert_eq(system(command), 0);
 }
 
-/* Where that file of it is. Many such texts are valid at a time. */
+/* The path of that file in the folder. Several results are valid at a time. */
 static inline const char *in_scratch(const char *name)
 {
 	static char path[32][256];
@@ -34,7 +34,7 @@ static inline const char *in_scratch(const char *name)
 	return p;
 }
 
-/* Returns where it is. */
+/* Returns the path. */
 static inline const char *scratch_write(const char *name, const void *data, size_t len)
 {
 	const char *path = in_scratch(name);

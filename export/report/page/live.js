@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of served pages: what is chosen, in lists that stay up to date, and the profile of it.
+// Served pages: lists of spans and options to choose from, which stay up to date, and the profile
+// of the choice.
 "use strict";
 (() => {
 	const STEP_MS = 2000;
@@ -10,10 +11,11 @@
 	const byId = (id) => document.getElementById(id);
 	let stamp = null, shown = null;
 
-	// What is chosen is in the address, so that it can be kept and gone back to.
+	// The choice is in the address, so that users can bookmark it and go back to it.
 	const chosen = () => new URLSearchParams(location.hash.slice(1));
 	function choose(change) {
 		const all = chosen();
+		all.delete("zoom"); // the zoom belongs to frames of the old choice
 		for (const [key, value] of Object.entries(change)) value ? all.set(key, value) : all.delete(key);
 		if (!all.get("span") && all.get("compare") === "spans") all.delete("compare");
 		if (!all.get("last") && all.get("compare") === "before") all.delete("compare");
@@ -59,7 +61,8 @@
 		return element;
 	}
 
-	// A list of which a row is [whether it is chosen, what choosing it changes, texts].
+	// A list. A row is [whether it is chosen, the change of the choice when it is clicked,
+	// texts].
 	function list(headings, rows) {
 		const none = (change) => Object.fromEntries(Object.keys(change).map((key) => [key, ""]));
 		return spanprof.list(headings, rows.map(([isChosen, change, texts]) =>
@@ -76,7 +79,8 @@
 		const spans = (lists.spans || []).map((s) => [s.span_id === all.get("span"), { span: s.span_id },
 			[s.span_id + "  " + s.span_name, amount(s.ns), share(s.ns)]]);
 		const controls = make("div");
-		controls.append(select(TYPES, "type", "Profile type"), " ", select(TIMES, "last", "Time"), " ", comparison());
+		controls.append(select(TYPES, "type", "Profile type"), " ", select(TIMES, "last", "Time"), " ", comparison(), " ");
+		make("a", "slow requests", controls).href = "/slow";
 		spanprof.replaceLists(byId("choice"), controls, list(["span name" + of(names, lists.all_span_names), "spans", inBytes ? "memory" : "time", "of spans"], names),
 			list(["span" + of(spans, lists.all_spans), inBytes ? "memory" : "time", "of spans"], spans));
 		byId("choice").hidden = false;
@@ -86,13 +90,16 @@
 		const asked = query();
 		const [lists, flame] = await Promise.all([ask("/spans.json?" + asked), ask("/profile.json?" + asked)]);
 		if (asked !== query()) return;
+		const wasShown = shown === asked;
 		stamp = flame.stamp;
 		showLists(lists);
 		problem(flame.error || "");
-		// What was shown before is not what the problem is of.
+		// After an error the old profile is hidden, because it does not belong to this
+		// choice.
 		document.body.classList.toggle("empty", Boolean(flame.error));
+		shown = null;
 		if (flame.error) return;
-		spanprof.show(flame.profile, shown === asked);
+		spanprof.show(flame.profile, wasShown);
 		shown = asked;
 	}
 
@@ -107,6 +114,7 @@
 		setTimeout(look, STEP_MS);
 	}
 
-	window.addEventListener("hashchange", () => guarded(load));
+	// The address also has choices of page.js, so a change of it need not be one of the query.
+	window.addEventListener("hashchange", () => query() !== shown && guarded(load));
 	guarded(load).then(() => setTimeout(look, STEP_MS));
 })();

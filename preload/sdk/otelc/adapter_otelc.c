@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for otap-labs/opentelemetry-c (libopentelemetry_c_api.so). Here starting a span does not
- * make it current; attaching a context does. Unrelated libraries export some of the same names, so
- * no argument is interpreted before the object that the call is for has proved to be this SDK
- * (below). APP context.
+ * Adapter for otap-labs/opentelemetry-c (libopentelemetry_c_api.so). In this SDK a span that starts
+ * does not become current; a context that is attached does. Unrelated libraries export some of the
+ * same names, so the adapter reads no argument before it has proved that the called function
+ * belongs to this SDK (below). APP context.
  */
 #define _GNU_SOURCE
 #include "preload/sdk/otelc/adapter_otelc.h"
@@ -27,21 +27,22 @@
 #include "sampler/base/log.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/try_lock.h"
+#include "sampler/span/slow_roots.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_values.h"
 
 /*
- * The part of otap-labs/opentelemetry-c's binary interface that the adapter knows: the structs that
+ * The part of otap-labs/opentelemetry-c's binary interface that the adapter uses: the structs that
  * it reads and the functions that it calls. All are of libopentelemetry_c_api.so, whose version
- * number never changed; features are recognised by the names that it exports. 64-bit only, like the
- * SDK.
+ * number never changed; its exported names show which features it has. 64-bit only, like the SDK.
  */
 
 #define SP_OTELC_OK 0U
 #define SP_OTELC_INTERNAL_ERROR 7U
 #define SP_OTELC_FLAG_SAMPLED 0x01U
+#define SP_OTELC_STATUS_ERROR 2U
 
-/* Passed by value it takes two argument registers. */
+/* Passed by value in two argument registers. */
 struct sp_otelc_view {
 	const char *ptr; /* not NUL-terminated; NULL when empty */
 	size_t len;
@@ -52,7 +53,7 @@ struct sp_otelc_options {
 	const void *parent; /* a span, or NULL */
 };
 
-/* An attribute by value, and its types. */
+/* The types of an attribute that is passed by value. */
 enum { SP_OTELC_TEXT, SP_OTELC_BOOL, SP_OTELC_INT64, SP_OTELC_DOUBLE };
 struct sp_otelc_attribute {
 	struct sp_otelc_view key;
@@ -65,24 +66,30 @@ struct sp_otelc_attribute {
 	} value;
 };
 
+struct sp_otelc_link {
+	const void *context; /* a span context */
+	const struct sp_otelc_attribute *attributes;
+	size_t attribute_count;
+};
+
 struct sp_otelc_options_ex {
-	size_t struct_size; /* what the caller knew of this struct */
+	size_t struct_size; /* size of the caller's version of this struct */
 	uint32_t kind;
 	uint32_t reserved;
 	const void *parent;         /* a span, or NULL */
 	const void *parent_context; /* a span context, or NULL */
 	uint64_t start_time;
 	const struct sp_otelc_attribute
-		*attributes; /* the SDK accepts callers whose struct ends before this one */
+		*attributes; /* the SDK accepts callers whose struct ends before this member */
 	size_t attribute_count;
-	const void *links;
+	const struct sp_otelc_link *links;
 	size_t link_count;
-	uint32_t parent_mode; /* read only when the caller's struct has all that follows */
+	uint32_t parent_mode; /* read only if the caller's struct has all members from here on */
 	uint32_t reserved2;
 };
 #define SP_OTELC_PARENT_AMBIENT 1U
 
-/* The caller's token of an attachment. */
+/* The caller's token for an attached context. */
 struct sp_otelc_scope {
 	size_t struct_size;
 	uint64_t thread_token;
@@ -97,14 +104,15 @@ _Static_assert(sizeof(struct sp_otelc_options_ex) == 80, "otel_span_start_option
 _Static_assert(offsetof(struct sp_otelc_options_ex, parent) == 16, "otel_span_start_options_ex_t");
 _Static_assert(offsetof(struct sp_otelc_options_ex, attributes) == 40, "its first release");
 _Static_assert(offsetof(struct sp_otelc_options_ex, parent_mode) == 72, "its second release");
+_Static_assert(sizeof(struct sp_otelc_link) == 24, "otel_span_link_t");
 _Static_assert(sizeof(struct sp_otelc_attribute) == 40, "otel_key_value_t");
 _Static_assert(offsetof(struct sp_otelc_attribute, value) == 24, "otel_key_value_t");
 _Static_assert(sizeof(struct sp_otelc_scope) == 40, "otel_context_scope_t");
 _Static_assert(offsetof(struct sp_otelc_scope, generation) == 16, "otel_context_scope_t");
 
 /*
- * Each of these clears the thread's last error and sets it when it fails, but for the destroy
- * functions and the three at the end, which do only what their names say.
+ * Each of these functions clears the thread's last error, and sets it if it fails. Only the destroy
+ * functions and the last three functions do not change the last error.
  */
 uint32_t otel_span_get_context(const void *span, void **context);
 uint32_t otel_span_context_trace_id(const void *context, uint8_t out[16]);
@@ -119,20 +127,24 @@ void otel_api_set_last_error(const char *text, size_t len);
 void otel_api_clear_last_error(void);
 
 /*
- * Which copy. Plugins that are opened with RTLD_LOCAL may each bring a copy of the SDK, with code and handles of its
- * own. We are in the global scope, so the calls of all of them come to us, and a handle of one copy in the
- * code of another would break the program. So one copy is labelled, and what the loader bound to us in
- * objects that use another one is bound to that one's functions, as it would be without us; its calls do
- * not come here any more. Where an object cannot be changed now, its calls are handed on by their caller.
- * All objects are looked through again whenever one was loaded since.
+ * Which copy of the SDK. Plugins that are opened with RTLD_LOCAL may each bring a copy, with code
+ * and handles of its own. Our hooks are in the global scope, so the calls of all copies arrive
+ * here, and a handle of one copy in the code of another would break the program. So spans of one
+ * copy are labelled. Objects that use another copy are bound to its functions, as they would be
+ * without us, and their calls do not arrive here any more. If an object cannot be changed now, each
+ * of its calls is handed on according to the caller's address. All objects are examined again after
+ * one was loaded.
  *
- * A copy that the program needs comes first for every object, whatever is loaded later.
+ * A copy that the program itself needs comes first for every object, whatever is loaded later.
  */
 
 #define COPIES_MAX 8U
 #define ERROR_MAX 256U
 
-/* The functions without which we cannot label, and those that the SDK has had from the first. */
+/*
+ * known: the functions without which we cannot label. old: those that the SDK has had from the
+ * first release.
+ */
 static const char *const known[] = {"otel_api_register_global_provider",
 				    "otel_tracer_provider_get_tracer",
 				    "otel_version_string",
@@ -149,12 +161,13 @@ static const char *const old[] = {"otel_api_register_global_provider",
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 /*
- * The copy. Where no object is this SDK, it is the one that defines the function that was called. Written
- * under the lock, and only while no call belongs to it: it is unloaded, or it is not this SDK.
+ * The copy whose spans are labelled; if no object is this SDK, the object that defines the called
+ * function. Written under the lock, and only while no call belongs to the copy: it is unloaded, or
+ * it is not this SDK.
  */
 static struct {
-	_Atomic unsigned long long adds; /* objects ever loaded, when all were looked through */
-	_Atomic bool is_bound;           /* nothing was left to be done then */
+	_Atomic unsigned long long adds; /* objects ever loaded, at the last examination */
+	_Atomic bool is_bound;           /* no object had to be bound again later */
 	_Atomic bool for_good;
 	_Atomic bool is_known;
 	struct sp_elf_range object;
@@ -162,15 +175,15 @@ static struct {
 } copy;
 static struct sp_try_lock busy;
 
-/* Of a look through all objects. */
+/* Variables of one examination of all objects. */
 static struct sp_elf_range own;
 static struct sp_elf_range global;
 static bool has_others;
 
 /*
- * The definition in the global scope after ours. Only the loader can tell. The failure of a look-up
- * would replace an error that waits for the host's dlerror(), so a waiting error is put back, as a
- * part of one of the same kind. Not in a walk over the objects: the loader's locks have an order.
+ * The definition in the global scope after ours, which only the loader knows. If an error waits for
+ * the host's dlerror(), a failed look-up would replace it, so its text is put into a new error of
+ * the same kind. Not to be called in a walk over the objects: the loader's locks have an order.
  */
 static void *in_global_scope(const char *name)
 {
@@ -192,7 +205,10 @@ static void *in_global_scope(const char *name)
 	return found;
 }
 
-/* The order of the loader: first the global scope, then what the caller's object needs. */
+/*
+ * The definition that the loader would find: first in the global scope, then in the objects that
+ * the caller's object needs.
+ */
 static void *reached(const char *name, const void *caller)
 {
 	void *found[COPIES_MAX];
@@ -218,7 +234,7 @@ static const void *choose(const struct sp_elf_range *importer, const char *name,
 
 	if (ours == NULL || (!lazy && now != ours))
 		return NULL;
-	/* Which one the loader is about to bind can be told only where there is one alone. */
+	/* The definition that the loader is about to bind is known only if there is just one. */
 	if (now == NULL && lazy && sp_elf_find_all(name, NULL, 0) > 1)
 		return ours;
 	p = reached(name, (const void *)importer->start);
@@ -238,8 +254,8 @@ static void take(enum sp_next which)
 		p = sp_resolve(sp_next_name(which));
 	copy.object = sp_elf_object_at(p);
 	/*
-	 * All at once: a child that is forked while another thread has the loader's lock could never look for
-	 * one. A copy may be spread over several objects.
+	 * All functions at once: a child that is forked while another thread holds the loader's
+	 * lock could never look for one later. A copy may be spread over several objects.
 	 */
 	sp_next_sdk(&copy.object, found);
 	for (unsigned i = 0; i < SP_NEXT_SDK_N; i++)
@@ -263,12 +279,13 @@ static void tell(enum sp_next which)
 	    sp_elf_belongs(sp_next_name(which), sp_elf_find_in(&copy.object, sp_next_name(which)),
 			   old)) {
 		told_old = true;
-		sp_log(SP_LOG_WARN, "this libopentelemetry_c_api.so cannot tell the ids of a span: "
-				    "not labelling its spans; use a release since August 2026");
+		sp_log(SP_LOG_WARN,
+		       "this libopentelemetry_c_api.so does not show the ids of a span: "
+		       "not labelling its spans; use a release since August 2026");
 	}
 }
 
-/* Under the lock. */
+/* Examines all objects. Under the lock. */
 static void look_through(enum sp_next which)
 {
 	unsigned long long adds = sp_elf_adds();
@@ -295,15 +312,16 @@ static void look_through(enum sp_next which)
 	tell(which);
 }
 
-/* That function of the copy whose spans are labelled; NULL if it has none. */
+/* That function of the labelled copy; NULL = the copy has none. */
 static void *fn_of(enum sp_next which)
 {
 	return atomic_load_explicit(&copy.fn[which], memory_order_relaxed);
 }
 
 /*
- * What a call of a hook goes on to, by the return address in its caller; NULL if no object defines it.
- * *labelled says whether the call is of the copy whose spans are labelled. If not, it is only handed on.
+ * The function that a hook calls next, chosen by the caller's return address; NULL = no object
+ * defines it. *labelled says whether it belongs to the copy whose spans are labelled. If not, the
+ * hook only hands the call on.
  */
 static void *next_of(enum sp_next which, const void *caller, bool *labelled)
 {
@@ -313,7 +331,10 @@ static void *next_of(enum sp_next which, const void *caller, bool *labelled)
 	if (!atomic_load_explicit(&copy.for_good, memory_order_acquire)) {
 		is_new = atomic_load_explicit(&copy.adds, memory_order_acquire) != sp_elf_adds();
 		if (is_new || !atomic_load_explicit(&copy.is_bound, memory_order_relaxed)) {
-			/* Below a filter what could not be bound at first never can be. */
+			/*
+			 * Below a seccomp filter an object that could not be bound at first can
+			 * never be bound.
+			 */
 			if ((is_new || !sp_seccomp_is_on()) && sp_try_lock(&busy)) {
 				look_through(which);
 				sp_unlock(&busy);
@@ -323,10 +344,10 @@ static void *next_of(enum sp_next which, const void *caller, bool *labelled)
 	}
 	if (p == NULL)
 		p = fn_of(which);
-	/* Only an object that was loaded later has it. */
+	/* Only an object that was loaded later may define the function. */
 	if (p == NULL)
 		p = sp_next(which);
-	/* other libraries have functions of these names, too */
+	/* Other libraries have functions of these names, too. */
 	*labelled = atomic_load_explicit(&copy.is_known, memory_order_relaxed) &&
 		    sp_elf_within(&copy.object, p);
 	return p;
@@ -340,8 +361,8 @@ bool sp_otelc_is_labelled(enum sp_next which, const void *function)
 }
 
 /*
- * What that copy is asked about spans and contexts, inside the reentrancy guard; its last error, which these
- * questions would change, is preserved.
+ * Questions to that copy about spans and contexts, inside the reentrancy guard. They change the
+ * copy's last error, so it is restored.
  */
 
 #define REAL(sym) ((__typeof__(&(sym)))fn_of(SP_NEXT_##sym))
@@ -352,10 +373,7 @@ struct ids {
 	uint8_t flags;
 };
 
-/*
- * A successful start or attach leaves no last error, so neither may the calls that we make after
- * it.
- */
+/* A successful start or attach clears the last error, so our calls after it must clear it, too. */
 static void clear_error(void)
 {
 	__typeof__(&otel_api_clear_last_error) clear = REAL(otel_api_clear_last_error);
@@ -371,7 +389,10 @@ static bool context_ids(const void *context, struct ids *out)
 	       REAL(otel_span_context_trace_flags)(context, &out->flags) == SP_OTELC_OK;
 }
 
-/* False, without a last error, for spans that do nothing: no SDK installed, or one shut down. */
+/*
+ * The ids of a span. False, without a last error, for spans that record nothing: no SDK is
+ * installed, or it was shut down.
+ */
 static bool span_ids(const void *span, struct ids *out)
 {
 	void *context = NULL;
@@ -385,7 +406,7 @@ static bool span_ids(const void *span, struct ids *out)
 	return ok;
 }
 
-/* The id of the span of an attached or attachable context; false if it has none. */
+/* The id of the span in a context; false if the context has none. */
 static bool context_span(const void *context, uint8_t id[8])
 {
 	__typeof__(&otel_context_span_context) get = REAL(otel_context_span_context);
@@ -397,7 +418,7 @@ static bool context_span(const void *context, uint8_t id[8])
 	return ok;
 }
 
-/* The id of the calling thread's current span; untouched if it has none. */
+/* The id of the calling thread's current span; id does not change if there is none. */
 static void ambient_span(uint8_t id[8])
 {
 	__typeof__(&otel_context_current) current = REAL(otel_context_current);
@@ -413,8 +434,8 @@ static void ambient_span(uint8_t id[8])
 /* --- The hooks --- */
 
 /*
- * Hooks take and hand on every argument register and return the whole result register, so that a
- * function of that name with other parameters gets exactly what its caller gave it.
+ * Hooks take and hand on every argument register and return the whole result register, so a
+ * function of that name with other parameters gets exactly its caller's arguments.
  */
 #define WORDS uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f
 typedef uintptr_t hooked(WORDS);
@@ -426,18 +447,19 @@ hooked otel_span_update_name;
 hooked otel_span_set_string_attribute; /* span, key, its length, value, its length */
 hooked otel_span_set_int64_attribute;  /* span, key, its length, value */
 hooked otel_span_set_bool_attribute;   /* the same */
+hooked otel_span_set_status;           /* span, code, description, its length */
 hooked otel_span_end;
 hooked otel_span_destroy;
 hooked otel_context_attach;
 hooked otel_context_scope_detach;
 
-/* What a call of a hook goes on to, and whether it is one of the copy whose spans are labelled. */
+/* The function that a hook calls next, and whether it belongs to the labelled copy. */
 struct call {
 	hooked *next;
 	bool labelled;
 };
 
-/* The body of a hook: how it is handed on, and what we do about it. */
+/* The body of a hook: how calls the next function, and ours for a labelled call. */
 #define HAND_ON(how, sym, ours)                                                                    \
 	const uintptr_t word[] = {a, b, c, d, e, f};                                               \
 	struct call call;                                                                          \
@@ -445,7 +467,10 @@ struct call {
 	call.next = (hooked *)next_of(SP_NEXT_##sym, __builtin_return_address(0), &call.labelled); \
 	return how(&call, ours, word)
 
-/* An unknown parent may be a span of another SDK instance; the new span is then a root. */
+/*
+ * The id of an open span with that handle. A parent that we do not know may be a span of another
+ * SDK instance; the new span is then a root.
+ */
 static void handle_id(const void *parent, uint8_t id[8])
 {
 	struct sp_span_record r;
@@ -454,7 +479,7 @@ static void handle_id(const void *parent, uint8_t id[8])
 		memcpy(id, &r.span_id, sizeof(r.span_id));
 }
 
-/* The parents of the three starts; an id of zeros stays where there is none. */
+/* The parents of the three starts; id does not change if there is none. */
 typedef void parent_fn(const uintptr_t *word, uint8_t id[8]);
 
 static void parent_in_options(const uintptr_t *word, uint8_t id[8])
@@ -472,7 +497,10 @@ static void parent_in_context(const uintptr_t *word, uint8_t id[8])
 
 static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 {
-	/* the SDK has accepted them, so they are not NULL and at least as long as the first release */
+	/*
+	 * The SDK has accepted the options, so the pointer is not NULL and the struct has at least
+	 * the first release's size.
+	 */
 	const struct sp_otelc_options_ex *o = (const struct sp_otelc_options_ex *)word[3];
 
 	if (o->parent != NULL)
@@ -483,7 +511,7 @@ static void parent_in_options_ex(const uintptr_t *word, uint8_t id[8])
 		ambient_span(id);
 }
 
-/* Of an attribute of an open span, which is to be a label. */
+/* Stores the value of an attribute that becomes a label. */
 static void keep_value(const struct sp_span_record *r, unsigned label,
 		       const struct sp_otelc_attribute *a)
 {
@@ -503,7 +531,10 @@ static void keep_value(const struct sp_span_record *r, unsigned label,
 				   sizeof(word));
 }
 
-/* What the program says under a key of ours stays; any other attribute matters where it is to be a label. */
+/*
+ * An attribute that the program sets under a key of ours keeps its value; other attributes count
+ * only if they become labels.
+ */
 static void attribute_set(const void *span, const struct sp_otelc_attribute *a)
 {
 	unsigned label = SP_SPAN_KEY_NONE;
@@ -522,12 +553,15 @@ static void attribute_set(const void *span, const struct sp_otelc_attribute *a)
 		keep_value(&r, label, a);
 }
 
-/* The attributes that one of the starts takes. */
+/* Handles the attributes in the arguments of a start. */
 static void attributes_given(const void *span, parent_fn *how, const uintptr_t *word)
 {
 	const struct sp_otelc_options_ex *o = (const struct sp_otelc_options_ex *)word[3];
 
-	/* the first release's callers have no attributes; what lies behind their struct is theirs */
+	/*
+	 * A caller of the first release has no attributes; the memory behind its struct is not ours
+	 * to read.
+	 */
 	if (how != parent_in_options_ex ||
 	    o->struct_size < offsetof(struct sp_otelc_options_ex, links) || o->attributes == NULL)
 		return;
@@ -535,7 +569,31 @@ static void attributes_given(const void *span, parent_fn *how, const uintptr_t *
 		attribute_set(span, &o->attributes[i]);
 }
 
-/* Set when scopes pile up, and so do not tell what a thread works for. */
+/* By default SDKs drop further links of a span. */
+#define LINKS_MAX 128U
+
+/*
+ * The start's arguments link to an open span of this thread: returns the root of that span; 0 = no
+ * such link.
+ */
+static uint64_t linked_root(parent_fn *how, const uintptr_t *word)
+{
+	const struct sp_otelc_options_ex *o = (const struct sp_otelc_options_ex *)word[3];
+	uint64_t root = 0;
+
+	if (how != parent_in_options_ex ||
+	    o->struct_size < offsetof(struct sp_otelc_options_ex, parent_mode) || o->links == NULL)
+		return 0;
+	for (size_t i = 0; i < o->link_count && i < LINKS_MAX && root == 0; i++) {
+		uint8_t id[8] = {0};
+
+		(void)REAL(otel_span_context_span_id)(o->links[i].context, id);
+		root = sp_active_span_linked_root(sp_span_id_word(id));
+	}
+	return root;
+}
+
+/* Set if scopes pile up on a thread, so that they do not show which span the thread works for. */
 static _Atomic bool scopes_pile_up;
 
 static void started(parent_fn *parent, const void *span, const uintptr_t *word)
@@ -556,11 +614,13 @@ static void started(parent_fn *parent, const void *span, const uintptr_t *word)
 	memcpy(s.span_id, ids.span_id, sizeof(s.span_id));
 	memcpy(s.trace_id, ids.trace_id, sizeof(s.trace_id));
 	/*
-	 * Whatever is active on the thread: without a parent among its arguments the span is a
-	 * root.
+	 * The active span of the thread does not count: without a parent among its arguments the
+	 * span is a root.
 	 */
 	s.has_parent = true;
 	parent(word, s.parent_id);
+	if (sp_active_span_wants_links(sp_span_id_word(s.parent_id)))
+		s.linked_root = linked_root(parent, word);
 	if (sp_span_started(&s))
 		attributes_given(span, parent, word);
 }
@@ -581,24 +641,23 @@ static void set_integer(void *span, const char *key, int64_t value)
 
 static const struct sp_span_attr_set attributes = {.string = set_string, .integer = set_integer};
 
-/*
- * Ended by an end, by a destroy without an end, or by both; the span is ours only until the first.
- */
+/* A span is ended by an end, by a destroy without an end, or by both; only the first counts. */
 static void ending(void *span)
 {
 	struct sp_span_record r;
 
-	/* before the real one: after it another thread may get the same object */
+	/* Before the real end: afterwards another thread may get a new span at the same address. */
 	if (!sp_lifecycle_active() || !sp_span_of(span, &r) || !sp_span_close(&r))
 		return;
+	(void)sp_slow_roots_end(r.ref);
 	sp_span_attr_apply(&r, &attributes, span);
 	sp_span_tell_end(&r);
 	sp_span_table_release(&r);
 }
 
 /*
- * A destroy leaves the SDK's last error alone, but the attributes that we set before it do not. Longer texts
- * are cut.
+ * A destroy does not change the SDK's last error, but the attributes that we set before it do, so
+ * it is restored. Longer texts are cut.
  */
 static void ending_quietly(void *span)
 {
@@ -654,7 +713,9 @@ SP_EXPORT uintptr_t otel_tracer_start_span_ex(WORDS)
 	HAND_ON(hook_start, otel_tracer_start_span_ex, parent_in_options_ex);
 }
 
-/* The real one comes last: from then on another thread may get the object. */
+/*
+ * The real function comes last: afterwards another thread may get a new span at the same address.
+ */
 static uintptr_t hook_end(const struct call *call, void (*ours)(void *span), const uintptr_t *w)
 {
 	hooked *next = call->next;
@@ -685,13 +746,13 @@ SP_EXPORT uintptr_t otel_span_destroy(WORDS)
 
 static bool succeeded(uintptr_t status)
 {
-	/* the upper half of the register is anything */
+	/* The upper half of the register is undefined. */
 	return (uint32_t)status == SP_OTELC_OK;
 }
 
 /*
- * For calls that the SDK may refuse. Its function is called first, and ours only after a success:
- * otherwise we would keep a name, an attribute or a scope that the span does not have.
+ * For calls that the SDK may refuse. The SDK's function comes first, and ours only after a success:
+ * otherwise we would record a name, an attribute or a scope that the span does not have.
  */
 static uintptr_t hook_done(const struct call *call, void (*ours)(const uintptr_t *word),
 			   const uintptr_t *w)
@@ -763,9 +824,23 @@ SP_EXPORT uintptr_t otel_span_set_bool_attribute(WORDS)
 	HAND_ON(hook_done, otel_span_set_bool_attribute, bool_set);
 }
 
+static void status_set(const uintptr_t *word)
+{
+	struct sp_span_record r;
+
+	if (sp_slow_roots_on() && sp_span_of((const void *)word[0], &r))
+		sp_slow_roots_set_failed(&r, (uint32_t)word[1] == SP_OTELC_STATUS_ERROR);
+}
+
+SP_EXPORT uintptr_t otel_span_set_status(WORDS)
+{
+	HAND_ON(hook_done, otel_span_set_status, status_set);
+}
+
 /*
- * These two have more than words: a double in a vector register; and an attribute by value, which is memory on the
- * stack of x86-64, and in aarch64 memory whose address is the second word. All of it is handed on.
+ * These two have arguments outside of the six words: a double in a vector register; and an
+ * attribute by value, which lies on the stack of x86-64, and on aarch64 in memory whose address is
+ * the second word. All of these are handed on.
  */
 #ifdef __x86_64__
 #define MEMORY , struct sp_otelc_attribute memory
@@ -781,7 +856,7 @@ typedef uintptr_t hooked_memory(WORDS, double x MEMORY);
 hooked_double otel_span_set_double_attribute; /* span, key, its length, x */
 hooked_memory otel_span_set_attribute;        /* span, memory */
 
-/* The body of these, as hook_done(). */
+/* The body of these two, like hook_done(). */
 #define HAND_ON_MORE(sym, more, attribute)                                                         \
 	bool labelled;                                                                             \
 	__typeof__(&(sym)) next = (__typeof__(&(sym)))next_of(                                     \
@@ -840,7 +915,7 @@ static uintptr_t hook_detach(const struct call *call, const struct sp_otelc_scop
 	hooked *next = call->next;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	uintptr_t status = SP_OTELC_INTERNAL_ERROR;
-	/* The scope's token, which a successful detach wipes; 0 when there is nothing to detach. */
+	/* The token of the scope, which a successful detach erases; 0 = nothing to detach. */
 	uint64_t token = 0;
 
 	if (g.outermost && call->labelled && scope != NULL && sp_lifecycle_active() &&
@@ -848,9 +923,12 @@ static uintptr_t hook_detach(const struct call *call, const struct sp_otelc_scop
 		token = scope->generation;
 	if (next != NULL)
 		status = next(w[0], w[1], w[2], w[3], w[4], w[5]);
-	/* it refuses other threads, copies and all but the innermost scope, and changes nothing then */
+	/*
+	 * A detach of another thread, of another copy, or of a scope that is not the innermost
+	 * fails and changes nothing.
+	 */
 	if (token != 0 && succeeded(status))
-		sp_active_span_detached_here(sp_span_token_of(0, token), false);
+		sp_active_span_detached(sp_span_token_of(0, token), false);
 	sp_reentrancy_guard_leave(g);
 	return status;
 }

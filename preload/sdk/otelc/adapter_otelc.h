@@ -7,7 +7,7 @@
 
 #include "preload/elf/resolve.h"
 
-/* APP. Whether it is a function of the copy whose spans are labelled. */
+/* APP. Whether the function belongs to the copy whose spans are labelled. */
 bool sp_otelc_is_labelled(enum sp_next which, const void *function);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapter for opentelemetry-cpp: start, attributes, rename, end and destruction of sdk::trace::Span, in
- * the slots of its vtables (adapter_otelcpp.h). APP context.
+ * Adapter for opentelemetry-cpp: replaces start, attributes, rename, end and destruction of
+ * sdk::trace::Span in the slots of its vtables (adapter_otelcpp.h). APP context.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -15,6 +15,7 @@
 #include "preload/sdk/span_attr.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/try_lock.h"
+#include "sampler/span/slow_roots.h"
 #include "sampler/span/span.h"
 #include "sampler/span/span_values.h"
 
@@ -27,19 +28,26 @@ typedef void *start_fn(PARAMETERS);
 typedef void end_fn(void *span, const void *options);
 typedef void destroy_fn(void *span);
 typedef void rename_fn(void *span, size_t len, const char *name);
+typedef void status_fn(void *span, int code, size_t len, const char *description);
 
 static SP_TLS struct {
-	/* The real destructors call each other and end their span, which we have handled by then. */
+	/*
+	 * The span whose real destructor runs. The destructors call each other and End; we have
+	 * handled the end by then.
+	 */
 	const void *being_destroyed;
 	/*
-	 * The span that this thread closed last, if it has started none since: as a rule the next call
-	 * destroys it.
+	 * The span that this thread closed last, NULL after a later start: usually the next call
+	 * destroys that span.
 	 */
 	const void *closed;
 	uint64_t closed_id;
 } own;
 
-/* Its span is told by its id, so that no index of objects has to be kept at each start and end. */
+/*
+ * The record of a span, found by the span's id, so that starts and ends need not maintain an index
+ * of objects.
+ */
 static inline bool record_of(struct sp_otelcpp *sdk, void *span, struct sp_span_record *r)
 {
 	uint64_t id;
@@ -48,9 +56,9 @@ static inline bool record_of(struct sp_otelcpp *sdk, void *span, struct sp_span_
 }
 
 /*
- * The attributes that a program sets on its own spans: a value that it sets under a key of ours must stay.
- * Those given at the start are read there. SetAttribute is replaced in the vtable of the SDK's spans, because
- * its mangled name depends on how the SDK was built.
+ * Attributes that a program sets on its own spans: a value that it sets under a key of ours must
+ * stay. The attributes of a start are read at the start. SetAttribute is replaced in the vtable of
+ * the SDK's spans, because its mangled name depends on how the SDK was built.
  */
 #define SET_PARAMETERS void *span, size_t len, const char *key, const void *value
 typedef void set_fn(SET_PARAMETERS);
@@ -98,7 +106,7 @@ static void hook_set_attribute(SET_PARAMETERS)
 		real_of(sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span))(span, len, key, value);
 }
 
-/* Of an attribute that is to be a label. */
+/* Stores the value of an attribute that becomes a label. */
 static void keep_value(const struct sp_span_record *r, unsigned key,
 		       const struct sp_otelcpp_attribute *a)
 {
@@ -147,7 +155,7 @@ static void keep_value(const struct sp_span_record *r, unsigned key,
 	sp_span_values_set(r, key, type, value, bytes);
 }
 
-/* noinline: most attributes are none of these. */
+/* noinline: most attributes do not become labels. */
 __attribute__((noinline)) static void set_labelled(void *span, unsigned key, const void *value)
 {
 	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
@@ -163,7 +171,7 @@ __attribute__((noinline)) static void set_labelled(void *span, unsigned key, con
 	errno = saved;
 }
 
-/* Instead of the other one where attributes are to be labels. */
+/* Replaces hook_set_attribute() if some attributes become labels. */
 static void hook_set_labels(SET_PARAMETERS)
 {
 	unsigned labelled = sp_span_values_key(key, len);
@@ -173,9 +181,24 @@ static void hook_set_labels(SET_PARAMETERS)
 	hook_set_attribute(span, len, key, value);
 }
 
+static void hook_set_status(void *span, int code, size_t len, const char *description)
+{
+	struct sp_otelcpp *sdk = sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span);
+	int saved = errno;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+	struct sp_span_record r;
+
+	if (sp_lifecycle_active() && record_of(sdk, span, &r))
+		sp_slow_roots_set_failed(&r, code == SP_OTELCPP_STATUS_ERROR);
+	sp_reentrancy_guard_leave(g);
+	errno = saved;
+	((status_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_SET_STATUS))(span, code, len,
+									description);
+}
+
 static void set_attribute(void *span, const char *key, const struct sp_otelcpp_attribute *value)
 {
-	/* not through the slot, where our replacement would take it for a call of the program */
+	/* The call bypasses the slot: our replacement would take it for a call of the program. */
 	real_of(sp_otelcpp_of(SP_OTELCPP_TYPE_SPAN, span))(span, strlen(key), key, value);
 }
 
@@ -196,14 +219,15 @@ static void set_integer(void *span, const char *key, int64_t value)
 static const struct sp_span_attr_set ours = {.string = set_string, .integer = set_integer};
 
 /*
- * Which spans may get an attribute is known at the first recorded one. If any may, SetAttribute is replaced
- * then.
+ * At the first recorded span the configuration is known, and with it which spans may get
+ * attributes. If any may, SetAttribute is replaced now; if slow roots become records, so is
+ * SetStatus.
  */
 static __attribute__((noinline, cold)) int decide_attributes(struct sp_otelcpp *sdk)
 {
 	enum sp_span_attr_when when = sp_span_attr_when();
 
-	/* a second thread leaves it to the first, or to a later span of its own instance */
+	/* Only one thread replaces it; the others continue without waiting. */
 	if (!sp_try_lock_once(&patching))
 		return (int)when;
 	if (when != SP_SPAN_ATTR_NONE && attributes_of(sdk) == SP_SPAN_ATTR_UNTRIED)
@@ -211,18 +235,26 @@ static __attribute__((noinline, cold)) int decide_attributes(struct sp_otelcpp *
 			(const void *const *)sdk->span_vptr + SP_OTELCPP_SLOT_SET_ATTRIBUTE,
 			sp_span_values_on() ? (const void *)hook_set_labels
 					    : (const void *)hook_set_attribute);
+	if (sp_slow_roots_on() && attributes_of(sdk) == SP_SPAN_ATTR_UNTRIED)
+		(void)sp_otelcpp_vtable_replace((const void *const *)sdk->span_vptr +
+							sdk->names->slot_end -
+							SP_OTELCPP_SLOT_SET_STATUS_BEFORE_END,
+						(const void *)hook_set_status);
 	atomic_store_explicit(&sdk->attributes, (int)when, memory_order_relaxed);
 	sp_unlock(&patching);
 	return (int)when;
 }
 
-/* The attributes of a start, and the record of its span, which is looked up if one of them concerns us. */
+/*
+ * The attributes of a start, and the record of its span, which is looked up only if one of them is
+ * a key of ours or becomes a label.
+ */
 struct given {
 	struct sp_otelcpp *sdk;
 	void *span;
 	struct sp_span_record r;
 	bool has_record;
-	uint8_t keys; /* of ours */
+	uint8_t keys; /* bits of our keys */
 };
 typedef bool given_fn(void *callable, size_t len, const char *key,
 		      struct sp_otelcpp_attribute value);
@@ -233,7 +265,7 @@ static bool find_record(struct given *g)
 	return g->has_record;
 }
 
-/* What a function_ref<bool(string_view, AttributeValue)> calls. */
+/* Called as a function_ref<bool(string_view, AttributeValue)>. */
 static bool look_at(void *callable, size_t len, const char *key, struct sp_otelcpp_attribute value)
 {
 	struct given *g = callable;
@@ -245,7 +277,7 @@ static bool look_at(void *callable, size_t len, const char *key, struct sp_otelc
 	return true;
 }
 
-/* Keeps what concerns us among the attributes of a start, a KeyValueIterable. */
+/* Stores the keys of ours and the labels among the attributes of a start, a KeyValueIterable. */
 static __attribute__((noinline)) void keep_given(struct sp_otelcpp *sdk, const void *attributes,
 						 void *span)
 {
@@ -264,8 +296,8 @@ static __attribute__((noinline)) void keep_given(struct sp_otelcpp *sdk, const v
 }
 
 /*
- * If the program sets an attribute with a key of ours at the start of that span or later, its value
- * stays.
+ * If the program sets an attribute with a key of ours, at the start of the span or later, the
+ * program's value stays.
  */
 static inline void watch_attributes(struct sp_otelcpp *sdk, const void *attributes, void *span)
 {
@@ -280,8 +312,8 @@ static inline void watch_attributes(struct sp_otelcpp *sdk, const void *attribut
 }
 
 /*
- * What a function_ref<bool(SpanContext, const KeyValueIterable &)> calls. The context, as it is an object with a
- * destructor, is in the caller's memory.
+ * Called as a function_ref<bool(SpanContext, const KeyValueIterable &)>. The context has a
+ * destructor, so C++ passes its address.
  */
 static bool look_at_link(void *callable, const struct sp_otelcpp_ids *context)
 {
@@ -292,8 +324,9 @@ static bool look_at_link(void *callable, const struct sp_otelcpp_ids *context)
 }
 
 /*
- * The root of an open span of this thread to which the start links: MySQL's statements have no parent and
- * link to their session. Links are a SpanContextKeyValueIterable, with the slots of a KeyValueIterable.
+ * The start links to an open span of this thread: returns the root of that span. MySQL's statements
+ * link to their session and have no parent, or the client's span as parent. Links are a
+ * SpanContextKeyValueIterable, with the slots of a KeyValueIterable.
  */
 static __attribute__((noinline)) uint64_t linked_root(const void *links)
 {
@@ -306,7 +339,7 @@ static __attribute__((noinline)) uint64_t linked_root(const void *links)
 	return root;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): of the SDK's own parameters those that say something */
+/* NOLINTNEXTLINE(readability-function-size): the SDK has as many parameters, and more */
 static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk,
 							  const void *result, const char *name,
 							  size_t len, const void *attributes,
@@ -321,7 +354,7 @@ static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk
 
 	if (!sp_otelcpp_known(sdk))
 		return;
-	/* Dropped and no-op spans are of other classes: a span of this class records. */
+	/* Dropped and no-op spans have other classes; a span of this class records. */
 	span = sp_otelcpp_returned(sdk, sp_otelcpp_flavour_of(sdk), result);
 	if (span == NULL)
 		return;
@@ -340,14 +373,17 @@ static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk
 	memcpy(s.trace_id + 8, ids->trace_id + 8, 8);
 	memcpy(s.parent_id, &parent.id, sizeof(s.parent_id));
 	s.has_parent = parent.is_told;
-	s.linked_root = parent.id == 0 && sp_active_span_wants_links() ? linked_root(links) : 0;
+	s.linked_root = sp_active_span_wants_links(parent.id) ? linked_root(links) : 0;
 	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
 	if (sp_span_started_by_id(&s, name_id))
 		watch_attributes(sdk, attributes, span);
 }
 
-/* noinline: hardly any span gets attributes, or has one that is a label. Its record is its ender's until it is released. */
+/*
+ * noinline: hardly any span gets attributes or has one that becomes a label. Until its release the
+ * record belongs to the thread that ends the span.
+ */
 static __attribute__((noinline)) void give_attributes(struct sp_otelcpp *sdk, void *span,
 						      uint32_t ref)
 {
@@ -366,17 +402,18 @@ static __attribute__((noinline)) void give_attributes(struct sp_otelcpp *sdk, vo
 }
 
 /*
- * Also for a span that is destroyed without an end: the destructor ends it. And also inside another hooked
- * call, as when a processor ends a span at the start of another one. Only attributes call the SDK, so only they
- * need the reentrancy guard.
+ * The end of a span; also of a span that is destroyed without an end, because the destructor ends
+ * it. May be called inside another hooked call, for example if a processor ends a span while
+ * another span starts. Only attributes call the SDK, so only they need the reentrancy guard.
  */
 static inline __attribute__((always_inline)) void ending(struct sp_otelcpp *sdk, void *span)
 {
 	uint32_t ref;
 	uint64_t id;
+	bool is_slow;
 	int when;
 
-	/* before the real end: after it another thread may get the same object */
+	/* before the real end: afterwards another thread may get a new span at the same address */
 	if (!sp_otelcpp_span_id(sdk, span, &id))
 		return;
 	ref = sp_span_close_by_id(id, span);
@@ -384,14 +421,15 @@ static inline __attribute__((always_inline)) void ending(struct sp_otelcpp *sdk,
 		return;
 	own.closed_id = id;
 	own.closed = span;
+	is_slow = sp_slow_roots_end(ref);
 	when = attributes_of(sdk);
 	if (when != SP_SPAN_ATTR_NONE &&
-	    (when != SP_SPAN_ATTR_NOTED || sp_span_table_is_noted(ref, id)))
+	    (when != SP_SPAN_ATTR_NOTED || is_slow || sp_span_table_is_noted(ref, id)))
 		give_attributes(sdk, span, ref);
 	sp_span_table_leave(ref);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and the instance */
 static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp *sdk,
 							      start_fn *next, PARAMETERS)
 {
@@ -408,15 +446,15 @@ static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp 
 	return result;
 }
 
-/* noinline: spans are destroyed without an end now and then. */
+/* noinline: few spans are destroyed without an end. */
 static __attribute__((noinline)) void end_unended(struct sp_otelcpp *sdk, void *span)
 {
 	ending(sdk, span);
 }
 
 /*
- * Whether an end concerns us: not while we are switched off, nor in two of the four calls that end
- * and destroy a span, which its destructors make themselves.
+ * Whether this end is the first of the span. A span is ended and destroyed by four calls, and its
+ * destructors make two of them. False while we are switched off.
  */
 static inline bool concerns_us(const void *span)
 {
@@ -425,7 +463,7 @@ static inline bool concerns_us(const void *span)
 
 /*
  * The real end and the real destructor run outside of the reentrancy guard, because they may drop
- * the last reference to another span, whose end counts.
+ * the last reference to another span, and we must see that span's end.
  */
 static __attribute__((noinline)) void end_of_other(void *span, const void *options)
 {
@@ -449,7 +487,10 @@ static void hook_end(void *span, const void *options)
 	((end_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END))(span, options);
 }
 
-/* Nothing is left to do at its destruction. A program's own generator of ids may repeat them. */
+/*
+ * Whether this thread has already closed the span, so that its destruction has nothing to do. The
+ * id is compared as well; a program's own generator may repeat ids.
+ */
 static inline bool is_closed(const struct sp_otelcpp *sdk, const void *span)
 {
 	const struct sp_otelcpp_ids *ids = own.closed == span ? sp_otelcpp_ids_in(sdk, span) : NULL;
@@ -495,8 +536,8 @@ static void hook_d0(void *span)
 }
 
 /*
- * Who drops the last reference to a span calls a function of the control block, which destroys the
- * span without a virtual call.
+ * A thread that drops the last reference to a span calls a function of the control block, which
+ * destroys the span without a virtual call.
  */
 static void hook_dispose(void *control, void *span, destroy_fn *next)
 {
@@ -547,8 +588,8 @@ static void hook_rename(void *span, size_t len, const char *name)
 	sp_reentrancy_guard_leave(g);
 }
 
-/* noinline: most programs have one instance, whose place is known here. */
-/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and whose they are */
+/* noinline: most programs have one instance, whose address is known here. */
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and the instance */
 static __attribute__((noinline)) void *start_of(struct sp_otelcpp *sdk, start_fn *next, PARAMETERS)
 {
 	return hook_start(sdk, next, ARGUMENTS);
@@ -575,17 +616,19 @@ const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N] = {
 	[SP_OTELCPP_REAL_D0] = (const void *)hook_d0,
 	[SP_OTELCPP_REAL_RENAME] = (const void *)hook_rename,
 	[SP_OTELCPP_REAL_SET_ATTRIBUTE] = (const void *)hook_set_attribute,
+	[SP_OTELCPP_REAL_SET_STATUS] = (const void *)hook_set_status,
 	[SP_OTELCPP_REAL_DISPOSE_INSIDE] = (const void *)hook_dispose_inside,
 	[SP_OTELCPP_REAL_DISPOSE_POINTER] = (const void *)hook_dispose_pointer,
 };
 
 /*
- * The loader binds a tracer's slot to our function that has the name of the SDK's own start. The first call
- * of ours looks for the SDK's classes (adapter_otelcpp.h); once those are hooked, the slot leads to
- * sp_otelcpp_start(), and nothing comes here any more. While we are switched off nothing is hooked, so
- * every start of the process comes here and has to cost next to nothing. So this is the SDK's own function,
- * which the caller jumps to, if it is known without asking the loader: the tracer is of the first instance,
- * and that is never unloaded. NULL in all other cases, which take the long way.
+ * The loader binds a tracer's slot to our function that has the name of the SDK's own start. The
+ * first call of our function looks for the SDK's classes (adapter_otelcpp.h) and hooks them; from
+ * then on the slot leads to sp_otelcpp_start(), and our function is not called any more. While we
+ * are switched off nothing is hooked, so every start of the process calls our function, which has
+ * to cost next to nothing. straight() returns the SDK's own function, to which the caller jumps, if
+ * it is known without asking the loader: the tracer is of the first instance, which is never
+ * unloaded. NULL in all other cases; then the caller asks the loader.
  */
 static inline start_fn *straight(const void *tracer)
 {
@@ -597,7 +640,7 @@ static inline start_fn *straight(const void *tracer)
 		       : NULL;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and by what name */
+/* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and the name */
 static __attribute__((noinline)) void *start_by_name(const struct sp_otelcpp_names *names,
 						     unsigned which, PARAMETERS)
 {
@@ -630,7 +673,7 @@ DEFINE_START(sp_otelcpp_v2_start_nostd, SP_OTELCPP_START_NOSTD("2"), 1, 0)
 DEFINE_START(sp_otelcpp_v2_start_stl, SP_OTELCPP_START_STL("2"), 1, 1)
 /* NOLINTEND(readability-function-size) */
 
-/* Data of the SDK: NULL where none is linked. */
+/* Vtables of an SDK that is linked to the program; NULL without one. */
 #define LINKED(id, symbol)                                                                         \
 	extern const void *const(id)[] __asm__(symbol) __attribute__((weak, visibility("defaul"    \
 										       "t")))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instances of opentelemetry-cpp in this process: their classes and functions, and reading their
- * objects without a line of C++. APP context, inside the reentrancy guard.
+ * The instances of opentelemetry-cpp in this process: their classes and functions, and functions
+ * that read their objects without a line of C++. APP context, inside the reentrancy guard.
  */
 #ifndef SP_ADAPTER_OTELCPP_H
 #define SP_ADAPTER_OTELCPP_H
@@ -19,22 +19,23 @@
 #include "sampler/span/span.h"
 
 /*
- * Functions that return a C++ object in memory, with the address of the result as their first
- * argument. On x86-64 that is what they have. On aarch64 the address comes in a register of its
- * own, x8, which C cannot name: a few register moves stand between, one way for calls, the other
- * way for functions of ours that C++ code calls. They touch no memory and need no frame.
+ * Functions that return a C++ object in memory get the address of the result as their first
+ * argument. On x86-64 that is the C++ calling convention. On aarch64 the address comes in the
+ * register x8, which C cannot name. So a call of ours moves the arguments to the C++ registers
+ * first, and a function of ours that C++ code calls begins by moving them back. These moves touch
+ * no memory and need no frame.
  */
 
 /*
- * SP_OTELCPP_CALL(fn, result, ...) calls; SP_OTELCPP_RETURN_CALL(fn, result, result, ...) also
- * returns result, by a jump where that is possible. SP_OTELCPP_ENTRY and SP_OTELCPP_LOCAL_ENTRY
- * declare a function that C++ code calls by that symbol, and SP_OTELCPP_ENTRY_OF is where the symbol
- * leads.
+ * SP_OTELCPP_CALL(fn, result, ...) calls fn. SP_OTELCPP_RETURN_CALL(fn, result, result, ...) also
+ * returns result, by a jump if possible. SP_OTELCPP_ENTRY and SP_OTELCPP_LOCAL_ENTRY declare a
+ * function that C++ code calls by that symbol, and SP_OTELCPP_ENTRY_OF is the address of the
+ * symbol.
  */
 #if defined(__x86_64__)
 
 #define SP_OTELCPP_CALL(fn, ...) ((void)(fn)(__VA_ARGS__))
-/* It returns where the result is. */
+/* fn returns the address of the result. */
 #define SP_OTELCPP_RETURN_CALL(fn, result, ...) return (fn)(__VA_ARGS__)
 
 #define SP_OTELCPP_ENTRY(fn, type, symbol) SP_EXPORT type(fn) __asm__(symbol)
@@ -70,7 +71,7 @@ void sp_otelcpp_call(const void *fn, void *result, ...);
 
 #endif
 
-/* The virtual functions that we put ours in place of. */
+/* The virtual functions that we replace. */
 enum sp_otelcpp_real {
 	SP_OTELCPP_REAL_START,
 	SP_OTELCPP_REAL_END,
@@ -78,13 +79,14 @@ enum sp_otelcpp_real {
 	SP_OTELCPP_REAL_D0,
 	SP_OTELCPP_REAL_RENAME,
 	SP_OTELCPP_REAL_SET_ATTRIBUTE,
-	/* libstdc++'s: of control blocks with a span or a pointer to one */
+	SP_OTELCPP_REAL_SET_STATUS,
+	/* libstdc++'s: functions of control blocks that hold a span, or a pointer to one */
 	SP_OTELCPP_REAL_DISPOSE_INSIDE,
 	SP_OTELCPP_REAL_DISPOSE_POINTER,
 	SP_OTELCPP_REAL_N
 };
 
-/* The classes that they are of; the last two are libstdc++'s, around a span. */
+/* The classes of these functions; the last two are libstdc++'s, around a span. */
 enum sp_otelcpp_type {
 	SP_OTELCPP_TYPE_TRACER,
 	SP_OTELCPP_TYPE_SPAN,
@@ -96,7 +98,10 @@ enum sp_otelcpp_type {
 /* Classes of context storages in one object. */
 #define SP_OTELCPP_STORAGES_MAX 4U
 
-/* The function names under which a start may come to us (DEFINE_START of adapter_otelcpp.c). */
+/*
+ * The names under which a tracer's slot may be bound to our functions (DEFINE_START of
+ * adapter_otelcpp.c).
+ */
 #define SP_OTELCPP_STARTS 2U
 
 /* One ABI version. */
@@ -116,61 +121,61 @@ struct sp_otelcpp_names {
 #define SP_OTELCPP_VERSIONS 2U
 extern const struct sp_otelcpp_names sp_otelcpp_names[SP_OTELCPP_VERSIONS];
 
-/* Our functions, for any instance; NULL where there is none. */
+/* Our functions, the same for all instances; NULL = not replaced here. */
 extern const void *const sp_otelcpp_hooks[SP_OTELCPP_REAL_N];
 
 enum sp_otelcpp_state { SP_OTELCPP_UNTRIED, SP_OTELCPP_KNOWN, SP_OTELCPP_REJECTED };
 
-/* Where the SDK's spans keep their context. */
+/* Whether the SDK's spans hold their context or a pointer to it. */
 enum sp_otelcpp_place {
 	SP_OTELCPP_PLACE_UNTRIED,
-	SP_OTELCPP_PLACE_POINTER, /* a pointer to it at SP_OTELCPP_SPAN_CONTEXT */
-	SP_OTELCPP_PLACE_INLINE,  /* itself there */
+	SP_OTELCPP_PLACE_POINTER, /* a pointer at SP_OTELCPP_SPAN_CONTEXT */
+	SP_OTELCPP_PLACE_INLINE,  /* the context itself at SP_OTELCPP_SPAN_CONTEXT */
 	SP_OTELCPP_PLACE_UNKNOWN
 };
 
-/* Why a start has to look closer for the parent. Bits, which are only added. */
+/* Why a start has to search longer for the parent. Bits; a set bit is never cleared. */
 enum sp_otelcpp_doubt {
-	SP_OTELCPP_UNSEEN = 1 << 0, /* what is attached may be on no stack of ours */
+	SP_OTELCPP_UNSEEN = 1 << 0, /* a current span may be on no stack of ours */
 	SP_OTELCPP_FOREIGN =
 		1 << 1, /* scopes are not understood: spans are active from start to end */
 	SP_OTELCPP_OPTIONS = 1 << 2, /* the options of a start are not understood */
 };
 
 /*
- * An instance of the SDK. Whoever finds one of its types finds what is behind it: types are stored
- * last.
+ * An instance of the SDK. Its types are stored last, so a thread that finds a type sees the other
+ * members, too.
  */
 struct sp_otelcpp {
 	const struct sp_otelcpp_names *names;
-	struct sp_elf_range object; /* which has its classes */
+	struct sp_elf_range object; /* the object that defines its classes */
 	_Atomic bool found;         /* object is valid */
-	bool by_type;               /* its classes have no names that are seen */
-	unsigned control_object;    /* where its control blocks have their object, or point to it */
-	const void *const *_Atomic type[SP_OTELCPP_TYPE_N]; /* vptrs; NULL = it has none */
+	bool by_type;            /* found by type information: its classes have no visible names */
+	unsigned control_object; /* in its control blocks: offset of the object, or its pointer */
+	const void *const *_Atomic type[SP_OTELCPP_TYPE_N]; /* vptrs; NULL = no such class */
 	const void *const *storage_type[SP_OTELCPP_STORAGES_MAX];
-	_Atomic bool held;                     /* a vtable or an adapter refers to it for good */
-	void *_Atomic real[SP_OTELCPP_REAL_N]; /* what the slots held; NULL = not known */
+	_Atomic bool held; /* a vtable or an adapter refers to it: never reused */
+	void *_Atomic real[SP_OTELCPP_REAL_N]; /* the slots' original functions; NULL = unknown */
 	_Atomic int state;                     /* enum sp_otelcpp_state */
 	const void *span_vptr;                 /* of the SDK's own spans; valid once known */
-	/* smart pointer to the RuntimeContextStorage; NULL = out of reach, or not seen yet */
+	/* smart pointer to the RuntimeContextStorage; NULL = unreachable, or not found yet */
 	const char *_Atomic storage;
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
-	_Atomic bool expects;                             /* its storage's first attach */
-	_Atomic bool doubted;                             /* its scopes may be detached past us */
+	_Atomic bool expects;    /* watches the first attach of its storage */
+	_Atomic bool doubted;    /* calls of Detach may bypass our slot */
 	_Atomic bool attached;   /* a context may be current on some thread */
 	_Atomic unsigned doubts; /* enum sp_otelcpp_doubt */
 	_Atomic int attributes;  /* enum sp_span_attr_when, once a span was recorded */
-	const void
-		*_Atomic storage_vptr; /* of its storages of the SDK's own class, once it is ours */
-	_Atomic int own_context;       /* enum sp_otelcpp_place */
-	/* enum sp_otelcpp_state of our knowledge of contexts and of options, and what led to it */
+	const void *_Atomic
+		storage_vptr;    /* vptr of its storages of the SDK's own class, once hooked */
+	_Atomic int own_context; /* enum sp_otelcpp_place */
+	/* enum sp_otelcpp_state: whether we can read contexts and options; looks counts checks */
 	_Atomic int contexts;
 	_Atomic int options;
 	_Atomic unsigned looks;
 };
 
-/* As a SpanContext has them. */
+/* The ids in the layout of a SpanContext. */
 struct sp_otelcpp_ids {
 	uint8_t trace_id[16];
 	uint8_t span_id[8];
@@ -180,7 +185,7 @@ _Static_assert(offsetof(struct sp_otelcpp_ids, span_id) == SP_OTELCPP_CONTEXT_SP
 		       offsetof(struct sp_otelcpp_ids, flags) == SP_OTELCPP_CONTEXT_FLAGS,
 	       "as a SpanContext");
 
-/* Where a member lies; and what it is, if it is of a pointer's size, or a byte. */
+/* The address of a member; a member of pointer size; a member of one byte. */
 static inline const void *sp_otelcpp_at(const void *object, unsigned long offset)
 {
 	return (const char *)object + offset;
@@ -194,7 +199,7 @@ static inline void *sp_otelcpp_member(const void *object, unsigned long offset)
 	return p;
 }
 
-/* The first word of an id, which for a span's is all of it. */
+/* The first 8 bytes of an id; a span id has no more. */
 static inline uint64_t sp_otelcpp_word(const void *id)
 {
 	uint64_t w;
@@ -208,30 +213,33 @@ static inline uint8_t sp_otelcpp_byte(const void *object, unsigned long offset)
 	return *(const uint8_t *)sp_otelcpp_at(object, offset);
 }
 
-/* How the SDK was built; NULL before a span was seen. */
+/* The build of the SDK; NULL until a span was seen. */
 static inline const struct sp_otelcpp_flavour *sp_otelcpp_flavour_of(const struct sp_otelcpp *sdk)
 {
 	return atomic_load_explicit(&sdk->flavour, memory_order_relaxed);
 }
 
-/* How many are alive at once, and those that are unloaded and still referred to. sdk_texts.c names the number. */
+/*
+ * Room for the living instances, and for unloaded ones that a vtable or an adapter still refers to.
+ * sdk_texts.c names the number.
+ */
 #define SP_OTELCPP_INSTANCES_MAX 32U
 SP_HIDDEN struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
 
-/* The instance with that class; NULL if there is none. */
+/* The instance with that class; NULL = none. */
 struct sp_otelcpp *sp_otelcpp_with(enum sp_otelcpp_type type, const void *vptr);
 
-/* The same, in a glance, if it is the first one. */
+/* Whether the first instance has that class; cheaper than sp_otelcpp_with(). */
 static inline bool sp_otelcpp_is_first(enum sp_otelcpp_type type, const void *vptr)
 {
-	/* pairs with sp_otelcpp_instance_add(): what is known of it before its types */
+	/* pairs with sp_otelcpp_instance_add(): the other members are stored before the types */
 	return atomic_load_explicit(&sp_otelcpp_instances[0].type[type], memory_order_acquire) ==
 	       vptr;
 }
 
 /*
- * The instance that an object belongs to whose virtual function is ours. Its vtable was changed by
- * us and is still there, so nothing has to be asked.
+ * The instance of an object whose virtual function is ours. We changed its vtable, which is still
+ * there, so the vptr needs no check.
  */
 static inline struct sp_otelcpp *sp_otelcpp_of(enum sp_otelcpp_type type, const void *object)
 {
@@ -244,13 +252,13 @@ static inline struct sp_otelcpp *sp_otelcpp_of(enum sp_otelcpp_type type, const 
 	return sdk != NULL ? sdk : &sp_otelcpp_instances[0];
 }
 
-/* What a slot of its vtable held. */
+/* The original function of a slot. */
 static inline void *sp_otelcpp_real(const struct sp_otelcpp *sdk, enum sp_otelcpp_real which)
 {
 	return atomic_load_explicit(&sdk->real[which], memory_order_relaxed);
 }
 
-/* Its classes and functions as they were found in that object, for sp_otelcpp_instance_add(). */
+/* The classes and functions of an instance in one object, for sp_otelcpp_instance_add(). */
 struct sp_otelcpp_found {
 	const struct sp_otelcpp_names *names;
 	struct sp_elf_range object;
@@ -264,22 +272,23 @@ struct sp_otelcpp_found {
 };
 
 /*
- * Adds an instance, of which nothing is hooked yet. The same one again if its tracers are known,
- * and NULL if more are alive than we can hold, which is told once, or another thread is adding one. If
- * only the start was found of one whose spans are known, nothing but its state changes.
+ * Adds an instance; nothing of it is hooked yet. Returns the existing instance if its tracers are
+ * known; then, if found has only the start and the spans are known already, only the state changes.
+ * NULL if more instances are alive than we have room for, which is logged once, or if another
+ * thread is adding one.
  */
 struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found);
 
-/* The instance is hooked, and its objects can be read as far as is known. */
+/* Whether the instance is hooked and its objects can be read. */
 static inline bool sp_otelcpp_known(const struct sp_otelcpp *sdk)
 {
 	return atomic_load_explicit(&sdk->state, memory_order_relaxed) == SP_OTELCPP_KNOWN;
 }
 
-/* For sp_otelcpp_returned(), before a span was seen. */
+/* The part of sp_otelcpp_returned() for the time before a span was seen. */
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer);
 
-/* The SDK's own span in the smart pointer that StartSpan returned; NULL if it is another class. */
+/* The span in the smart pointer that StartSpan returned; NULL if its class is not the SDK's own. */
 static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f,
 					const void *pointer)
 {
@@ -292,45 +301,51 @@ static inline void *sp_otelcpp_returned(struct sp_otelcpp *sdk, const struct sp_
 }
 
 /*
- * Checks at first use: they ask the kernel whether memory is readable before they read it, and are too slow
- * for every call. An aligned word can be read there.
+ * Checks at first use. They ask the kernel whether memory can be read before they read it, and are
+ * too slow for every call. This one: whether the aligned word there can be read.
  */
 bool sp_otelcpp_readable(const void *p);
 
-/* By the name in the typeinfo before the vtable; there is none with -fno-rtti. */
+/*
+ * Whether the typeinfo before the vtable has that name; false with -fno-rtti, which has no
+ * typeinfo.
+ */
 bool sp_otelcpp_is_type(const void *vptr, const char *type);
 
 /*
- * A smart pointer of that kind of build lies there, which may be null: with a class of its own
- * (nostd), or with a control block of libstdc++ in use.
+ * Whether a smart pointer of that kind of build lies there, which may be null: one with a class of
+ * its own (nostd), or one with a control block of libstdc++ that is in use.
  */
 bool sp_otelcpp_is_pointer(const struct sp_otelcpp_flavour *f, const void *pointer);
 
-/* The context is a list as we know it, or empty. */
+/* Whether the context is a list in the layout that we know, or empty. */
 bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context);
 
-/* Where a smart pointer of the SDK leads; a span must have been seen. */
+/* The object that a smart pointer of the SDK points to. To be called only after a span was seen. */
 static inline void *sp_otelcpp_pointee(const struct sp_otelcpp *sdk, const void *pointer)
 {
 	return sp_otelcpp_member(pointer, sp_otelcpp_flavour_of(sdk)->pointee);
 }
 
-/* Destroys a smart pointer that the SDK gave us. */
+/* Destroys a smart pointer that the SDK returned to us. */
 void sp_otelcpp_release(const struct sp_otelcpp_flavour *f, void *pointer);
 
 /* Calls of span methods, through the vtable. */
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span);
 void sp_otelcpp_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 
-/* For the two below, where the span has to be asked: hardly any build needs that after its first span. */
+/*
+ * The parts of the two functions below that ask the span: hardly any build needs them after its
+ * first span.
+ */
 void sp_otelcpp_ask_ids(struct sp_otelcpp *sdk, void *span, struct sp_otelcpp_ids *out);
 bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id);
 
-/* Where one of the SDK's own spans has its ids; NULL if it has to be asked. */
+/* The ids inside one of the SDK's own spans; NULL if only the span's own function tells them. */
 static inline const struct sp_otelcpp_ids *sp_otelcpp_ids_in(const struct sp_otelcpp *sdk,
 							     const void *span)
 {
-	/* pairs with sp_otelcpp_ask_ids(): whoever sees the place sees the flavour */
+	/* pairs with sp_otelcpp_ask_ids(): a thread that sees the place also sees the flavour */
 	int place = atomic_load_explicit(&sdk->own_context, memory_order_acquire);
 	const void *context = sp_otelcpp_at(span, SP_OTELCPP_SPAN_CONTEXT);
 
@@ -339,7 +354,7 @@ static inline const struct sp_otelcpp_ids *sp_otelcpp_ids_in(const struct sp_ote
 	return place == SP_OTELCPP_PLACE_INLINE ? context : NULL;
 }
 
-/* The ids of one of the SDK's own spans, in the span or in what the caller has for the answer. */
+/* The ids of one of the SDK's own spans: inside the span, or in *asked after asking it. */
 static inline const struct sp_otelcpp_ids *sp_otelcpp_own_ids(struct sp_otelcpp *sdk, void *span,
 							      struct sp_otelcpp_ids *asked)
 {
@@ -351,7 +366,7 @@ static inline const struct sp_otelcpp_ids *sp_otelcpp_own_ids(struct sp_otelcpp 
 	return asked;
 }
 
-/* The span id alone of one of the SDK's own spans. False before any was seen. */
+/* The span id of one of the SDK's own spans. False before the first span was seen. */
 static inline bool sp_otelcpp_span_id(struct sp_otelcpp *sdk, void *span, uint64_t *id)
 {
 	const struct sp_otelcpp_ids *ids = sp_otelcpp_ids_in(sdk, span);
@@ -362,7 +377,7 @@ static inline bool sp_otelcpp_span_id(struct sp_otelcpp *sdk, void *span, uint64
 	return true;
 }
 
-/* Where the smart pointer to the storage is; NULL if it is not known. */
+/* The address of the smart pointer to the storage; NULL = unknown. */
 static inline const char *sp_otelcpp_get_storage(const struct sp_otelcpp *sdk)
 {
 	return atomic_load_explicit(&sdk->storage, memory_order_relaxed);
@@ -373,7 +388,7 @@ static inline void sp_otelcpp_set_storage(struct sp_otelcpp *sdk, const void *st
 	atomic_store_explicit(&sdk->storage, (const char *)storage, memory_order_relaxed);
 }
 
-/* The object that keeps the threads' current contexts; NULL if it is out of reach. */
+/* The object that stores the threads' current contexts; NULL = unreachable. */
 static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
 {
 	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
@@ -383,37 +398,40 @@ static inline void *sp_otelcpp_storage(const struct sp_otelcpp *sdk)
 }
 
 /*
- * Scopes of opentelemetry-cpp. Attach and Detach are inline functions of which every user has a
- * copy, so they cannot be hooked by name; but all go through one storage object. APP context.
+ * Scopes of opentelemetry-cpp. Attach and Detach are inline functions and each object has a copy of
+ * them, so they cannot be hooked by name; but all copies call one storage object. APP context.
  */
 
 /*
- * Attach and Detach of the classes of storages that the instance was found with come to us from now on. False
- * if there is no such class, or if one could not be replaced.
+ * Hooks Attach and Detach of the instance's known storage classes. False if there is no such class,
+ * or if one could not be hooked.
  */
 bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk);
 
-/* The parent of a start, as far as the SDK says: 0 = none, or none that is recorded here. */
+/* The parent of a start, if the SDK shows it: id 0 = none, or none that we recorded. */
 struct sp_otelcpp_parent {
 	uint64_t id;
 	bool is_told;
 };
 
 /*
- * At each start, inside the reentrancy guard: the parent that StartSpan gave the span of those ids on the
- * calling thread. is_told is false if it is the span that is active on the thread by our own stack, if they
- * are of one trace, or cannot be told. Before, it hooks the class of the present storage, as the host may
- * bring one of its own; that one is asked what is current (span.h).
+ * At each start, inside the reentrancy guard: the parent that StartSpan gave to the span with those
+ * ids. is_told is false if our own stack of the calling thread knows the parent (the active span, if
+ * both are of one trace), or if the options cannot be read. First the function hooks the class of the
+ * present storage, because the host may install one of its own; the host's storage is asked for the
+ * current span (span.h).
  */
 struct sp_otelcpp_parent sp_otelcpp_scope_find_parent(struct sp_otelcpp *sdk, const void *options,
 						      const struct sp_otelcpp_ids *ids);
 
-/* Of the span that was last started on this thread: the half of the trace that every generator varies. */
+/*
+ * The trace id of the span that this thread started last: the 8 bytes that every generator varies.
+ */
 extern SP_TLS uint64_t sp_otelcpp_last_trace;
 
 /*
- * The same, in a glance, for the common start: the options name no parent and begin no known trace, and
- * the storage of the SDK is ours and nothing is in doubt.
+ * sp_otelcpp_scope_find_parent() for the common start, inlined: the options name no parent, the
+ * span begins a new trace, the SDK's storage is hooked, and no doubt is set.
  */
 static inline __attribute__((always_inline)) struct sp_otelcpp_parent
 sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
@@ -442,36 +460,45 @@ sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
 }
 
 /*
- * Scopes of this instance are not understood, for that reason: logs it, and from now on its spans
- * are active from start to end.
+ * The scopes of this instance cannot be read, for that reason: logs the reason, and from now on its
+ * spans are active from start to end.
  */
 void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why);
 
-/* Attach and detach are understood, so they tell which span a thread works for. */
+/* Whether attach and detach can be read, so that they show which span a thread works for. */
 static inline bool sp_otelcpp_scopes_tell(const struct sp_otelcpp *sdk)
 {
 	return (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) & SP_OTELCPP_FOREIGN) == 0;
 }
 
 /*
- * INIT and APP. Puts a function into a slot of a vtable; the page's protection is the same afterwards. Does nothing and
- * returns false if that is refused, if other threads hold the lock for too long, or if there is code
- * in a page that is not writable.
+ * INIT and APP. Writes a function into a slot of a vtable and restores the page's protection.
+ * Returns false, and writes nothing, if the kernel refuses, if other threads hold the lock for too
+ * long, or if the page has code and is not writable.
  */
 bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function);
 
 /*
- * APP. Code at that address has asked for a variable that begins with OTEL_, as an SDK does that is about to
- * be used: looks for its classes, in each object once.
+ * APP. Code at that address has asked for a variable that begins with OTEL_. An SDK does so before
+ * its first span, so this function examines the object once for the SDK's classes.
  */
 void sp_otelcpp_asked(const void *caller);
 
-/* INIT, just before main(): looks at the objects that asked before our constructor. */
+/*
+ * APP. An object has registered the function at that address for forked children, and no function
+ * for parents. An SDK does so before it draws the id of its first span, so this function examines
+ * the object once for the SDK's classes. An object that does not import std::random_device costs
+ * nothing.
+ */
+void sp_otelcpp_forks(const void *child);
+
+/* INIT, just before main(): examines the objects that asked before our constructor ran. */
 void sp_otelcpp_main(void);
 
 /*
- * APP. A start by one of its names, of a tracer of that class: its instance, NULL if there is none,
- * and the SDK's own function, NULL if nothing has that name.
+ * APP. A tracer of that class starts a span through one of our named functions. Returns the
+ * tracer's instance, NULL = none; and in *next the SDK's own function, NULL = no object defines
+ * one.
  */
 struct sp_otelcpp *sp_otelcpp_started(const struct sp_otelcpp_names *names, unsigned which,
 				      const void *const *vptr, void **next);

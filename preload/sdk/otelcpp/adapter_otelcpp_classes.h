@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The classes of opentelemetry-cpp by which an instance without symbols is found, and what is known
- * of them (sdk_typeinfo.h). Data alone.
+ * The classes of opentelemetry-cpp by which an instance without symbols is found, and the
+ * properties that each must have (sdk_typeinfo.h). Data only.
  */
 #ifndef SP_ADAPTER_OTELCPP_CLASSES_H
 #define SP_ADAPTER_OTELCPP_CLASSES_H
@@ -14,8 +14,8 @@
 #define SP_OTELCPP_TYPE_NAME(V, rest) SP_OTELCPP_MARKER V rest
 
 /*
- * The classes of one ABI version, in the order of enum sp_otelcpp_type, then storages, then the two
- * control blocks as libc++ has them.
+ * The classes of one ABI version, in the order of enum sp_otelcpp_type, then storages, then
+ * libc++'s classes of the two control blocks.
  */
 #define SP_OTELCPP_STORAGE_CLASSES SP_OTELCPP_TYPE_N
 #define SP_OTELCPP_LIBCXX_INSIDE (SP_OTELCPP_TYPE_N + 1)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts of opentelemetry-cpp: what they hold, where they are attached and detached, and the parents
- * of spans that follow from that. Their memory layout is no interface of the SDK, so each is checked
- * against what the layout should be before it is trusted.
+ * Contexts of opentelemetry-cpp: their content, where they are attached and detached, and the
+ * parents of spans that follow from them. The memory layout of a context is no interface of the
+ * SDK, so the first contexts are checked before the layout is trusted.
  *
- * All attach and detach goes through one storage object, of a class of the SDK or of the program. Attach
- * and Detach are replaced in the vtable of that class, as the functions of tracers and spans are. APP context.
+ * Every attach and detach goes through one storage object, whose class is the SDK's or the
+ * program's. Attach and Detach are replaced in the vtable of that class, as the functions of
+ * tracers and spans are. APP context.
  */
 #include "preload/sdk/otelcpp/adapter_otelcpp.h"
 
@@ -22,13 +23,16 @@
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/span/span.h"
 
-/* So many contexts with the expected layout are proof enough. */
+/* After this many contexts with the expected layout the layout is trusted. */
 #define LOOKS_MAX 64U
 
-/* All empty contexts are equal, and no list begins there. */
+/* All empty contexts are equal; their list pointer is null, and no list begins at this address. */
 #define KEY_EMPTY 1U
 
-/* Identity of a context, as the SDK compares them: the head of its list of values; never 0. */
+/*
+ * The identity of a context, which the SDK compares, too: the address of the head of its list;
+ * never 0.
+ */
 static inline uint64_t context_key(const struct sp_otelcpp *sdk, const void *context)
 {
 	uintptr_t list = (uintptr_t)sp_otelcpp_pointee(sdk, context);
@@ -36,7 +40,10 @@ static inline uint64_t context_key(const struct sp_otelcpp *sdk, const void *con
 	return list != 0 ? list : KEY_EMPTY;
 }
 
-/* The node that GetValue(key) would find. Inlined: no call to compare a key of known length. */
+/*
+ * The node that GetValue(key) would find. Inlined, so that a key of constant length is compared
+ * without a call.
+ */
 static inline __attribute__((always_inline)) const void *
 find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
 {
@@ -53,13 +60,13 @@ find_node(struct sp_otelcpp *sdk, const void *context, const char *key)
 	return NULL;
 }
 
-/* Enough contexts and options were checked, without a contradiction. */
+/* Whether enough contexts and options were checked without a contradiction. */
 static bool looked_enough(struct sp_otelcpp *sdk)
 {
 	return atomic_fetch_add_explicit(&sdk->looks, 1, memory_order_relaxed) >= LOOKS_MAX;
 }
 
-/* For is_understood(), while not enough contexts have been seen. */
+/* The part of is_understood() for the time before enough contexts were checked. */
 static __attribute__((noinline)) bool looks_right(struct sp_otelcpp *sdk, const void *context)
 {
 	int state = atomic_load_explicit(&sdk->contexts, memory_order_relaxed);
@@ -71,20 +78,20 @@ static __attribute__((noinline)) bool looks_right(struct sp_otelcpp *sdk, const 
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_CONTEXT);
 		return false;
 	}
-	/* A context with a span in it proves most; some programs have only others. */
+	/* A context with a span proves most; some programs have only contexts without one. */
 	if (find_node(sdk, context, SP_OTELCPP_KEY_SPAN) != NULL || looked_enough(sdk))
 		atomic_store_explicit(&sdk->contexts, SP_OTELCPP_KNOWN, memory_order_relaxed);
 	return true;
 }
 
-/* This context has the layout that we know. Only the first contexts are examined. */
+/* Whether the context has the layout that we know. Only the first contexts are examined. */
 static inline bool is_understood(struct sp_otelcpp *sdk, const void *context)
 {
 	return atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN ||
 	       looks_right(sdk, context);
 }
 
-/* An id of 8 or 16 bytes. */
+/* Whether an id of 8 or 16 bytes is zero. */
 static bool all_zero(const uint8_t *id, size_t n)
 {
 	uint64_t first;
@@ -95,7 +102,7 @@ static bool all_zero(const uint8_t *id, size_t n)
 	return (first | last) == 0;
 }
 
-/* The ids of the valid span in a context that is understood. False if there is none. */
+/* The ids of the valid span in a context that can be read. False if the context has none. */
 static bool context_span(struct sp_otelcpp *sdk, const void *context, struct sp_otelcpp_ids *out)
 {
 	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
@@ -107,7 +114,7 @@ static bool context_span(struct sp_otelcpp *sdk, const void *context, struct sp_
 	span = sp_otelcpp_member(node, (unsigned long)f->node_value + f->pointee);
 	if (span == NULL)
 		return false;
-	/* also a remote parent is a span, of another class with the same interface */
+	/* A remote parent is a span, too, of another class with the same interface. */
 	if (sp_otelcpp_member(span, 0) == sdk->span_vptr)
 		memcpy(out, sp_otelcpp_own_ids(sdk, span, out), sizeof(*out));
 	else
@@ -138,7 +145,10 @@ static void get_current(void *storage, struct sp_otelcpp_object *context)
 	SP_OTELCPP_CALL(get, context, storage);
 }
 
-/* The key of the context that is current on the calling thread by what the storage says; 0 if nobody knows. */
+/*
+ * The key of the calling thread's current context, which the storage is asked for; 0 = it cannot be
+ * read.
+ */
 static uint64_t current_key(const struct sp_otelcpp *sdk, void *storage)
 {
 	const struct sp_otelcpp_flavour *f = sp_otelcpp_flavour_of(sdk);
@@ -148,15 +158,15 @@ static uint64_t current_key(const struct sp_otelcpp *sdk, void *storage)
 	memset(&current, 0, sizeof(current));
 	get_current(storage, &current);
 	if (!sp_otelcpp_is_pointer(f, &current))
-		return 0; /* unknown layout: it cannot be released */
+		return 0; /* unknown layout: it cannot be destroyed */
 	key = context_key(sdk, &current);
 	sp_otelcpp_release(f, &current);
 	return key;
 }
 
 /*
- * The span that is current on the calling thread by what the storage says; zero if there is none.
- * False if the storage cannot be understood.
+ * The id of the calling thread's current span, which the storage is asked for; zero = there is
+ * none. False if the storage or its answer cannot be read.
  */
 static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[8])
 {
@@ -170,7 +180,7 @@ static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[
 	get_current(storage, &context);
 	if (atomic_load_explicit(&sdk->contexts, memory_order_relaxed) != SP_OTELCPP_KNOWN &&
 	    !sp_otelcpp_is_pointer(sp_otelcpp_flavour_of(sdk), &context)) {
-		/* unknown layout: it cannot be released */
+		/* unknown layout: it cannot be destroyed */
 		(void)looks_right(sdk, &context);
 		return false;
 	}
@@ -183,7 +193,7 @@ static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[
 typedef void *attach_fn(void *result, void *self, const void *context);
 typedef bool detach_fn(void *self, void *token);
 
-/* After so many contexts that look empty, and no other, the layout is assumed to be unknown. */
+/* After this many contexts that look empty, and no other, the layout counts as unknown. */
 #define EMPTY_MAX 64U
 
 /* Values of struct storage_class.token besides offsets, which are multiples of a pointer's size. */
@@ -191,9 +201,9 @@ typedef bool detach_fn(void *self, void *token);
 #define TOKEN_FOREIGN (-2)
 
 /*
- * Classes of storages: those of the SDKs, and what a host may bring. Each object that includes the SDK's
- * headers has a copy of the SDK's; which one is used depends on linking. The number of a class tells its
- * storages in tokens; 0 is of SDKs whose scopes are the threads' own.
+ * Classes of storages: the SDKs' and the host's own. Each object that includes
+ * the SDK's headers has a copy of the SDK's class; the linking decides which one is used. A class's
+ * number tells its storages apart in tokens; 0 is for SDKs whose scopes belong to threads.
  */
 #define CLASSES_MAX (SP_SPAN_STORAGES - 1)
 
@@ -201,19 +211,19 @@ struct storage_class {
 	const void *_Atomic vptr; /* NULL = free; written last */
 	struct sp_otelcpp *_Atomic sdk;
 	uint32_t number;
-	bool is_own;          /* not the SDK's class, so it may keep contexts by fibers */
-	_Atomic bool silent;  /* and does: its scopes label nothing */
-	_Atomic bool doubted; /* its scopes label nothing until a detach is seen (lends_detach()) */
-	_Atomic int token;    /* where the tokens that it makes keep their context */
+	bool is_own;          /* not the SDK's class, so it may store contexts by fibers */
+	_Atomic bool silent;  /* it stores them by fibers: its scopes label nothing */
+	_Atomic bool doubted; /* its scopes label nothing before a detach (lends_detach()) */
+	_Atomic int token;    /* offset of the context in the tokens that it makes */
 	_Atomic unsigned empty;
-	attach_fn *attach; /* what its slots held */
+	attach_fn *attach; /* the slots' original functions */
 	detach_fn *detach;
 };
 
 static struct storage_class classes[CLASSES_MAX];
 static struct sp_try_lock classes_busy;
 
-/* NULL: a free one. */
+/* The class with that vptr. vptr NULL: a free entry. */
 static struct storage_class *class_with(const void *vptr)
 {
 	for (unsigned i = 0; i < CLASSES_MAX; i++) {
@@ -224,10 +234,10 @@ static struct storage_class *class_with(const void *vptr)
 	return NULL;
 }
 
-/* The one that was met last at a start: as a rule there is one storage. */
+/* The class of the last start's storage; usually there is one storage. */
 static struct storage_class *_Atomic class_in_use = classes;
 
-/* The class of a storage whose functions are ours. */
+/* The class of a storage whose functions we have replaced. */
 static inline struct storage_class *class_of(const void *self)
 {
 	const void *vptr = sp_otelcpp_member(self, 0);
@@ -262,7 +272,7 @@ static void raise_doubt(struct sp_otelcpp *sdk, unsigned doubt)
 		atomic_fetch_or_explicit(&sdk->doubts, doubt, memory_order_relaxed);
 }
 
-/* Something is attached or detached, or may be, without a change of our stack. */
+/* A context may have been attached or detached without a change of our stack. */
 static __attribute__((noinline)) void note_unseen(struct sp_otelcpp *sdk)
 {
 	raise_doubt(sdk, SP_OTELCPP_UNSEEN);
@@ -288,18 +298,22 @@ static __attribute__((noinline, cold)) void silence(struct storage_class *c)
 }
 
 /*
- * A compiler that sees the whole program (clang's -fwhole-program-vtables) calls those of the storages' functions
- * directly that have one implementation. If a class of the program takes Attach alone over from the SDK's class,
- * Attach is called through the slots that we watch and Detach may not be: a label would stay after its scope. So
- * the scopes of such a program label nothing until some detach comes through a slot. If a storage does not have any
- * more what a thread attached to it last, a detach went past us.
+ * A compiler that sees the whole program (clang's -fwhole-program-vtables) calls a storage function
+ * directly if it has just one implementation. If a class of the program overrides only Attach, the
+ * compiler calls Attach through the slots that we watch, and Detach directly: a label would outlive
+ * its scope. So the scopes of such a program label nothing until a detach comes through a slot. If
+ * a storage's current context is not the one that the thread attached last, a detach has bypassed
+ * the slot.
  */
 static bool is_doubted(const struct storage_class *c)
 {
 	return atomic_load_explicit(&c->doubted, memory_order_relaxed);
 }
 
-/* Before the class is hooked: whether another one beside it has its Detach and not its Attach. */
+/*
+ * Called before the class is hooked: whether another class next to it has the same Detach and
+ * another Attach.
+ */
 static bool lends_detach(const void *vptr)
 {
 	const size_t word = sizeof(void *);
@@ -324,7 +338,7 @@ static bool lends_detach(const void *vptr)
 	return false;
 }
 
-/* A detach of the SDK's was seen, or proved to have gone unseen. */
+/* A detach of the SDK has come through a slot (seen), or has bypassed it. */
 static __attribute__((noinline, cold)) void end_doubt(struct sp_otelcpp *sdk, bool seen)
 {
 	atomic_store_explicit(&sdk->doubted, false, memory_order_relaxed);
@@ -341,10 +355,12 @@ static __attribute__((noinline, cold)) void end_doubt(struct sp_otelcpp *sdk, bo
 	}
 }
 
-/* The token of what was attached last on the thread while there was doubt; 0 = nobody knows. */
+/*
+ * The token of the context that this thread attached last while its class was doubted; 0 = unknown.
+ */
 static SP_TLS uint64_t last_doubted;
 
-/* Before something is attached. */
+/* Called before an attach: has the last attached context been detached past us? */
 static void look_for_detach(const struct storage_class *c, void *self)
 {
 	struct sp_otelcpp *sdk = sdk_of(c);
@@ -359,9 +375,10 @@ static void look_for_detach(const struct storage_class *c, void *self)
 }
 
 /*
- * What the storage answers with is the program's code. The SDK calls it as well at each start without
- * a given parent, and before each scope, on this thread and outside of the storage's own functions;
- * so it does here, too. What it may start or attach by that is inside of the reentrancy guard.
+ * Asks a storage for the current context. The program's code answers. The SDK itself asks the
+ * storage at each start without a given parent and before each scope, on this thread and outside of
+ * the storage's own functions; so we ask at the same moments. If the program's code starts spans or
+ * scopes meanwhile, they are inside the reentrancy guard.
  */
 static void ask(struct storage_class *c, void *self)
 {
@@ -379,7 +396,8 @@ static void ask(struct storage_class *c, void *self)
 }
 
 /*
- * Whether that context is stored there: both words of its pointer are compared, as neither is null.
+ * Whether a pointer to that context lies there: both words of the pointer are compared, because
+ * neither is null.
  */
 static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *context)
 {
@@ -391,14 +409,13 @@ static bool lies_at(struct sp_otelcpp *sdk, const char *there, const void *conte
 	       sp_otelcpp_member(there, other) == sp_otelcpp_member(context, other);
 }
 
-/* Words that hold a storage's address: the SDK's, and what the program keeps of it. */
+/* Words that may hold a storage's address: the SDK's pointer, and copies that the program has. */
 #define REFERENCES_MAX 16U
 
 /*
- * An SDK without names has its pointer to the storage somewhere in its object. A program may keep the
- * storage that it has made in a variable of its own there. A plain pointer is told from the SDK's smart
- * pointer by its surroundings. Another smart pointer serves as well as the SDK's: both lead to the storage
- * for as long as it is in use.
+ * An SDK without names has its pointer to the storage somewhere in its object. A program may have a
+ * pointer to its own storage in a variable there. A plain pointer differs from a smart pointer by
+ * its surroundings. Any smart pointer will do: all lead to the storage while it is in use.
  */
 static void find_storage(struct sp_otelcpp *sdk, const void *self)
 {
@@ -422,9 +439,9 @@ static void find_storage(struct sp_otelcpp *sdk, const void *self)
 }
 
 /*
- * Finds where the tokens of this storage keep their context: the first token holds what has just
- * been attached. An empty context equals any zeros, so it teaches nothing. TOKEN_UNKNOWN if the
- * next one may tell.
+ * Finds the offset of the context in the tokens of this storage: the first token contains the
+ * context that was just attached. An empty context looks like any zeros, so its token shows
+ * nothing. TOKEN_UNKNOWN = the next token may show it.
  */
 static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *self,
 						 const void *token, const void *context)
@@ -441,8 +458,9 @@ static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *
 		return TOKEN_FOREIGN;
 	}
 	/*
-	 * Also if the place that is known leads to another storage: the program has installed this one,
-	 * and the place may be a variable of the program's, which still has the one before.
+	 * The address is searched again if the known one leads to another storage: the program has
+	 * installed this storage, and the known address may be a variable of the program that still
+	 * points to the former storage.
 	 */
 	if (sdk->by_type && sp_otelcpp_storage(sdk) != self)
 		find_storage(sdk, self);
@@ -462,7 +480,7 @@ static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *
 	return offset;
 }
 
-/* The id of the span in a context that is understood, 0 if there is none. */
+/* The id of the span in a context that can be read; 0 = none. */
 static inline __attribute__((always_inline)) uint64_t span_in(struct sp_otelcpp *sdk,
 							      const void *context)
 {
@@ -483,7 +501,8 @@ static inline __attribute__((always_inline)) uint64_t span_in(struct sp_otelcpp 
 }
 
 /*
- * result: a unique pointer to the token. noinline: as a rule, what is understood at once is all that is needed.
+ * result: a unique pointer to the token. noinline: usually sp_otelcpp_attach() handles the common
+ * case itself.
  */
 static __attribute__((noinline)) void attached(struct storage_class *c, void *self,
 					       const void *result, const void *context)
@@ -499,7 +518,10 @@ static __attribute__((noinline)) void attached(struct storage_class *c, void *se
 		return;
 	}
 	if (!sp_active_span_attach(token_of(c, sdk, context), span_in(sdk, context))) {
-		/* Of fibers that go on elsewhere the scopes pile up where they were attached. */
+		/*
+		 * Fibers attach on one thread and detach on another, so the scopes pile up where
+		 * they were attached.
+		 */
 		if (c->is_own)
 			silence(c);
 		else
@@ -511,7 +533,10 @@ static __attribute__((noinline)) void attached(struct storage_class *c, void *se
 		note_unseen(sdk);
 }
 
-/* Everything but the common case, or what may call the SDK. An instance of which no span was seen is not read. */
+/*
+ * The cases that are rare or may call the SDK. Before a span was seen, nothing of the instance is
+ * read.
+ */
 static __attribute__((noinline)) void attached_anyhow(struct storage_class *c, void *self,
 						      const void *result, const void *context)
 {
@@ -557,8 +582,8 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	bool is_asked;
 
 	/*
-	 * also inside of the reentrancy guard: what a wrapper attaches becomes current just the
-	 * same
+	 * The flag is set also inside the reentrancy guard: a context that a wrapper attaches
+	 * becomes current, too.
 	 */
 	raise_flag(&sdk->attached);
 	is_asked = c->is_own || is_doubted(c);
@@ -566,8 +591,8 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 		ask_before(c, self);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
 	/*
-	 * A thread that has a block, a context and a token as they are known: nothing is called that is not ours,
-	 * so neither the reentrancy guard nor errno has to be kept.
+	 * The common case: the thread has a block, and the layout of contexts and tokens is known.
+	 * Only our own functions are called, so neither the reentrancy guard nor errno matters.
 	 */
 	if (!sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)) &&
 	    sp_lifecycle_active() && sp_thread_own != NULL && !is_asked &&
@@ -581,21 +606,21 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	return result;
 }
 
-/* What sp_active_span_attached() got for the context of this token; 0 if it is unknown. */
+/* The scope token that this SDK token's context got at its attach; 0 = unknown. */
 static inline uint64_t token_of_scope(const struct storage_class *c, const void *token)
 {
 	int offset = atomic_load_explicit(&c->token, memory_order_relaxed);
 
 	if (offset >= 0)
 		return token_of(c, sdk_of(c), (const char *)token + offset);
-	/* before the first useful token there were only empty contexts */
+	/* Before the first useful token there were only empty contexts. */
 	return offset == TOKEN_FOREIGN ? 0 : sp_span_token_of(c->number, KEY_EMPTY);
 }
 
 /*
- * A token matches the topmost attached context that equals its own, whichever attach it came from.
- * What was attached above is detached too, and that may drop the last reference to a span, which
- * then ends. The real function is called outside of the reentrancy guard, so that this end counts.
+ * A token matches the topmost attached context that equals its own, whichever attach made it.
+ * Contexts above are detached too, and that may drop the last reference to a span, which then ends.
+ * The real function is called outside of the reentrancy guard, so that we see this end.
  */
 static bool detach(void *self, void *token)
 {
@@ -608,17 +633,17 @@ static bool detach(void *self, void *token)
 		return false;
 	if (scope != 0 && sp_lifecycle_active() &&
 	    !sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0))) {
-		if (c->is_own)
-			sp_active_span_detached(scope, true);
-		else
-			sp_active_span_detached_here(scope, true);
+		sp_active_span_detached(scope, true);
 	} else if (sp_otelcpp_flavour_of(sdk_of(c)) != NULL) {
 		note_unseen(sdk_of(c));
 	}
 	return true;
 }
 
-/* The class is that instance's, which is not given to another object any more: a vtable leads to it. */
+/*
+ * The class belongs to that instance. A vtable refers to the instance now, so its entry is never
+ * given to another object.
+ */
 static void hold(struct storage_class *c, struct sp_otelcpp *sdk)
 {
 	atomic_store_explicit(&sdk->held, true, memory_order_release);
@@ -630,15 +655,19 @@ static bool is_hooked(const void *vptr)
 	return slot(vptr, SP_OTELCPP_SLOT_ATTACH) == SP_OTELCPP_ENTRY_OF(sp_otelcpp_attach);
 }
 
-/* Several instances may use one class: it is of the first one that has a span, and the others ask. */
+/*
+ * Several instances may use one class. It belongs to the first instance that has started a span; the
+ * others ask the storage.
+ */
 static bool is_settled(const struct storage_class *c, const void *vptr)
 {
 	return is_hooked(vptr) && sp_otelcpp_flavour_of(sdk_of(c)) != NULL;
 }
 
 /*
- * Under the lock. A class that was unloaded may have left its address to another one, whose slots are as in
- * the file. False if there are too many classes, if this one is not relocated yet, or if it cannot be changed.
+ * Under the lock. If a class was unloaded, another class may have its address now, with the slots
+ * of its file. False if there are too many classes, if this one is not relocated yet, or if its
+ * slots cannot be changed.
  */
 static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 {
@@ -657,7 +686,7 @@ static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 		return false;
 	hold(c, sdk);
 	c->number = (uint32_t)(c - classes) + 1;
-	/* The SDK's own class keeps a stack for each thread, so there is nothing to ask. */
+	/* The SDK's own class has a stack for each thread, so it need not be asked. */
 	c->is_own = !sp_otelcpp_is_type(vptr, sdk->names->storage_class + strlen("_ZTV"));
 	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
 	atomic_store_explicit(&c->token,
@@ -668,7 +697,7 @@ static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 		atomic_store_explicit(&c->doubted, true, memory_order_relaxed);
 	}
 	c->attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
-	/* it is ours already where Attach could not be replaced after it */
+	/* Detach is ours already if an earlier try replaced it and then failed at Attach. */
 	if (real != (const void *)detach)
 		c->detach = (detach_fn *)(uintptr_t)real;
 	atomic_store_explicit(&c->vptr, vptr, memory_order_release);
@@ -683,10 +712,10 @@ static void hook_vtable(struct sp_otelcpp *sdk, const void *vtable)
 }
 
 /*
- * A span is recorded and there is no storage: opentelemetry-cpp creates it when the current context is
- * first asked for, and since 1.28 a span with an explicit root does not ask. If the program then attaches
- * that span, the storage is created inside the attach, so its class has to be hooked before there is
- * one. Once for each instance; if it fails, nothing changes.
+ * A span is recorded and there is no storage: opentelemetry-cpp creates the storage when the
+ * current context is first asked for, and since 1.28 a span with an explicit root does not ask. If
+ * the program then attaches that span, the attach itself creates the storage, so the class has to
+ * be hooked before. Once for each instance; a failure changes nothing.
  */
 static void expect_storage(struct sp_otelcpp *sdk)
 {
@@ -700,7 +729,10 @@ static void expect_storage(struct sp_otelcpp *sdk)
 	n = sp_elf_find_all(sdk->names->storage_class, vtable, CLASSES_MAX);
 	for (unsigned i = 0; i < n && i < CLASSES_MAX; i++)
 		hook_vtable(sdk, vtable[i]);
-	/* The program's own, which precedes us in the search order, if the SDK uses that. */
+	/*
+	 * The program's own copy of the class, which precedes us in the search order, if the SDK
+	 * uses that copy.
+	 */
 	bound = sp_relocations_reference(&sdk->object, sdk->names->storage_class);
 	if (bound != NULL)
 		hook_vtable(sdk, bound);
@@ -719,7 +751,7 @@ bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk)
 			atomic_store_explicit(&sdk->doubted, true, memory_order_relaxed);
 		all = hook_class(sdk, sdk->storage_type[i]) && all;
 	}
-	/* with a name other objects have such classes too, which are found at the first span */
+	/* If the class has a name, other objects have copies of it; the first span finds those. */
 	atomic_store_explicit(&sdk->expects, all && sp_otelcpp_get_storage(sdk) == NULL,
 			      memory_order_relaxed);
 	sp_unlock(&classes_busy);
@@ -727,8 +759,8 @@ bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk)
 }
 
 /*
- * Attach and detach come to us from now on, if they do not yet: the host may bring a storage of its own
- * at any time. NULL if they do not.
+ * Makes sure that the storage's Attach and Detach are hooked; the host may install a storage of its
+ * own at any time. NULL = they are not.
  */
 static struct storage_class *watch(struct sp_otelcpp *sdk, const void *storage)
 {
@@ -739,7 +771,7 @@ static struct storage_class *watch(struct sp_otelcpp *sdk, const void *storage)
 	if (!sp_otelcpp_scopes_tell(sdk))
 		return NULL;
 	if (vptr == NULL) {
-		/* a library without any storage; otherwise it is created at its first use */
+		/* a library without any storage; in others the first use creates it */
 		if (sp_otelcpp_get_storage(sdk) != NULL)
 			expect_storage(sdk);
 		else if (!atomic_load_explicit(&sdk->expects, memory_order_relaxed))
@@ -748,8 +780,9 @@ static struct storage_class *watch(struct sp_otelcpp *sdk, const void *storage)
 	}
 	if (c == NULL || !is_settled(c, vptr)) {
 		/*
-		 * Another thread is doing it, which is short, and what this one attaches before it is done
-		 * would not be seen. If it takes long, the next start tries again.
+		 * Another thread hooks the class, which takes a short time. We do not see a context
+		 * that this thread attaches meanwhile. If the hooking takes long, the next start
+		 * tries again.
 		 */
 		if (!sp_try_lock(&classes_busy)) {
 			note_unseen(sdk);
@@ -770,17 +803,18 @@ static struct storage_class *watch(struct sp_otelcpp *sdk, const void *storage)
 	return c;
 }
 
-/* What is known of the spans that are current on the calling thread. */
+/* Where the calling thread's current span can be found. */
 enum current {
-	CURRENT_NONE,  /* no recorded one is, on any thread */
-	CURRENT_SEEN,  /* our stack has all that were attached */
-	CURRENT_ASKED, /* only the storage can tell */
+	CURRENT_NONE,  /* no recorded span is current on any thread */
+	CURRENT_SEEN,  /* our stack has all attached spans */
+	CURRENT_ASKED, /* only the storage knows */
 };
 
 /*
- * As long as no thread has attached anything since the first call, which came before the first recorded
- * span, no recorded span can be current anywhere. After that, those that are current on the calling
- * thread are on its stack, unless one was attached while we did not look or inside of another hooked call.
+ * The first call comes before the first recorded span. As long as no thread has attached a context
+ * since, no recorded span can be current anywhere. Later the calling thread's current spans are on
+ * its stack, except those that were attached before the class was hooked, or inside another hooked
+ * call.
  */
 static inline enum current current_of(struct sp_otelcpp *sdk)
 {
@@ -808,7 +842,10 @@ static __attribute__((noinline, cold)) void disprove_options(struct sp_otelcpp *
 	sp_sdk_disproved(sdk->names->sdk, SP_SDK_FACT_PARENT);
 }
 
-/* A span has the trace id of its parent. If that fits, the SDK found the same parent as we did. */
+/*
+ * Whether the parent that we found has the span's trace id. If it has, the SDK found the same
+ * parent.
+ */
 static bool is_parent(struct sp_otelcpp *sdk, const void *parent_trace,
 		      const struct sp_otelcpp_ids *ids)
 {
@@ -822,7 +859,7 @@ static bool is_parent(struct sp_otelcpp *sdk, const void *parent_trace,
 	return true;
 }
 
-/* A context given in the options: its list can be trusted only if this is a context at all. */
+/* A context in the options: its list is read only after it has proved to be a context. */
 static __attribute__((noinline, cold)) bool look_at_options(struct sp_otelcpp *sdk,
 							    const void *context)
 {
@@ -838,7 +875,7 @@ static __attribute__((noinline, cold)) bool look_at_options(struct sp_otelcpp *s
 
 enum given { GIVEN_NONE, GIVEN_PARENT, GIVEN_ROOT, GIVEN_UNKNOWN };
 
-/* A span context given in the options. */
+/* A span context in the options. */
 static enum given given_ids(struct sp_otelcpp *sdk, const uint8_t *parent,
 			    const struct sp_otelcpp_ids *ids, uint8_t parent_id[8])
 {
@@ -894,10 +931,10 @@ SP_TLS uint64_t sp_otelcpp_last_trace;
 
 /*
  * A compiler that sees the whole program (clang's -fwhole-program-vtables) knows that there is one
- * class of storages, and calls it directly and not through the slots that we watch. What gives it
- * away: nobody named a parent and no scope was ever seen, and yet the span continues the trace of
- * the one before it on this thread, so it was in a scope that the SDK found that. An SDK with names
- * is no such program, and may have attached something before we first looked.
+ * class of storages, and calls it directly, not through the slots that we watch. The sign: no start
+ * named a parent and no scope was ever seen, but the span continues the trace of the thread's last
+ * span, so the SDK found a scope. An SDK with names is not such a program, and may have attached a
+ * context before our first examination.
  */
 static void look_for_scopes(struct sp_otelcpp *sdk, uint64_t trace)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading opentelemetry-cpp's objects by their layout (otelcpp_abi.h): spans, pointers, the resource. APP context. */
+/*
+ * Reads opentelemetry-cpp's objects by their layout (otelcpp_abi.h): spans, pointers, the resource.
+ * APP context.
+ */
 #include "preload/sdk/otelcpp/adapter_otelcpp.h"
 
 #include <stdatomic.h>
@@ -14,10 +17,10 @@
 #include "sampler/base/try_lock.h"
 
 /*
- * Checks of the layout at first use. A release that we do not know may have anything at the places where
- * we read, and a wrong read would crash the host or label a wrong span. So these functions ask the kernel
- * whether memory is readable before they read it, and compare what they find with what the SDK's interface
- * promises. They are too slow for every call.
+ * Checks of the layout at first use. A release that we do not know may have a different layout, and
+ * a wrong read would crash the host or label a wrong span. So these functions ask the kernel
+ * whether memory can be read before they read it, and compare the content with the SDK's interface.
+ * They are too slow for every call.
  */
 
 /* Longer keys are possible, but unheard of. */
@@ -40,7 +43,7 @@ static bool in_object(const void *address)
 	return sp_elf_object_at(address).size != 0;
 }
 
-/* A vtable lies in a loaded object and contains functions of loaded objects. */
+/* Whether vptr points into a loaded object and to functions of loaded objects. */
 static bool is_vtable(const void *vptr, unsigned slot)
 {
 	const void *function = sp_otelcpp_at(vptr, slot * sizeof(void *));
@@ -49,19 +52,19 @@ static bool is_vtable(const void *vptr, unsigned slot)
 	       in_object(sp_otelcpp_member(function, 0));
 }
 
-/* The object, somewhere in memory, is of a class of a loaded object, so it has a vtable. */
+/* Whether the object has a vtable in a loaded object. */
 static bool has_class(const void *object)
 {
 	return sp_otelcpp_readable(object) && in_object(sp_otelcpp_member(object, 0));
 }
 
-/* One of the SDK's own spans; the address may be anything. */
+/* Whether this is one of the SDK's own spans; the address may be invalid. */
 static bool is_own_span(const struct sp_otelcpp *sdk, const void *span)
 {
 	return sp_otelcpp_readable(span) && sp_otelcpp_member(span, 0) == sdk->span_vptr;
 }
 
-/* libstdc++ counts from 1 in both counters; other libraries do not have two of them there. */
+/* libstdc++ counts from 1 in both counters; other libraries do not have two counters there. */
 static bool is_control(const void *control)
 {
 	const _Atomic int *uses = sp_otelcpp_at(control, SP_OTELCPP_CONTROL_USES);
@@ -84,8 +87,8 @@ bool sp_otelcpp_is_pointer(const struct sp_otelcpp_flavour *f, const void *point
 }
 
 /*
- * StartSpan's result, as far as it can be told: true if it holds an object of some class.
- * First word: nostd a vptr, std the span. Second word: nostd the span, std a control block, which
+ * Whether this may be the result of StartSpan: a smart pointer to an object with a class. First
+ * word: nostd has a vptr, std the span. Second word: nostd has the span, std a control block, which
  * begins with a vptr as well. A smart pointer to nothing is possible, too.
  */
 static bool is_result(const void *result)
@@ -99,9 +102,9 @@ static bool is_result(const void *result)
 }
 
 /*
- * GetContext() of that span, one of the SDK's own, returns a SpanContext as we know it.
- * Calls it twice, into memory with different fillings: what belongs to the result is
- * equal, and what lies behind its end keeps the filling.
+ * Whether GetContext() of that span, one of the SDK's own, returns a SpanContext in the layout that
+ * we know. It is called twice, into memory with different fillings: bytes of the result are equal,
+ * and the filling behind the result is unchanged.
  */
 static bool ids_fit(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f, void *span)
 {
@@ -121,13 +124,13 @@ static bool ids_fit(struct sp_otelcpp *sdk, const struct sp_otelcpp_flavour *f, 
 	if (!fit || memcmp(&context, &again, SP_OTELCPP_CONTEXT_REMOTE + 1) != 0 ||
 	    context.bytes[SP_OTELCPP_CONTEXT_REMOTE] > 1 ||
 	    !sp_otelcpp_is_pointer(f, context.bytes + SP_OTELCPP_CONTEXT_STATE))
-		return false; /* unknown layout: it cannot be released */
+		return false; /* unknown layout: it cannot be destroyed */
 	sp_otelcpp_release(f, context.bytes + SP_OTELCPP_CONTEXT_STATE);
 	sp_otelcpp_release(f, again.bytes + SP_OTELCPP_CONTEXT_STATE);
 	return true;
 }
 
-/* Whether it is a node of a context's list. */
+/* Whether this is a node of a context's list. */
 static bool node_fits(const struct sp_otelcpp_flavour *f, const void *node)
 {
 	const char *key;
@@ -165,7 +168,7 @@ bool sp_otelcpp_context_fits(struct sp_otelcpp *sdk, const void *context)
 	return true;
 }
 
-/* The result of so many starts is examined, as long as none was a span of the SDK's own class. */
+/* The results of this many starts are examined, until one is a span of the SDK's own class. */
 #define LOOKS_MAX 16U
 
 static const struct sp_otelcpp_flavour nostd = SP_OTELCPP_FLAVOUR_NOSTD;
@@ -177,14 +180,14 @@ static void *method(const void *object, unsigned slot)
 	return sp_otelcpp_member(sp_otelcpp_member(object, 0), slot * sizeof(void *));
 }
 
-/* We cannot read the spans of this instance: from now on its calls go straight through. */
+/* We cannot read the spans of this instance: from now on its calls are only handed on. */
 static void reject(struct sp_otelcpp *sdk, enum sp_sdk_fact fact)
 {
 	atomic_store_explicit(&sdk->state, SP_OTELCPP_REJECTED, memory_order_relaxed);
 	sp_sdk_disproved(sdk->names->sdk, fact);
 }
 
-/* While the kind of build is unknown: the span in that smart pointer, and the kind. */
+/* For the time before the kind of build is known: the span in that smart pointer, and the kind. */
 static void *own_span_in(const struct sp_otelcpp *sdk, const void *pointer,
 			 const struct sp_otelcpp_flavour **f)
 {
@@ -200,7 +203,7 @@ static void *own_span_in(const struct sp_otelcpp *sdk, const void *pointer,
 	return NULL;
 }
 
-/* Dropped spans are of other classes, but they are spans. */
+/* A dropped span has another class, but its smart pointer has the same layout. */
 static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 {
 	if (atomic_load_explicit(&sdk->looks, memory_order_relaxed) >= LOOKS_MAX)
@@ -211,36 +214,36 @@ static void look_at_other(struct sp_otelcpp *sdk, const void *pointer)
 }
 
 /*
- * The resource of the tracer provider: who sets service.name in code, as is usual in C++, wants profiles
- * under the same name as spans. Nothing is called and nothing is allocated.
+ * The resource of the tracer provider: a program that sets service.name in code, as is usual in
+ * C++, wants profiles under the same name as its spans. No function of the SDK is called and
+ * nothing is allocated.
  */
 
-/* No resource has so many attributes. */
+/* A resource with more attributes counts as unreadable. */
 #define ATTRIBUTES_MAX 128U
-/* No text that we use is so long, and none at all: a command line may be among the attributes. */
+/*
+ * Texts that we use are shorter. A text longer than the second limit counts as unreadable; a
+ * command line may be among the attributes.
+ */
 #define TEXT_MAX 1024U
 #define LONG_TEXT_MAX (4U << 20)
 
 struct text {
-	const char *at; /* NULL if it is longer than any that we use */
+	const char *at; /* NULL if the text is longer than TEXT_MAX */
 	size_t len;
 };
 
 struct attribute {
 	struct text key;
-	struct text value; /* at is NULL also if it is no string */
+	struct text value; /* at is also NULL if the value is no string */
 };
 
-/* What becomes of them: pairs, percent-encoded, separated by commas. */
+/* The result: pairs, percent-encoded and separated by commas, in SP_SDK_ATTRIBUTES_MAX bytes. */
 struct output {
+	char *text;
 	size_t used;
 	bool full;
-	char text[SP_SDK_ATTRIBUTES_MAX];
 };
-
-static struct output output;
-/* Of the output, and of the instances below. */
-static struct sp_try_lock busy;
 
 static bool readable_text(const char *at, size_t len)
 {
@@ -251,7 +254,7 @@ static bool readable_text(const char *at, size_t len)
 	return at != NULL && len <= LONG_TEXT_MAX && sp_readable(first) && sp_readable(last);
 }
 
-/* With the NUL behind it. */
+/* Reads a std::string, with the NUL behind its text. */
 static bool string_at(const void *string, struct text *out)
 {
 	out->at = sp_otelcpp_member(string, 0);
@@ -279,14 +282,14 @@ static bool attribute_at(const void *node, struct attribute *out)
 	       string_at(sp_otelcpp_at(node, SP_OTELCPP_OWNED_VALUE), &out->value);
 }
 
-/* What is used of a resource by itself; empty where it has no such attribute. */
+/* The attributes that we use ourselves; empty = the resource does not have the attribute. */
 struct known {
 	struct text service;
 	struct text release;
 	bool is_cpp; /* it has the attribute that every SDK sets */
 };
 
-/* All of its attributes are where they should be. */
+/* Whether all attributes of the resource have the layout that we know. */
 static bool is_understood(const void *context, struct known *out)
 {
 	const void *node = sp_otelcpp_member(context, SP_OTELCPP_RESOURCE_FIRST);
@@ -311,15 +314,15 @@ static bool is_understood(const void *context, struct known *out)
 	return node == NULL;
 }
 
-static void put_byte(char c)
+static void put_byte(struct output *o, char c)
 {
-	if (output.used + 1 < sizeof(output.text))
-		output.text[output.used++] = c;
+	if (o->used + 1 < SP_SDK_ATTRIBUTES_MAX)
+		o->text[o->used++] = c;
 	else
-		output.full = true;
+		o->full = true;
 }
 
-static void put(struct text t)
+static void put(struct output *o, struct text t)
 {
 	char encoded[3];
 
@@ -327,7 +330,7 @@ static void put(struct text t)
 		size_t n = sp_text_percent(encoded, t.at[i]);
 
 		for (size_t k = 0; k < n; k++)
-			put_byte(encoded[k]);
+			put_byte(o, encoded[k]);
 	}
 }
 
@@ -336,22 +339,28 @@ static bool is_clean(struct text t)
 	return t.len != 0 && !sp_text_has_control(t.at, t.len) && sp_text_valid(t.at, t.len);
 }
 
-/* One for which there is no room is left out. */
-static void put_attribute(const struct attribute *a)
+/* Writes an attribute, unless it does not fit. */
+static void put_attribute(struct output *o, const struct attribute *a)
 {
-	size_t before = output.used;
+	size_t before = o->used;
 
 	if (a->value.at == NULL || !is_clean(a->key) || !is_clean(a->value))
 		return;
-	output.full = false;
+	o->full = false;
 	if (before != 0)
-		put_byte(',');
-	put(a->key);
-	put_byte('=');
-	put(a->value);
-	if (output.full)
-		output.used = before;
+		put_byte(o, ',');
+	put(o, a->key);
+	put_byte(o, '=');
+	put(o, a->value);
+	if (o->full)
+		o->used = before;
 }
+
+/* What a resource says about its SDK and the program; "" = nothing. */
+struct said {
+	char release[SP_SDK_RELEASE_MAX];
+	char service[SP_SDK_SERVICE_MAX];
+};
 
 static bool is_made_up(const struct attribute *a)
 {
@@ -359,8 +368,8 @@ static bool is_made_up(const struct attribute *a)
 	       sp_sdk_service_is_made_up(a->value.at, a->value.len);
 }
 
-/* First those that are always used, as there may not be room for all. */
-static void put_all(const void *context, bool of_service)
+/* The service's attributes come first, because there may not be room for all. */
+static void put_all(struct output *o, const void *context, bool of_service)
 {
 	const void *node = sp_otelcpp_member(context, SP_OTELCPP_RESOURCE_FIRST);
 	struct attribute a;
@@ -370,7 +379,7 @@ static void put_all(const void *context, bool of_service)
 			is_text(a.key, "service.name") || is_text(a.key, "service.namespace");
 
 		if (is_service == of_service && !is_made_up(&a))
-			put_attribute(&a);
+			put_attribute(o, &a);
 	}
 }
 
@@ -382,18 +391,19 @@ static void copy_clean(struct text t, char *out, size_t cap)
 	out[t.len] = '\0';
 }
 
-static void hand_on(const void *context, struct text service)
+static void hand_on(const void *context, const char *service)
 {
-	const struct attribute a = {.key = {"service.name", 12}, .value = service};
-	char name[SP_SDK_SERVICE_MAX] = "";
+	struct sp_sdk_resource *r = sp_sdk_resource_begin(__builtin_frame_address(0));
+	struct output o = {.used = 0};
 
-	output.used = 0;
-	put_all(context, true);
-	put_all(context, false);
-	output.text[output.used] = '\0';
-	if (!is_made_up(&a))
-		copy_clean(service, name, sizeof(name));
-	sp_sdk_resource(name, output.text);
+	if (r == NULL)
+		return;
+	o.text = r->attributes;
+	put_all(&o, context, true);
+	put_all(&o, context, false);
+	o.text[o.used] = '\0';
+	(void)sp_fmt_snprintf(r->service, sizeof(r->service), "%s", service);
+	sp_sdk_resource_end(r);
 }
 
 bool sp_otelcpp_is_type(const void *vptr, const char *type)
@@ -411,7 +421,7 @@ bool sp_otelcpp_is_type(const void *vptr, const char *type)
 	return readable_text(name, strlen(type) + 1) && strcmp(name, type) == 0;
 }
 
-/* The tracer's context. */
+/* The context of a tracer. */
 static const void *find(const struct sp_otelcpp *sdk, const void *tracer)
 {
 	for (unsigned long i = 1; i < SP_OTELCPP_TRACER_WORDS; i++) {
@@ -426,20 +436,18 @@ static const void *find(const struct sp_otelcpp *sdk, const void *tracer)
 }
 
 /*
- * Hands the resource behind one of the SDK's own spans on to sp_sdk_resource(). It is proved first:
- * by the type that the tracer's context says it has, and by the attribute telemetry.sdk.language,
- * which every release puts into a resource. Does nothing if it is not found or not as we know it
- * (releases before 1.19, libc++, -fno-rtti). release: the attribute telemetry.sdk.version, "" if
- * nothing is found.
+ * Reads the resource behind one of the SDK's own spans, for sp_sdk_resource_end(). Two proofs come
+ * first: the type of the tracer's context, and the attribute telemetry.sdk.language, which every
+ * release puts into a resource. Reads nothing if there is no resource in the known layout (releases
+ * before 1.19, libc++, -fno-rtti).
  */
-static void read_resource(const struct sp_otelcpp *sdk, const void *span,
-			  char release[SP_SDK_RELEASE_MAX])
+static void read_resource(const struct sp_otelcpp *sdk, const void *span, struct said *said)
 {
 	const void *tracer = sp_otelcpp_member(span, SP_OTELCPP_SPAN_TRACER);
 	const void *context;
 	struct known known;
 
-	release[0] = '\0';
+	said->release[0] = said->service[0] = '\0';
 	if (tracer == NULL || !sp_otelcpp_readable(tracer) ||
 	    !sp_otelcpp_readable(
 		    sp_otelcpp_at(tracer, (SP_OTELCPP_TRACER_WORDS - 1) * sizeof(void *))))
@@ -454,30 +462,30 @@ static void read_resource(const struct sp_otelcpp *sdk, const void *span,
 	}
 	if (!known.is_cpp)
 		return;
-	copy_clean(known.release, release, SP_SDK_RELEASE_MAX);
-	if (!sp_try_lock(&busy))
-		return;
-	hand_on(context, known.service);
-	sp_unlock(&busy);
+	copy_clean(known.release, said->release, sizeof(said->release));
+	if (known.service.at != NULL &&
+	    !sp_sdk_service_is_made_up(known.service.at, known.service.len))
+		copy_clean(known.service, said->service, sizeof(said->service));
+	hand_on(context, said->service);
 }
 
-static void first_span(struct sp_otelcpp *sdk, const void *span)
+static void reached(const struct sp_otelcpp *sdk, const struct said *said)
 {
-	char release[SP_SDK_RELEASE_MAX];
-	const struct sp_sdk_reached reached = {
+	const struct sp_sdk_reached instance = {
 		.way = sdk->by_type ? SP_SDK_WAY_TYPES : SP_SDK_WAY_NAMES,
 		.address = sp_otelcpp_real(sdk, SP_OTELCPP_REAL_END),
-		.release = release,
+		.release = said->release,
+		.service = said->service,
 	};
 
-	read_resource(sdk, span, release);
-	sp_sdk_reached(sdk->names->sdk, &reached);
+	sp_sdk_reached(sdk->names->sdk, &instance);
 }
 
 void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 {
 	const struct sp_otelcpp_flavour *f;
 	void *span = own_span_in(sdk, pointer, &f);
+	struct said said;
 
 	if (span == NULL) {
 		look_at_other(sdk, pointer);
@@ -492,15 +500,20 @@ void *sp_otelcpp_first_returned(struct sp_otelcpp *sdk, const void *pointer)
 		return NULL;
 	}
 	atomic_store_explicit(&sdk->looks, 0, memory_order_relaxed);
-	/* two threads may both come here with their first spans */
-	if (atomic_exchange_explicit(&sdk->flavour, f, memory_order_relaxed) == NULL)
-		first_span(sdk, span);
+	/*
+	 * Several threads may come here with their first spans. A thread that sees the flavour may
+	 * start sampling, so the resource is stored before the flavour. Pairs with the fence in
+	 * start_by_winner() of lifecycle.c.
+	 */
+	read_resource(sdk, span, &said);
+	if (atomic_exchange_explicit(&sdk->flavour, f, memory_order_acq_rel) == NULL)
+		reached(sdk, &said);
 	return span;
 }
 
 /*
- * The SDK's own answer takes the lock of the span, and is that there is a recordable. Where the
- * span's context was found in its place, so is the recordable, just before it.
+ * The SDK's own IsRecording() takes the lock of the span, and returns whether there is a
+ * recordable. If the span's context was found at its offset, so is the recordable, just before it.
  */
 bool sp_otelcpp_is_recording(const struct sp_otelcpp *sdk, void *span)
 {
@@ -577,8 +590,8 @@ static bool leads_to(const void *context, const struct sp_otelcpp_ids *ids)
 }
 
 /*
- * The class keeps its context at that place, or a pointer to it: whichever leads to this span's
- * ids.
+ * Whether the class stores its context at that offset, or a pointer there. The right one has this
+ * span's ids.
  */
 static enum sp_otelcpp_place find_place(struct sp_otelcpp *sdk, const void *span,
 					const struct sp_otelcpp_ids *ids)
@@ -614,17 +627,17 @@ __attribute__((cold)) bool sp_otelcpp_ask_span_id(struct sp_otelcpp *sdk, void *
 }
 
 /*
- * The instances of opentelemetry-cpp in one process: each plugin may bring its own, and a span of
- * one must not be given to the functions of another. Every tracer and span begins with the address
- * of its class's vtable, which is the instance's own, so the instance is found by that address. APP
- * context.
+ * The instances of opentelemetry-cpp in one process. Each plugin may bring its own, and a span of
+ * one must not be passed to the functions of another. Every tracer and span begins with the address
+ * of its class's vtable, which belongs to the instance, so that address identifies the instance.
+ * APP context.
  */
 
 struct sp_otelcpp sp_otelcpp_instances[SP_OTELCPP_INSTANCES_MAX];
 
 struct sp_otelcpp *sp_otelcpp_with(enum sp_otelcpp_type type, const void *vptr)
 {
-	/* whoever comes through a slot of ours sees what was stored before the slot */
+	/* a call that came through a slot of ours sees the stores before the slot's */
 	atomic_thread_fence(memory_order_acquire);
 	for (unsigned i = 0; vptr != NULL && i < SP_OTELCPP_INSTANCES_MAX; i++) {
 		struct sp_otelcpp *sdk = &sp_otelcpp_instances[i];
@@ -636,7 +649,8 @@ struct sp_otelcpp *sp_otelcpp_with(enum sp_otelcpp_type type, const void *vptr)
 }
 
 /*
- * An instance that other parts of ours refer to is never reused, whatever happened to its object.
+ * An instance that a vtable or an adapter refers to is never reused, even after its object was
+ * unloaded.
  */
 static bool is_free(struct sp_otelcpp *sdk)
 {
@@ -645,7 +659,7 @@ static bool is_free(struct sp_otelcpp *sdk)
 		!sp_elf_alive(&sdk->object));
 }
 
-/* Under the lock: no call leads to it. */
+/* Under the lock: no call finds the instance any more. */
 static void detach(struct sp_otelcpp *sdk)
 {
 	atomic_store_explicit(&sdk->found, false, memory_order_seq_cst);
@@ -654,8 +668,8 @@ static void detach(struct sp_otelcpp *sdk)
 }
 
 /*
- * Under the lock: nothing is known about it any more. Only for one that no vtable refers to: whoever
- * comes through a vtable reads by what is known here.
+ * Under the lock: forgets what is known about the instance. Only for an instance that no vtable
+ * refers to: a call through a vtable relies on this knowledge.
  */
 static void forget(struct sp_otelcpp *sdk)
 {
@@ -668,7 +682,10 @@ static void forget(struct sp_otelcpp *sdk)
 	atomic_store_explicit(&sdk->doubts, 0, memory_order_relaxed);
 }
 
-/* Under the lock: what had these classes before was unloaded, and its addresses are another's. */
+/*
+ * Under the lock: the instance that had these classes before was unloaded, and its addresses belong
+ * to `to` now.
+ */
 static void leave_to(const struct sp_otelcpp *to)
 {
 	for (unsigned i = 0; i < SP_OTELCPP_INSTANCES_MAX * SP_OTELCPP_TYPE_N; i++) {
@@ -682,7 +699,7 @@ static void leave_to(const struct sp_otelcpp *to)
 	}
 }
 
-/* Under the lock: stands for that instance from now on. */
+/* Under the lock: the entry is for that instance from now on. */
 static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 {
 	sdk->names = f->names;
@@ -694,7 +711,7 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 	sp_otelcpp_set_storage(sdk, f->storage);
 	for (unsigned i = 0; i < SP_OTELCPP_REAL_N; i++)
 		atomic_store_explicit(&sdk->real[i], f->real[i], memory_order_relaxed);
-	/* the vtables of an object that was loaded again are as in the file */
+	/* The vtables of an object that was loaded again have the slots of its file. */
 	atomic_store_explicit(&sdk->expects, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->doubted, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->storage_vptr, NULL, memory_order_relaxed);
@@ -714,14 +731,19 @@ static bool is_again(const struct sp_otelcpp *sdk, const struct sp_otelcpp_found
 		       f->type[SP_OTELCPP_TYPE_TRACER];
 }
 
-/* Under the lock: of an instance whose spans are known only the start was found now. */
+/*
+ * Under the lock: only the start was found now, and the spans of this instance are known already.
+ */
 static bool is_less(const struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 {
 	return is_again(sdk, f) && f->type[SP_OTELCPP_TYPE_SPAN] == NULL &&
 	       atomic_load_explicit(&sdk->type[SP_OTELCPP_TYPE_SPAN], memory_order_relaxed) != NULL;
 }
 
-/* Under the lock. NULL if more instances are alive than there is room for. */
+/*
+ * Under the lock. The entry for that instance; NULL = more instances are alive than there is room
+ * for.
+ */
 static struct sp_otelcpp *place_for(const struct sp_otelcpp_found *f)
 {
 	for (unsigned i = 0; i < SP_OTELCPP_INSTANCES_MAX; i++) {
@@ -735,6 +757,9 @@ static struct sp_otelcpp *place_for(const struct sp_otelcpp_found *f)
 	return NULL;
 }
 
+/* The lock of the instances. */
+static struct sp_try_lock busy;
+
 struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found)
 {
 	struct sp_otelcpp *sdk;
@@ -746,14 +771,14 @@ struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found)
 	is_full = sdk == NULL && sp_lifecycle_wanted();
 	if (sdk != NULL && is_less(sdk, found)) {
 		/*
-		 * Something has put the tracer's slot back, and left others as we made them. Their
-		 * calls go through what is known, so all of that stays.
+		 * The tracer's slot has its original function again, and other slots still have
+		 * ours. Their calls need the known functions, so these stay.
 		 */
 		atomic_store_explicit(&sdk->state, (int)found->state, memory_order_relaxed);
 	} else if (sdk != NULL) {
 		/*
-		 * An object that was loaded again at its place is laid out as before. A context
-		 * storage that outlived it leads here still.
+		 * An object that was loaded again at the same address has the same layout. A
+		 * context storage that was not unloaded with it still refers to this entry.
 		 */
 		if (!is_again(sdk, found))
 			forget(sdk);
@@ -766,7 +791,10 @@ struct sp_otelcpp *sp_otelcpp_instance_add(const struct sp_otelcpp_found *found)
 	return sdk;
 }
 
-/* The call with the result's address in x8. Leaves the link register as it is: fn returns to our caller. */
+/*
+ * Calls with the result's address in x8. The link register does not change: fn returns to our
+ * caller.
+ */
 #ifdef __aarch64__
 
 // clang-format off

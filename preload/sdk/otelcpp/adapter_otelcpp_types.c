@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the classes of opentelemetry-cpp in an object and puts our functions into the slots of their
- * vtables: by the names of the vtables where these are seen, and otherwise by run-time type
- * information (sdk_typeinfo.h), whatever is linked statically, hidden or stripped. All or nothing:
- * either every function that we need of an instance is hooked, its start last, or none is.
+ * Finds the classes of opentelemetry-cpp in an object and puts our functions into the slots of
+ * their vtables. We find a class by the name of its vtable. If that name is hidden, as in static
+ * and stripped code, we find the class by its run-time type information (sdk_typeinfo.h). All or
+ * nothing: either every function that we need of an instance is hooked, its start last, or none is.
  *
- * What tells that an SDK is about to be used, so that its classes are looked for now:
+ * An object is examined when its SDK is about to be used. The signs are:
  *
- * - it asks for variables that begin with OTEL_ before its first span, from inside one of its
- *   objects. That reaches every SDK, but needs a getenv() that is ours.
- * - a start, where the loader has bound the SDK's vtable to our function of its name. That is for
- *   plugins with such names whose program sets everything in code, or has a getenv() of its own.
- * - the program is linked with an SDK that binds its functions itself (-Bsymbolic), which is seen
+ * - The SDK asks for variables that begin with OTEL_ before its first span, from inside one of its
+ *   objects. Every SDK does, unless it is configured by code or a file alone; but the SDK has to
+ *   call our getenv().
+ * - The SDK draws its first id in its first start of a span. Its random numbers begin with
+ *   std::random_device, and forked children get a new seed (sdk/src/common/random.cc, 1.0 to 1.29).
+ *   Few other libraries register a function for forked children alone, and fewer of them import
+ *   std::random_device. That first span has begun without us.
+ * - A start arrives at our function of its name, to which the loader has bound the SDK's vtable.
+ *   This finds plugins with visible names if the program configures them in code, or has a getenv()
+ *   of its own.
+ * - The program is linked with an SDK that binds its functions itself (-Bsymbolic). We see this
  *   before main().
  *
  * INIT and APP context.
@@ -42,15 +48,15 @@
 
 static struct sp_try_lock busy;
 
-/* Where a word lies. */
+/* The segment of a word. */
 struct place {
 	uintptr_t address;
-	bool found;      /* in a segment */
-	bool executable; /* which has code in it */
-	bool readonly;   /* and which is only read, or the page is so since it was relocated */
+	bool found;      /* the word is in a segment */
+	bool executable; /* the segment has code */
+	bool readonly;   /* the segment, or this page since it was relocated, is read-only */
 };
 
-/* The loader protects whole pages: those that end with the segment, or before it does. */
+/* The loader protects whole pages, up to the last one that ends inside the segment. */
 static bool is_protected(uintptr_t address, uintptr_t base, const ElfW(Phdr) * p)
 {
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -85,8 +91,8 @@ static int visit(struct dl_phdr_info *info, size_t size SP_UNUSED, void *arg)
 }
 
 /*
- * Under a lock: two slots may lie in one page, and one thread must not write what another has just
- * protected again. Where there is code in the segment (gold, old linkers) it goes on meanwhile.
+ * Under a lock: two slots may lie in one page, and one thread must not write to a page that another
+ * has just protected again. A page with code (gold, old linkers) stays executable meanwhile.
  */
 static bool put(const struct place *place, const void *function)
 {
@@ -117,7 +123,7 @@ bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 	(void)sp_fork_barrier_walk(visit, &place);
 	if (!place.found)
 		return false;
-	/* A child that is forked meanwhile would have the page writable, and the lock held. */
+	/* A child that is forked meanwhile would have a writable page and the lock held. */
 	sp_fork_barrier_enter();
 	done = put(&place, function);
 	sp_fork_barrier_leave();
@@ -126,7 +132,10 @@ bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 
 _Static_assert(SP_OTELCPP_STORAGES_MAX == SP_TYPEINFO_VTABLES_MAX, "all that are found");
 
-/* What we hook, in this order: the start is the last, because it makes the others count. */
+/*
+ * The functions that we hook, in this order: the start comes last, because the others have no
+ * effect before it.
+ */
 static const struct {
 	enum sp_otelcpp_type type;
 	enum sp_otelcpp_real real;
@@ -155,7 +164,7 @@ static const void *const *slot_of(const struct sp_otelcpp_found *f, unsigned i)
 	return f->type[hooked[i].type] != NULL ? f->type[hooked[i].type] + slots[i] : NULL;
 }
 
-/* Where this fails, what is hooked already only hands its calls on. */
+/* If this fails, the functions that are hooked already only hand their calls on. */
 static bool hook(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 {
 	if (!sp_otelcpp_scope_expect(sdk) && sp_otelcpp_get_storage(sdk) == NULL)
@@ -173,7 +182,7 @@ static bool hook(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 	return true;
 }
 
-/* The function of that name in that object, else in the first one that has it; NULL if none has. */
+/* The function of that name in that object, else in the first object that has it; NULL = none. */
 static void *named(const struct sp_elf_range *object, const char *name)
 {
 	void *p = sp_elf_find_in(object, name);
@@ -182,7 +191,10 @@ static void *named(const struct sp_elf_range *object, const char *name)
 	return p != NULL ? p : sp_resolve(name);
 }
 
-/* The loader has bound the slot of a start to our function of its name, where it has one. */
+/*
+ * The SDK's function: the loader may have bound the slot of a start to our function of the same
+ * name.
+ */
 static void *behind(const struct sp_otelcpp_found *f, const void *function)
 {
 	struct sp_elf_range object = sp_elf_object_at(f->type[SP_OTELCPP_TYPE_TRACER]);
@@ -195,8 +207,8 @@ static void *behind(const struct sp_otelcpp_found *f, const void *function)
 }
 
 /*
- * What the slots hold. False if one is hooked, so that these classes are another instance's, or is
- * not relocated yet.
+ * Reads the slots. False if one is hooked, so that the classes belong to another instance, or if
+ * one is not relocated yet.
  */
 static bool read_slots(struct sp_otelcpp_found *f)
 {
@@ -211,10 +223,14 @@ static bool read_slots(struct sp_otelcpp_found *f)
 	}
 	f->real[SP_OTELCPP_REAL_SET_ATTRIBUTE] =
 		(void *)(uintptr_t)f->type[SP_OTELCPP_TYPE_SPAN][SP_OTELCPP_SLOT_SET_ATTRIBUTE];
+	f->real[SP_OTELCPP_REAL_SET_STATUS] =
+		(void *)(uintptr_t)
+			f->type[SP_OTELCPP_TYPE_SPAN]
+			       [f->names->slot_end - SP_OTELCPP_SLOT_SET_STATUS_BEFORE_END];
 	return true;
 }
 
-/* The only vtable; of several nobody can tell which is the right one. */
+/* The only vtable; of several the right one is unknown. */
 static const void *const *only(const struct sp_typeinfo_found *f)
 {
 	return f->n == 1 ? f->vptr[0] : NULL;
@@ -226,9 +242,9 @@ static bool has_name(const struct sp_otelcpp_found *f, unsigned type)
 }
 
 /*
- * A class has a name unless that is hidden. Then the loader may have bound it to another object: a
- * program that is not position-independent has a copy of it (a copy relocation), and plugins may
- * share one. Its size tells whether its functions are those that we know.
+ * A class has a name unless that is hidden. The loader may have bound the name to another object: a
+ * program that is not position-independent has a copy (a copy relocation), and plugins may share
+ * one. The size of the vtable shows whether it has the functions that we know.
  */
 static const void *const *class_of(const struct sp_otelcpp_found *f, unsigned type,
 				   const struct sp_typeinfo_found *found)
@@ -247,7 +263,7 @@ static const void *const *class_of(const struct sp_otelcpp_found *f, unsigned ty
 
 /*
  * A variable of an inline function: each object that was built with the headers may define it, a
- * plugin as well as the library it brings, and the loader chose one of them, whatever is hidden.
+ * plugin as well as its library, and the loader has chosen one of the definitions, hidden or not.
  */
 static const void *storage_of(const struct sp_otelcpp_found *f)
 {
@@ -276,8 +292,9 @@ static void find_in(struct sp_otelcpp_found *f, const struct sp_typeinfo_found *
 }
 
 /*
- * The instance is where its spans' class is, which may be another object than the one that was
- * looked at, and lives as long. NULL if the classes are hooked, or cannot be.
+ * The instance belongs to the object that has its spans' class, which may be another object than
+ * the examined one, and lives as long as that object. NULL if the classes are hooked already, or
+ * cannot be hooked.
  */
 static struct sp_otelcpp *add(struct sp_otelcpp_found *f)
 {
@@ -298,9 +315,10 @@ static bool is_there(const struct sp_otelcpp_found *f, unsigned type,
 }
 
 /*
- * What became of one ABI version in an object. True if it has it. An SDK that was built with relative vtables
- * (clang's -fexperimental-relative-c++-abi-vtables: offsets of 32 bits in place of pointers) is not supported:
- * its classes have names, but no vtable that fits. Its spans are not profiled, which is said once.
+ * Hooks the classes of one ABI version in an object. True if the object has them. An SDK with
+ * relative vtables (clang's -fexperimental-relative-c++-abi-vtables: offsets of 32 bits instead of
+ * pointers) is not supported: its classes have names, but no vtable that fits. Its spans are not
+ * profiled, and a message says so once.
  */
 static bool look_for(const struct sp_otelcpp_names *names, const struct sp_elf_range *object,
 		     const struct sp_typeinfo_found *found, struct sp_otelcpp **sdk)
@@ -317,8 +335,8 @@ static bool look_for(const struct sp_otelcpp_names *names, const struct sp_elf_r
 }
 
 /*
- * One thread at a time. Looks at the object around that address, and stores the instance of each ABI version
- * that it has hooked. True if there is one at all.
+ * One thread at a time. Examines the object at that address and stores the instance of each ABI
+ * version that it has hooked. True if the object has any of the classes.
  */
 static bool look_in(const void *address, const struct sp_elf_range *object, struct sp_otelcpp **sdk)
 {
@@ -337,16 +355,19 @@ static bool look_in(const void *address, const struct sp_elf_range *object, stru
 	return known;
 }
 
-/* Objects that we have looked at: a few libraries of the SDK, and plugins. */
+/* Objects that were examined: a few libraries of the SDK, and plugins. */
 #define OBJECTS_MAX 64U
 
 struct looked_at {
-	_Atomic bool used; /* what is below is there */
+	_Atomic bool used; /* the members below are valid */
 	struct sp_elf_range object;
 	struct sp_otelcpp *sdk[SP_OTELCPP_VERSIONS]; /* hooked, or NULL */
 };
 
-/* The last is for what finds no place, and is not found again: such an object is looked at each time. */
+/*
+ * The last entry is for an object without an entry of its own, and is never found: such an object
+ * is examined each time.
+ */
 static struct looked_at objects[OBJECTS_MAX + 1];
 
 static bool starts_with_us(const void *const *tracer_vptr)
@@ -357,7 +378,10 @@ static bool starts_with_us(const void *const *tracer_vptr)
 		       sp_otelcpp_hooks[SP_OTELCPP_REAL_START];
 }
 
-/* An object that was unloaded and is loaded again at its place has vtables as in the file. */
+/*
+ * If an object was unloaded and loaded again at the same address, its vtables have the slots of the
+ * file.
+ */
 static bool is_hooked(const struct looked_at *o)
 {
 	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++) {
@@ -432,13 +456,13 @@ static int look_once(struct dl_phdr_info *info SP_UNUSED, size_t size SP_UNUSED,
 }
 
 /*
- * Looks at the object around that address, once. One look at a time, because two would take each
- * other's functions for the SDK's; and the list is not even read without the lock, because the place
- * of an object that was unloaded is given to another one. LATER: another thread is doing it, and takes
- * longer than its first spans can wait. Another thread may be unloading the object, which waits for
- * the loader's lock, and has to wait while we search. The loader is asked against the rule of
- * try_lock.h: it may be waiting for this very thread, which then goes on without a label, as its waits
- * are bounded.
+ * Examines the object at that address once. One thread at a time, because two would take each
+ * other's functions for the SDK's. The list is read under the same lock, because the entry of an
+ * unloaded object is reused. LATER: another thread is examining an object, and takes longer than a
+ * first span can wait. If another thread wants to unload the object, it needs the loader's lock,
+ * and so has to wait for our search. Taking the loader's lock here is against the rule of
+ * try_lock.h: the holder of that lock may be waiting for this thread. That thread then continues
+ * without a label, because its waits are bounded.
  */
 static enum outcome settle(const void *address)
 {
@@ -458,8 +482,9 @@ static enum outcome settle(const void *address)
 }
 
 /*
- * Where the SDK is several libraries, it is not the one with the tracer that asks. An object that
- * another thread is just loading comes later: its own code asks, or starts a span.
+ * If the SDK consists of several libraries, the library that asks for variables does not define the
+ * tracer. An object that another thread is just loading is examined later, when its own code asks
+ * for variables or starts a span.
  */
 static void settle_named(void)
 {
@@ -484,9 +509,9 @@ static void settle_named(void)
 }
 
 /*
- * Places that asked before our constructor decided whether we are switched off. These are
- * constructors of libraries, so there is one thread. The count starts with another value than zero,
- * so that a program without an SDK needs no page for it.
+ * Addresses of callers that asked before our constructor decided whether we are switched off. These
+ * callers are constructors of libraries, so there is one thread. The count starts with another
+ * value than zero, so that a program without an SDK needs no page for it.
  */
 #define EARLY_MAX 16U
 static const void *early[EARLY_MAX];
@@ -502,7 +527,7 @@ static void remember(const void *caller)
 		early[--early_left] = caller;
 }
 
-/* Wherever one of our SDKs has names, one of these is defined. */
+/* An SDK with visible names defines one of these. */
 static bool any_has_names(void)
 {
 	for (unsigned v = 0; v < SP_OTELCPP_VERSIONS; v++) {
@@ -524,6 +549,20 @@ void sp_otelcpp_asked(const void *caller)
 	if (settle(caller) == UNKNOWN)
 		sp_sdk_asked_in_vain(caller, any_has_names);
 	settle_named();
+	errno = saved;
+}
+
+void sp_otelcpp_forks(const void *child)
+{
+	/* The functions of std::random_device, as libstdc++ and libc++ mangle them, begin so. */
+	static const char *const random[] = {"_ZNSt13random_device", "_ZNSt3__113random_device"};
+	int saved = errno;
+
+	if (sp_lifecycle_wanted() && (sp_relocations_imports(child, random[0]) ||
+				      sp_relocations_imports(child, random[1]))) {
+		sp_fork_barrier_start();
+		(void)settle(child);
+	}
 	errno = saved;
 }
 
@@ -549,7 +588,7 @@ void sp_otelcpp_main(void)
 	}
 }
 
-/* One whose calls we only hand on: while we are switched off, or because it is not understood. */
+/* An instance whose calls we only hand on, because we are switched off or cannot read it. */
 static struct sp_otelcpp *hand_on(const struct sp_otelcpp_names *names, const void *const *vptr,
 				  void *real)
 {
@@ -567,7 +606,7 @@ static struct sp_otelcpp *hand_on(const struct sp_otelcpp_names *names, const vo
 		f.state = SP_OTELCPP_REJECTED;
 	if (object.size != 0)
 		sdk = sp_otelcpp_instance_add(&f);
-	/* One for which there is no place may be understood well. */
+	/* If there is no room for the instance, its layout may still be known. */
 	if (sp_lifecycle_wanted() && (sdk != NULL || object.size == 0))
 		sp_sdk_disproved(names->sdk, SP_SDK_FACT_CLASS);
 	return sdk;
@@ -590,10 +629,10 @@ static bool is_new(const struct sp_otelcpp *sdk, const void *const *vptr)
 	return state == SP_OTELCPP_UNTRIED || (state == SP_OTELCPP_KNOWN && !starts_with_us(vptr));
 }
 
-/* A look takes less than a millisecond, but its thread may have to wait for a processor. */
+/* An examination takes less than a millisecond, but its thread may have to wait for a processor. */
 #define WAITS_MAX 20U
 
-/* The first start by name of a tracer of that class. */
+/* The first start by name through a tracer of that class. */
 static __attribute__((noinline, cold)) struct sp_otelcpp *
 first_start(const struct sp_otelcpp_names *names, unsigned which, const void *const *vptr)
 {
@@ -603,7 +642,10 @@ first_start(const struct sp_otelcpp_names *names, unsigned which, const void *co
 
 	if (real == NULL)
 		return NULL;
-	/* Where threads start their first spans at the same moment, one looks and the others wait. */
+	/*
+	 * If threads start their first spans at the same moment, one examines the object and the
+	 * others wait.
+	 */
 	for (unsigned n = 0; sp_lifecycle_wanted() && settle(real) == LATER; n++) {
 		if (n == WAITS_MAX)
 			return NULL;

@@ -3,8 +3,8 @@
  * The part of opentelemetry-cpp's C++ ABI that the adapter relies on: mangled names, vtable slots
  * and member offsets, the same from 1.0.0 on. The ABI version is a part of the names (v1, v2). A
  * build uses either smart pointers of its own (nostd, 32 bytes, type-erased) or the standard
- * library's (16 bytes); only a returned object shows which. test/otelcpp checks all of it with the
- * real headers.
+ * library's (16 bytes); only a returned object shows which. test/otelcpp checks all of this with
+ * the real headers.
  */
 #ifndef SP_OTELCPP_ABI_H
 #define SP_OTELCPP_ABI_H
@@ -50,6 +50,7 @@
 #define SP_OTELCPP_SLOT_END_V1 9U
 #define SP_OTELCPP_SLOT_END_V2 11U
 #define SP_OTELCPP_SLOT_RENAME_BEFORE_END 1U
+#define SP_OTELCPP_SLOT_SET_STATUS_BEFORE_END 2U
 /* These follow End. */
 #define SP_OTELCPP_SLOT_GET_CONTEXT_AFTER_END 1U
 #define SP_OTELCPP_SLOT_IS_RECORDING_AFTER_END 2U
@@ -57,7 +58,7 @@
 /* Slot of trace::Tracer. */
 #define SP_OTELCPP_SLOT_START 2U
 
-/* Numbers of virtual functions; the tracer of v2 has none for flushing and closing any more. */
+/* Numbers of virtual functions; v2's tracer no longer has the two for flushing and closing. */
 #define SP_OTELCPP_TRACER_SLOTS_V1 5U
 #define SP_OTELCPP_TRACER_SLOTS_V2 3U
 #define SP_OTELCPP_SPAN_SLOTS_V1 12U
@@ -73,15 +74,16 @@
 #define SP_OTELCPP_SLOT_DETACH 2U
 #define SP_OTELCPP_STORAGE_SLOT_D1 3U
 #define SP_OTELCPP_STORAGE_SLOTS 5U
-/* A host's class may add some. */
+/* A host's own class may have further virtual functions. */
 #define SP_OTELCPP_STORAGE_SLOTS_MAX 32U
 
 /*
- * The resource, private as well: the span has a shared_ptr to its tracer, and the tracer one to its
- * context somewhere among its first words. Since 1.19 the context is told by its typeinfo. Behind
- * its vptr is the Resource, which begins with a std::unordered_map of std::string to
- * OwnedAttributeValue. As libstdc++ has them: the map's first node and their number; in a node the
- * next one, the key, the value and the value's alternative; in a string its text and its length.
+ * The resource, which is private as well. The span has a shared_ptr to its tracer, and one of the
+ * tracer's first words is a shared_ptr to its context. Since 1.19 the context's typeinfo identifies
+ * it. Behind the context's vptr is the Resource, which begins with a std::unordered_map of
+ * std::string to OwnedAttributeValue. The layout of libstdc++: in the map the first node and the
+ * number of nodes; in a node the next node, the key, the value and the index of the value's
+ * alternative; in a string its text and its length.
  */
 #define SP_OTELCPP_SPAN_TRACER 8U
 #define SP_OTELCPP_TRACER_WORDS 7U
@@ -102,9 +104,9 @@
 #define SP_OTELCPP_FLAG_SAMPLED 1U
 
 /*
- * sdk::trace::Span, private: vptr, shared_ptr<Tracer>, mutex, unique_ptr<Recordable>, a time, and
- * then unique_ptr<SpanContext> from 1.0.0 to 1.28, SpanContext itself after it. No interface, so to
- * be proved on a span.
+ * sdk::trace::Span, private: vptr, shared_ptr<Tracer>, mutex, unique_ptr<Recordable>, a time; then
+ * unique_ptr<SpanContext> from 1.0.0 to 1.28, SpanContext itself later. This is no interface of the
+ * SDK, so a real span must prove it.
  */
 #define SP_OTELCPP_SPAN_RECORDABLE (8U + 16U + sizeof(pthread_mutex_t))
 #define SP_OTELCPP_SPAN_CONTEXT (SP_OTELCPP_SPAN_RECORDABLE + 8U + 8U)
@@ -114,17 +116,21 @@
 #define SP_OTELCPP_PARENT_IS_SPAN_CONTEXT 0U
 #define SP_OTELCPP_PARENT_IS_CONTEXT 1U
 
-/* Alternatives of a context's values. */
+/* trace::StatusCode */
+#define SP_OTELCPP_STATUS_ERROR 2
+
+/* The alternatives of a context's values. */
 #define SP_OTELCPP_VALUE_IS_BOOL 1U
 #define SP_OTELCPP_VALUE_IS_SPAN 5U
-/* There are eight; some more may come. */
+/* Today there are eight; later releases may add some. */
 #define SP_OTELCPP_VALUES_MAX 32U
 #define SP_OTELCPP_KEY_SPAN "active_span"
 #define SP_OTELCPP_KEY_IS_ROOT "is_root_span"
 
 /*
- * common::AttributeValue, by the numbers of its alternatives; all others are arrays. Little-endian: the index may be
- * a byte. It is trivially copyable, so a function gets one by value as C hands on such a struct.
+ * common::AttributeValue: the indexes of its alternatives; all others are arrays. On these
+ * little-endian processors the index may be a byte. The type is trivially copyable, so C passes
+ * such a struct by value as C++ does.
  */
 enum sp_otelcpp_attribute_is {
 	SP_OTELCPP_ATTRIBUTE_IS_BOOL = 0,
@@ -133,7 +139,7 @@ enum sp_otelcpp_attribute_is {
 	SP_OTELCPP_ATTRIBUTE_IS_UINT32 = 3,
 	SP_OTELCPP_ATTRIBUTE_IS_DOUBLE = 4,
 	SP_OTELCPP_ATTRIBUTE_IS_STRING = 5, /* const char * */
-	SP_OTELCPP_ATTRIBUTE_IS_VIEW = 6,   /* of a string: its length, then the text */
+	SP_OTELCPP_ATTRIBUTE_IS_VIEW = 6,   /* a string view: length, then text */
 	SP_OTELCPP_ATTRIBUTE_IS_UINT64 = 13,
 };
 struct sp_otelcpp_attribute {
@@ -152,17 +158,18 @@ struct sp_otelcpp_attribute {
 };
 
 /*
- * context::Token, private: a context, behind a vptr since 1.24.0. Learnt from the first token, at
- * one of these offsets: multiples of a pointer's size.
+ * context::Token, private: a context, since 1.24.0 behind a vptr. The adapter learns the offset
+ * from the first token: a multiple of a pointer's size.
  */
 #define SP_OTELCPP_TOKEN_CONTEXT_MAX 24U
 
 /*
- * Where the two kinds of build differ. A context is one smart pointer to the head of a list of
- * nodes {key, smart pointer to the next, key length, value}; a variant's index follows its storage.
+ * The differences between the two kinds of build. A context is one smart pointer to the head of a
+ * list of nodes {key, smart pointer to the next, key length, value}; the index of a variant follows
+ * its storage.
  */
 struct sp_otelcpp_flavour {
-	unsigned char pointee;      /* in a smart pointer: the object it points to */
+	unsigned char pointee;      /* in a smart pointer: the pointer to the object */
 	unsigned char span_context; /* size of a SpanContext */
 	unsigned char parent_index; /* in StartSpanOptions: the index of parent */
 	unsigned char node_next;    /* in a node: the smart pointer to the next one */
@@ -191,14 +198,19 @@ struct sp_otelcpp_flavour {
 #define SP_OTELCPP_CONTROL_SLOT_DISPOSE 2U
 #define SP_OTELCPP_CONTROL_SLOT_DESTROY 3U
 #define SP_OTELCPP_CONTROL_SLOTS 5U
-/* The object inside a control block (make_shared), or else the pointer to it. */
+/* Either the object itself lies in the control block (make_shared), or the pointer to it. */
 #define SP_OTELCPP_CONTROL_OBJECT 16U
-/* libc++ has the same slots, but counts in two longs. Its smart pointers are not read, only nostd's. */
+/*
+ * libc++ has the same slots, but two longs as counters. The adapter does not read libc++'s smart
+ * pointers, only nostd's.
+ */
 #define SP_OTELCPP_LIBCXX_CONTROL_OBJECT 24U
-/* So many are the class's own; the fourth one may be in libc++.so. */
+/* The class overrides this many; the fourth function may be in libc++.so. */
 #define SP_OTELCPP_LIBCXX_CONTROL_SLOTS 3U
 
-/* Enough for any object that the SDK returns in memory: SpanContext has 64 bytes, Context 32. */
+/*
+ * Large enough for any object that the SDK returns in memory: SpanContext has 64 bytes, Context 32.
+ */
 struct sp_otelcpp_object {
 	_Alignas(16) unsigned char bytes[128];
 };

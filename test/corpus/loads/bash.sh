@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Some seconds of what bash does by itself: arithmetic, words, patterns, arrays, subshells, traps.
+# Some seconds of bash's own work: arithmetic, words, patterns, arrays, subshells, traps.
 RANDOM=$1
 declare -A count=()
 told=0

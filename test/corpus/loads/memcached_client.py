@@ -10,7 +10,7 @@ KEYS = 20000
 
 
 def told_by(connection, request, answer_bytes):
-    """Sends it all while the answer comes in, which has that many bytes; their digest."""
+    """Sends everything while the answer of that length comes in; returns its digest."""
     sender = threading.Thread(target=connection.sendall, args=(request,))
     digest = hashlib.md5()
     sender.start()

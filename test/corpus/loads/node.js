@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second of what node does, in its own code and in code that it makes meanwhile.
+// A second of node's work, in its own code and in code that it generates.
 const crypto = require('crypto');
 const zlib = require('zlib');
 const { Worker, isMainThread, workerData } = require('worker_threads');

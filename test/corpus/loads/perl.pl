@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# About a second of what perl does: expressions, hashes, sorting, eval and die, formats, closures.
+# About a second of perl's work: expressions, hashes, sorting, eval and die, formats, closures.
 use strict;
 use warnings;
 use Digest::MD5 'md5_hex';

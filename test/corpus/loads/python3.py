@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bit of everything that Python does in C, for about a second. The argument is the round."""
+"""Many kinds of Python's work in C, for about a second. The argument is the round."""
 import ast
 import bz2
 import collections

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An allocator that a signal handler may interrupt and call: it hands out memory and takes none back. */
+/* An allocator that a signal handler may interrupt and call: it never reuses memory. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ void free(void *block)
 	(void)block;
 }
 
-/* C23's, which C libraries are yet to have. */
+/* C23's functions, which C libraries do not have yet. */
 void free_sized(void *block, size_t bytes)
 {
 	(void)block;

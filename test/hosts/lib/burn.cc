@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * CPU time inside libstdc++: what a profile of a C program with C++ libraries has to be able to
- * name. Called by test/hosts/spans.c.
+ * CPU time inside libstdc++: the profile of a C program with C++ libraries must name its functions. Called by
+ * test/hosts/spans.c.
  */
 #include <set>
 
@@ -10,7 +10,7 @@ extern "C" __attribute__((visibility("default"))) unsigned burn_tree(unsigned ro
 	std::set<unsigned> tree;
 	unsigned sum = 0;
 
-	/* Rebalancing the tree is libstdc++'s, not a template's. */
+	/* libstdc++ itself rebalances the tree, not a template. */
 	for (unsigned i = 0; i < rounds; i++)
 		tree.insert(i);
 	for (unsigned value : tree)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin with an SDK of its own inside, default-visible (test/hosts/lib/fixture_spans.c, which
- * writes the plugin's letter before each call). The functions ending in _jump call the SDK last of
- * all, so that the compiler makes that call a jump and the SDK's caller is the plugin's caller.
+ * A plugin that contains an SDK with default visibility (test/hosts/lib/fixture_spans.c, which writes the plugin's
+ * letter before each call). In functions that end in _jump the call of the SDK comes last, so the compiler makes it a
+ * jump and the SDK's caller is the plugin's caller.
  */
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands for spanprof-exporter: writes what it was born with to the file SEEN, says that it works, and
- * stays until the host asks for a flush, closes the pipe that it must not have, or is gone.
+ * Stands for spanprof-exporter: writes its initial state to the file SEEN, reports that it works, and stays until the
+ * host asks for a flush, closes the pipe that the exporter must not have, or is gone.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -94,7 +94,7 @@ int main(void)
 	atomic_store(&region->exporter, SP_EXPORTER_WORKING);
 	syscall(SYS_futex, &region->exporter, FUTEX_WAKE, 100, NULL, NULL, 0);
 
-	/* A bound for all tests: nobody may find it running afterwards. */
+	/* A limit for all tests, so that it never stays behind. */
 	for (int n = 0;
 	     n < 1000 && atomic_load(&region->flush_asked) == 0 && kill((pid_t)region->pid, 0) == 0;
 	     n++)

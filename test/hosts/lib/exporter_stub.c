@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In the place of spanprof-exporter: a program that does what the file "how" beside it says, and ends
- * with its host, whatever that is. Usage: spanprof-exporter, with the region as descriptor 3
+ * Replaces spanprof-exporter: a program that does what the file "how" beside it says, and at the latest ends with its
+ * host. Usage: spanprof-exporter, with the region as descriptor 3
  *
  *	hangs	never answers
- *	crashes	works, answers nothing, and is killed by a signal after 200 ms
+ *	crashes	works, answers no request, and is killed by a signal after 200 ms
  *	other	makes the region one of another build, and executes the program "real" beside it
- *	refuses	works, and for no other process of the family; writes whom it serves to the file "served"
+ *	refuses	works for its starter only, not for the family; writes the served process to the file "served"
  */
 #include <limits.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stand-in for the test SDK (test/sdk) with the same exported names: no exporter, no threads, no C++.
- * Hosts that only need spans link with it. As the test SDK is one over opentelemetry-cpp, this is a
- * wrapper over a C SDK, that of fixture_spans.c. Starting a span makes it the parent of those that the
- * thread starts before it ends. Steered by the environment:
+ * Hosts that only need spans link with it. Like the test SDK, which wraps opentelemetry-cpp, this is a
+ * wrapper: around the C SDK of fixture_spans.c. A started span becomes the parent of spans that the
+ * thread starts before it ends. Variables:
  *
- *   FIXTURE_CALLS=file   one line for each start, end and question for a span's context; spans are
+ *   FIXTURE_CALLS=file   one line for each start, end and query of a span's context; spans are
  *                        numbered, so that two runs can be compared
  *   FIXTURE_SPANS=file   one JSON line per ended span: name, trace_id, span_id, pid, attributes
  *   FIXTURE_SEED=n       ids from n alone; otherwise from the process id, so that a forked child's

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spans of fixture_otelc.c, behind the names of otap-labs/opentelemetry-c (test/otelc/otelc.h) that an
- * SDK of that kind cannot do without. In a file of its own, so that each call goes by the name of the
- * function, as from another library.
+ * The spans of fixture_otelc.c, behind the names of otap-labs/opentelemetry-c (test/otelc/otelc.h) that such an SDK
+ * must have. In a separate file, so that each call goes through the function's name, as from another library.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -18,7 +17,7 @@
 
 #define API __attribute__((visibility("default")))
 
-/* Written before each call, where several copies of this are in one process. */
+/* Written before each call, if several copies of this are in one process. */
 #ifndef FIXTURE_COPY
 #define FIXTURE_COPY ""
 #endif
@@ -28,7 +27,7 @@
 
 struct attribute {
 	char key[64];
-	char value[TEXT_MAX]; /* as JSON has it */
+	char value[TEXT_MAX]; /* in JSON form */
 };
 
 struct otel_span_context {
@@ -82,7 +81,7 @@ API otel_tracer_t *otel_tracer_provider_get_tracer(const otel_tracer_provider_t 
 	return (void *)&the_tracer;
 }
 
-/* Its first byte is the highest of the number: so test/context/reader.c knows it. */
+/* The first byte is the highest byte of the number: test/context/reader.c relies on it. */
 static void set_id(uint8_t *bytes, unsigned number, uint64_t kind)
 {
 	const char *seed = getenv("FIXTURE_SEED");
@@ -151,7 +150,7 @@ static void print_hex(char *out, const uint8_t *bytes, int count)
 		snprintf(out + 2 * i, 3, "%02x", (unsigned)bytes[i]);
 }
 
-/* Names and values in tests hold nothing that JSON would have to escape. */
+/* Names and values in tests contain no character that JSON would have to escape. */
 static void write_span(const otel_span_t *s)
 {
 	char line[(ATTRIBUTES_MAX + 1) * (TEXT_MAX + 80)];
@@ -215,7 +214,7 @@ API otel_status_t otel_span_context_trace_flags(const otel_span_context_t *conte
 	return OTEL_OK;
 }
 
-/* What otel_span_get_context() gave lies in the span. */
+/* The result of otel_span_get_context() is a part of the span. */
 API void otel_span_context_destroy(otel_span_context_t *context)
 {
 	(void)context;

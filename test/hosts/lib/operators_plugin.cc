@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin with a C++ library inside, or that needs the shared one, and in both cases with operators of its own
- * (OPERATORS_OWN: its name), or with those of the library.
+ * A plugin that contains the C++ library, or needs the shared C++ library. In both cases it defines its own operators
+ * new and delete (OPERATORS_OWN: its name), or uses the library's operators.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 static int made, freed;
 
 #ifdef OPERATORS_OWN
-/* Blocks have a head, so the C library's free() would not take them. */
+/* Blocks have a header, so the C library's free() would not accept them. */
 void *operator new(size_t bytes)
 {
 	char *block = static_cast<char *>(std::malloc(bytes + 16));

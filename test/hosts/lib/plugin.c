@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin that brings the SDK along: neither is in the global scope of the process that opens it
- * with RTLD_LOCAL. Called by test/hosts/plugin_host.c.
+ * A plugin that contains the SDK: neither is in the global scope of the process that opens it with RTLD_LOCAL. Called
+ * by test/hosts/plugin_host.c.
  */
 #include "test/hosts/host.h"
 #include "test/sdk/opentelemetry_c.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The publisher (publisher.h). PUBLISHER_HEAP=1: records are on the heap, a new one each time and the
- * old one freed, as OTEP 4947 allows; otherwise each thread has one in thread-local storage.
+ * The publisher (publisher.h). With PUBLISHER_HEAP=1 each record is a new one on the heap and the old one is freed,
+ * as OTEP 4947 allows; otherwise each thread has one in thread-local storage.
  */
 #define _GNU_SOURCE
 #include "test/hosts/lib/publisher.h"
@@ -109,7 +109,7 @@ __attribute__((visibility("default"))) void publish_process(void)
 	memcpy(at + 24, &payload, sizeof(payload));
 	memcpy(at + 32, message, sizeof(message));
 	memcpy(at + 16, tail, 8);
-	/* Also where the kernel does not take it: profilers wait for this call. */
+	/* Made even if the kernel refuses it: profilers watch for this call. */
 	if (getenv("PUBLISHER_UNNAMED") != NULL)
 		return;
 	if (getenv("PUBLISHER_SYSCALL") != NULL)

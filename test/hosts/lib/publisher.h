@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library that publishes spans in OpenTelemetry's thread context (OTEP 4947), as the tracers of
- * other languages do, and nothing else. It stands for an SDK that nobody can hook.
+ * A library that publishes spans in OpenTelemetry's thread context (OTEP 4947), as the tracers of other languages do,
+ * and nothing else. It stands for an SDK that cannot be hooked.
  */
 #ifndef TEST_HOSTS_LIB_PUBLISHER_H
 #define TEST_HOSTS_LIB_PUBLISHER_H
@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /*
- * The span is active on the calling thread from now on; 0 = none. Its trace id is made of it. With a
- * root other than 0 the record has that in attribute 0, behind another one.
+ * Makes the span active on the calling thread; 0 = none. The trace id is derived from the span's. If root is not 0,
+ * attribute 0 of the record has it, behind another attribute.
  */
 typedef void publisher_publish(uint64_t span, uint64_t root);
 publisher_publish publish;
@@ -19,7 +19,7 @@ publisher_publish publish;
 typedef void publisher_publish_process(void);
 publisher_publish_process publish_process;
 
-/* The thread's variable is that pointer, whatever it is. */
+/* Makes the thread's variable this pointer, whatever it is. */
 typedef void publisher_point(void *record);
 publisher_point point;
 

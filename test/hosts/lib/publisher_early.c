@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library whose constructor, which runs before that of a preloaded object, opens the publisher: the publisher's
- * thread-local storage is somewhere else in each thread, and there in the first one alone.
+ * A library whose constructor runs before that of a preloaded object and opens the publisher: the publisher's
+ * thread-local storage has another offset in each thread, and at first exists only in the first one.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

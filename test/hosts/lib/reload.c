@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library of test/hosts/reload.c, built several times under other names and in other sizes. */
+/* The library of test/hosts/reload.c, which is built several times under other names and in other sizes. */
 #include "test/hosts/host.h"
 
 #define CONCAT_(a, b) a##b

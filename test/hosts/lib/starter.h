@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For test/hosts/starter.c: the region of a host that starts the exporter's process, and what such a
- * host must not see of it. Included once, by that program.
+ * For test/hosts/starter.c: the region of a host that starts the exporter's process, and the checks that the host
+ * notices nothing. Included once, by that program.
  */
 #ifndef SP_TEST_STARTER_H
 #define SP_TEST_STARTER_H
@@ -53,7 +53,7 @@ static void nap(void)
 	nanosleep(&tick, NULL);
 }
 
-/* A condition within ten seconds. */
+/* The condition must become true within ten seconds. */
 #define SOON(what)                                                                                 \
 	do {                                                                                       \
 		bool so_ = what;                                                                   \
@@ -92,7 +92,7 @@ static void make_region(void)
 	start.environment = environment;
 }
 
-/* What wait() says of children: none at all, also none that live. */
+/* wait() must find no child, not even a living one. */
 static void expect_no_child(bool keeper)
 {
 	siginfo_t info;
@@ -132,7 +132,7 @@ static void end_it(void)
 	SOON(!sp_exporter_process_alive(region));
 }
 
-/* Numbers of processes with that parent, zombies included, as /proc tells. */
+/* The number of processes with that parent, zombies included, by /proc. */
 static int children_in_proc(pid_t *first)
 {
 	DIR *d = opendir("/proc");
@@ -160,12 +160,17 @@ static int children_in_proc(pid_t *first)
 	return n;
 }
 
+/* Whether the process has any descriptor except a pidfd, which exists since Linux 5.3. */
 static bool is_open(pid_t pid)
 {
 	char path[64];
+	char what[32] = "";
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	return entries(path) > 2;
+	snprintf(path, sizeof(path), "/proc/%d/fd/0", (int)pid);
+	if (readlink(path, what, sizeof(what) - 1) > 0 && strcmp(what, "anon_inode:[pidfd]") != 0)
+		return true;
+	*strrchr(path, '/') = '\0';
+	return entries(path) > (what[0] != '\0' ? 3 : 2);
 }
 
 static int number_in(const char *file)
@@ -191,14 +196,14 @@ static int mappings(void)
 	return lines;
 }
 
-/* Hooks do so now and then. */
+/* Hooks do this now and then. */
 static bool tidied(void)
 {
 	(void)sp_exporter_process_alive(region);
 	return true;
 }
 
-/* Started and ended, and nothing of the host was changed but a keeper's presence. */
+/* Started and ended: the only change to the host may be that it has a keeper. */
 static void expect_unnoticed(bool keeper)
 {
 	int descriptors = entries("/proc/self/fd");
@@ -225,7 +230,7 @@ static void expect_unnoticed(bool keeper)
 	MUST(exporter() > 0 && sp_exporter_process_alive(region));
 	MUST(getsid(exporter()) == exporter() || emulated);
 	expect_no_child(keeper);
-	/* None at all: they cannot be listed. */
+	/* Zero: the descriptors cannot be listed. */
 	MUST(descriptors == 0 || entries("/proc/self/fd") == descriptors + 2);
 	MUST(entries("/proc/self/task") == threads);
 	MUST(number_in("/proc/self/oom_score_adj") == score && prctl(PR_GET_DUMPABLE) == dumpable);
@@ -233,7 +238,7 @@ static void expect_unnoticed(bool keeper)
 		MUST(children_in_proc(&child) == keeper);
 	if (keeper && child != 0)
 		SOON(!is_open(child) && getsid(child) == child);
-	/* Nobody else has the writing end. */
+	/* No other process has the writing end. */
 	close(ends[1]);
 	MUST(read(ends[0], &byte, 1) == 0);
 	close(ends[0]);
@@ -241,11 +246,11 @@ static void expect_unnoticed(bool keeper)
 	SOON(tidied() && children_in_proc(NULL) == 0);
 	expect_no_child(false);
 	MUST(children_ended == 0 && mappings() == mapped);
-	/* What the exporter has used is not the host's: it starts with some hundred page faults. */
+	/* The exporter's usage must not count for the host: it starts with some hundred page faults. */
 	MUST(getrusage(RUSAGE_CHILDREN, &used) == 0 && used.ru_minflt < 50);
 }
 
-/* The keeper finds that the exporter cannot be started, and ends. */
+/* The keeper notices that the exporter cannot be started, and ends. */
 static void expect_failed(int error)
 {
 	int mapped = mappings();

@@ -5,7 +5,7 @@
 
 #include "test/hosts/lib/starter.h"
 
-/* A forked child of a host with a keeper starts one of its own; its parent's stays. */
+/* A forked child of a host with a keeper starts its own keeper; the parent's stays. */
 static void case_forked(void)
 {
 	int status = 0;
@@ -46,7 +46,10 @@ static void case_kill_exporter(void)
 	end_it();
 }
 
-/* The one thing that cannot be had: then the host has a child that it can wait for, and no more. */
+/*
+ * After the keeper's death a host that adopts orphans can wait for one more child, the exporter. The host notices
+ * nothing else.
+ */
 static void case_kill_keeper(void)
 {
 	pid_t child = 0;
@@ -71,7 +74,7 @@ static void case_kill_keeper(void)
 	MUST(children_ended == 1 && children_in_proc(NULL) == 0);
 }
 
-/* Told to end, one that does not is killed; nobody inherits anything, nor finds what it was. */
+/* An exporter that does not end when told is killed; nobody inherits it or finds its exit status. */
 static void case_ended(void)
 {
 	int status = 0;
@@ -92,7 +95,7 @@ static void case_ended(void)
 	MUST(children_in_proc(NULL) == 0 && children_ended == 1);
 }
 
-/* An exporter that was joined has ended, and another process has got its number. */
+/* A joined exporter has ended, and another process has its id. */
 static void case_reused(void)
 {
 	char text[512] = "";
@@ -112,7 +115,7 @@ static void case_reused(void)
 	MUST(!sp_exporter_process_alive(region));
 }
 
-/* The host ends, and the keeper with it. Asked by a parent, which is a subreaper as well. */
+/* The host ends, and the keeper with it. The parent, which is a subreaper as well, checks it. */
 static void case_host_ends(void)
 {
 	pid_t host;
@@ -133,7 +136,7 @@ static void case_host_ends(void)
 	}
 	MUST(read(ends[0], &child, sizeof(child)) == sizeof(child));
 	MUST(waitpid(host, &status, 0) == host);
-	/* By __WALL, as it is a child with the usual signal now, or not yet. */
+	/* With __WALL, because by now it is a child with the usual signal, or not yet. */
 	MUST(waitpid(child, &status, __WALL) == child && WIFEXITED(status));
 	MUST(kill(exporter(), 0) == 0);
 	atomic_store(&region->flush_asked, 1);
@@ -141,7 +144,7 @@ static void case_host_ends(void)
 	MUST(waitpid(exporter(), &status, 0) == exporter() && status == 0);
 }
 
-/* Another image with a keeper of the old one: it ends with the exporter. */
+/* The host executes another program while it has a keeper: the keeper ends with the exporter. */
 static void case_exec(const char *self)
 {
 	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
@@ -158,7 +161,7 @@ static void case_execed(void)
 	MUST(region != MAP_FAILED && children_in_proc(NULL) == 1);
 	expect_no_child(true);
 	end_it();
-	/* What stays is a zombie that only __WCLONE sees; nothing of the new image knows of it. */
+	/* A zombie remains that only __WCLONE sees; the new program does not know of it. */
 	MUST(waitpid(-1, NULL, __WCLONE) > 0);
 	expect_no_child(false);
 	MUST(children_ended <= 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another thread of the host, which says who it is in idle_tid, and ends when it is told to stop. */
+/* A thread of the host that stores its id in idle_tid and ends when the test tells it to. */
 #ifndef SP_TEST_BUSY_THREAD_H
 #define SP_TEST_BUSY_THREAD_H
 
@@ -23,7 +23,7 @@ static inline void *work(void *arg)
 	return NULL;
 }
 
-/* Returns once it runs. */
+/* Returns once the thread runs. */
 static inline pthread_t start_thread(void *(*routine)(void *), void *arg)
 {
 	pthread_t thread;

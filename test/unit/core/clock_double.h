@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU clocks that go as the test says: one for the process, one for each other thread, one for the
- * calling thread. To be included by one file of a program.
+ * CPU clocks that the test sets: one for the process, one for each other thread, one for the calling thread. Only one
+ * file of a program may include it.
  */
 #ifndef SP_TEST_CLOCK_DOUBLE_H
 #define SP_TEST_CLOCK_DOUBLE_H
@@ -17,7 +17,7 @@ static uint64_t process_ns;
 static uint64_t own_ns;
 static bool thread_gone;
 
-/* Instead of the kernel's. */
+/* Replaces the function that asks the kernel. */
 bool sp_cpu_clock_ns(clockid_t clock, uint64_t *ns)
 {
 	if (clock < 0 && thread_gone)

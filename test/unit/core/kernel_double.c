@@ -1,47 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-in for syscall(2). Context: tests. Callers: the code under test, through the linker. */
+/* The stand-in for sp_syscall_make(). Context: tests. Callers: the code under test, through the linker. */
 #include "kernel_double.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "sampler/base/syscall.h"
 
 struct kernel kernel;
 
 static long enter_kernel(long number, const long arg[6])
 {
-	long rc;
-#if defined(__x86_64__)
-	register long r10 __asm__("r10") = arg[3];
-	register long r8 __asm__("r8") = arg[4];
-	register long r9 __asm__("r9") = arg[5];
-
-	__asm__ volatile("syscall"
-			 : "=a"(rc)
-			 : "a"(number), "D"(arg[0]), "S"(arg[1]), "d"(arg[2]), "r"(r10), "r"(r8),
-			   "r"(r9)
-			 : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = arg[0];
-	register long x1 __asm__("x1") = arg[1];
-	register long x2 __asm__("x2") = arg[2];
-	register long x3 __asm__("x3") = arg[3];
-	register long x4 __asm__("x4") = arg[4];
-	register long x5 __asm__("x5") = arg[5];
-
-	__asm__ volatile("svc 0"
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-			 : "memory");
-	rc = x0;
-#endif
-	if (rc >= 0 || rc < -4095)
-		return rc;
-	errno = (int)-rc;
-	return -1;
+	return sp_syscall_result(sp_arch_syscall6(number, arg));
 }
 
 static long fail(int err)
@@ -116,16 +88,8 @@ static long tgkill_(uint32_t tid, int signo)
 	return 0;
 }
 
-/* Reads six arguments whatever the caller gave, as the kernel does. */
-__attribute__((no_sanitize("address"))) long syscall(long number, ...)
+long sp_syscall_make(long number, const long arg[6])
 {
-	va_list args;
-	long arg[6];
-
-	va_start(args, number);
-	for (int i = 0; i < 6; i++)
-		arg[i] = va_arg(args, long);
-	va_end(args);
 	if (!kernel.on)
 		return enter_kernel(number, arg);
 	switch (number) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host that is sampled, in one process and without the preloaded object, for the tests of the handler and
- * of the sampler as a whole. Signals are the kernel's; those with a value of our choice come through
- * rt_tgsigqueueinfo(2), which lets a process send itself what a timer would send.
+ * A host that is sampled, in one process and without the preloaded object, for the tests of the handler and of the
+ * sampler as a whole. The kernel sends the signals; rt_tgsigqueueinfo(2) sends those with a value of our choice,
+ * because a process may send itself with it what a timer would send.
  */
 #ifndef SP_TEST_SAMPLED_HOST_H
 #define SP_TEST_SAMPLED_HOST_H
@@ -74,7 +74,7 @@ static inline struct sp_thread *enrol_without_timer(void)
 	return t;
 }
 
-/* As a timer's signal to this thread, delivered before the call returns. */
+/* Sends this thread a signal like a timer's, delivered before the call returns. */
 static inline void send(int code, uint64_t value, int overrun)
 {
 	siginfo_t si;
@@ -112,7 +112,7 @@ static inline void take(const struct sp_record *record, void *arg)
 	seen.tid = s->tid;
 }
 
-/* How many samples there were; what is told of objects is test_module_event.c's. */
+/* The number of samples; records about objects are the subject of test_module_event.c. */
 static inline unsigned drain(void)
 {
 	unsigned before = seen.samples;

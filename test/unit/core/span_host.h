@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host with spans, for the tests of span semantics: the span with id n has the object of n. */
+/* A host with spans, for the tests of span semantics. The span with id n has object n. */
 #ifndef SP_TEST_SPAN_HOST_H
 #define SP_TEST_SPAN_HOST_H
 
@@ -48,7 +48,7 @@ static inline bool begin_under(uint64_t id, uint64_t parent)
 	return sp_span_started(&s);
 }
 
-/* As SDKs do whose spans say by their arguments that they have no parent. */
+/* Starts a span like an SDK whose arguments say that the span has no parent. */
 static inline void begin_root(uint64_t id)
 {
 	struct sp_span_start s = start_of(id);
@@ -79,7 +79,7 @@ static inline uint64_t root_of(uint64_t id)
 	return r.root_id;
 }
 
-/* As active(), for a span beyond the stack whose root is known. */
+/* The result of active() for a span whose frame was forgotten and whose root is known. */
 #define ROOT_ALONE UINT64_MAX
 
 static inline uint64_t active(void)
@@ -96,6 +96,7 @@ static inline uint64_t active(void)
 		return ROOT_ALONE;
 	case SP_SPAN_NONE:
 	case SP_SPAN_INTERLEAVED:
+	case SP_SPAN_FORGOTTEN:
 	default:
 		return 0;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both steps of an end in the table of open spans at once. */
+/* Both steps of ending a span in the table of open spans. */
 #ifndef SP_TEST_SPAN_REMOVE_H
 #define SP_TEST_SPAN_REMOVE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about reading the records that another library publishes: what is believed, and what is not. */
+/* Reading the records that another library publishes: which of them are believed. */
 #include "sampler/context/foreign_context.h"
 
 #include <criterion/criterion.h>
@@ -101,7 +101,7 @@ Test(foreign_context, reads_nothing_that_cannot_be_read)
 		publish(two + PAGE - short_of);
 		cr_expect_not(reads(), "%u bytes", short_of);
 	}
-	/* A record may end where the memory does. Its attributes are told to be behind that. */
+	/* A record may be the last bytes of a mapping. This one claims attributes behind the mapping's end. */
 	last = (struct sp_context_record *)(void *)(two + PAGE - 28);
 	memset(last, 0x5a, 24);
 	atomic_store(&last->valid, 1);
@@ -114,7 +114,7 @@ Test(foreign_context, reads_nothing_that_cannot_be_read)
 
 static __thread struct large in_tls;
 
-/* Below a filter the kernel is not asked, and so nothing else is read. */
+/* Below a seccomp filter the kernel is not asked, so the storage of other threads is not read. */
 Test(foreign_context, in_storage_of_every_thread_is_read_without_asking)
 {
 	struct sp_foreign_context_setup all = {.tls_begin = -65536, .tls_end = 65536};
@@ -177,7 +177,7 @@ Test(foreign_context, believes_no_length)
 		cr_assert(reads());
 		cr_expect_eq(ids.root_id != 0, len == 16, "%u", len);
 	}
-	/* nor a character that is no digit, wherever it is */
+	/* nor a character that is no digit, at any position */
 	for (size_t at = 0; at < 16; at++) {
 		put(0, 1, "00f067aa0ba902b7");
 		for (unsigned c = 0; c < 256; c++) {
@@ -224,7 +224,7 @@ Test(foreign_context, knows_who_publishes_threads)
 	cr_expect_not(threads.published);
 }
 
-/* A message that says nothing but the service's name. */
+/* A message that contains only the service's name. */
 static const char *service_of(const char *text, size_t len)
 {
 	static struct sp_process_context_threads threads;
@@ -233,7 +233,7 @@ static const char *service_of(const char *text, size_t len)
 	const size_t lengths[] = {len, 3 + len, 3 + len + 3 + 14, 3 + len + 3 + 14 + 3};
 	const uint8_t keys[] = {0x0a, 0x12, 0x0a, 0x0a};
 
-	/* Resource, attribute and its key, then the value and its text; each length has two bytes. */
+	/* Resource, attribute and its key, then the value and its text; each length takes two bytes. */
 	for (unsigned i = 4; i-- != 0;) {
 		if (i == 1) {
 			*at++ = 0x0a;
@@ -250,7 +250,7 @@ static const char *service_of(const char *text, size_t len)
 	return threads.service;
 }
 
-/* It is somebody else's text. */
+/* The name is another program's text. */
 Test(foreign_context, believes_no_service_name_that_is_too_long_or_not_clean)
 {
 	char text[SP_PROCESS_CONTEXT_SERVICE_MAX + 100];
@@ -266,7 +266,7 @@ Test(foreign_context, believes_no_service_name_that_is_too_long_or_not_clean)
 	cr_expect_str_eq(service_of("", 0), "");
 }
 
-/* Fields that it does not know are skipped by their type; of types that it does not know nothing behind is read. */
+/* Unknown fields are skipped by their type; behind a field of unknown type nothing is read. */
 Test(foreign_context, skips_what_it_does_not_know)
 {
 	static const struct {
@@ -300,7 +300,7 @@ Test(foreign_context, skips_what_it_does_not_know)
 		sp_process_context_find_threads(whole, before[i].n + n, &threads);
 		cr_expect_eq(threads.published, before[i].reads_on, "%zu", i);
 		free(whole);
-		/* Nor is anything read behind the end. */
+		/* A message that is cut anywhere is not read behind its end. */
 		for (size_t cut = 1; cut < before[i].n; cut++) {
 			uint8_t *part = malloc(cut);
 
@@ -319,7 +319,7 @@ Test(foreign_context, finds_the_roots_attribute_by_its_name)
 				  "datadog.local_root_span_id\n\x00";
 	static const char other[] = "\x12\x32\n\x1dthreadlocal.attribute_key_map\x12\x11\x2a\x0f"
 				    "\n\x0d\n\x0bhttp.method";
-	/* It is no list. */
+	/* This value is no list. */
 	static const char text[] = "\x12\x23\n\x1dthreadlocal.attribute_key_map\x12\x02\n\x00";
 	size_t n = encode();
 
@@ -329,7 +329,7 @@ Test(foreign_context, finds_the_roots_attribute_by_its_name)
 	cr_expect_eq(find_root_key((const uint8_t *)text, sizeof(text) - 1), -1);
 }
 
-/* Under the sanitizers: whatever is cut off or changed, nothing outside is read. */
+/* For the sanitizers: if a message is cut or changed anywhere, no byte outside of the message is read. */
 Test(foreign_context, believes_no_message)
 {
 	size_t n = encode();
@@ -357,7 +357,7 @@ Test(foreign_context, believes_no_message)
 	cr_expect_eq(find_root_key(message, n), 0, "all is as it was");
 }
 
-/* Of a context with a message of so many bytes, which begins there. */
+/* Publishes a context whose message begins at payload and claims that many bytes. */
 static bool publishes(const void *payload, size_t bytes)
 {
 	struct sp_process_context header = {.version = SP_PROCESS_CONTEXT_VERSION,
@@ -371,7 +371,7 @@ static bool publishes(const void *payload, size_t bytes)
 	return threads.published;
 }
 
-/* What follows the message in memory is nothing that may be read, or that there is room for. */
+/* The memory behind the message must not be read, and its size may exceed our buffer. */
 Test(foreign_context, believes_no_size_of_a_message)
 {
 	const size_t most = 65536;
@@ -380,7 +380,7 @@ Test(foreign_context, believes_no_size_of_a_message)
 		mmap(NULL, most + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert_neq((void *)at, MAP_FAILED);
-	/* The zeros behind it are fields that nobody asks for. */
+	/* The zeros behind the message are fields that are not read. */
 	memcpy(at, message, n);
 	cr_assert(publishes(at, n));
 	cr_expect_not(publishes(at, 0));
@@ -389,7 +389,7 @@ Test(foreign_context, believes_no_size_of_a_message)
 	cr_expect_not(publishes(at, most + 1));
 	cr_expect_not(publishes(at, UINT32_MAX));
 
-	/* The last byte is not there, then a page in the middle. */
+	/* First the last byte is missing, then a page in the middle. */
 	cr_assert_eq(munmap(at + most, PAGE), 0);
 	memmove(at + 1, at, n);
 	cr_expect(publishes(at + 1, most - 1));
@@ -409,14 +409,14 @@ Test(foreign_context, reads_the_process_context_of_the_process)
 	cr_expect_not(sp_process_context_find_other(&at));
 	cr_assert_eq(sp_process_context_publish(&config), 0);
 	cr_expect_not(sp_process_context_find_other(&at), "it is our own");
-	/* as a forked child forgets it, so that it is somebody else's */
+	/* A forked child forgets its own context like this, so it looks like another library's. */
 	sp_thread_context_forked(NULL);
 	cr_assert(sp_process_context_find_other(&at));
 	sp_process_context_read(at, &threads);
 	cr_expect_eq(threads.root_key, 0);
 }
 
-/* To make a larger one would end the process by SIGXFSZ. */
+/* Making a larger file would end the process by SIGXFSZ. */
 Test(foreign_context, of_a_process_that_may_not_make_a_file_of_its_size_is_not_made)
 {
 	const struct sp_config config = {.service_name = "unit"};
@@ -429,7 +429,7 @@ Test(foreign_context, of_a_process_that_may_not_make_a_file_of_its_size_is_not_m
 	limit.rlim_cur = 8192;
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	rc = sp_process_context_publish(&config);
-	/* The test's own log may be larger. */
+	/* The test's own log may be larger than the limit. */
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
 	cr_expect_lt(rc, 0);
 	sp_thread_context_forked(NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the sampling handler: what a sample says but for its labels, and what is lost. */
+/* The sampling handler: everything in a sample except its labels, and what is lost. */
 #include "sampler/sampling/handler.h"
 
 #include <sys/prctl.h>
@@ -51,7 +51,7 @@ Test(handler, counts_the_expiries_that_were_merged)
 	cr_assert_eq(last.weight, 5);
 }
 
-/* A look has put a record for the time that a signal stands for which came late. */
+/* A scan has put a record for CPU time, and a late signal stands for the same time. */
 Test(handler, counts_no_expiry_that_was_told_meanwhile)
 {
 	struct sp_thread *t = enrol_without_timer();
@@ -79,7 +79,10 @@ Test(handler, adopts_the_block_that_the_scan_gave_the_thread)
 	cr_assert_eq(drain(), 1);
 }
 
-/* Which has ended unseen, without a timer; the scan has made one for the thread that has its id now. */
+/*
+ * The other thread has ended unnoticed, without a timer; the scan has made a timer for the thread that has its id
+ * now.
+ */
 Test(handler, leaves_the_block_of_another_thread_with_the_same_id_alone)
 {
 	const struct sp_thread *other = enrol_without_timer();
@@ -111,7 +114,7 @@ Test(handler, takes_the_threads_own_block_whatever_a_late_signal_names)
 	struct sp_thread *other = sp_thread_claim();
 	struct sp_span_record r = {.span_id = 77, .root_id = 77, .handle = 77};
 
-	/* the other block is another thread's, which is in its own handler right now */
+	/* the other block belongs to another thread, which is in its own handler now */
 	atomic_store(&other->tid, 4242);
 	cr_assert_eq(sp_span_table_init(), 0);
 	cr_assert_eq(sp_span_table_add(&r), 0);
@@ -148,13 +151,13 @@ Test(handler, puts_the_near_and_the_far_frames_of_a_deep_stack_one_after_the_oth
 	cr_assert_eq(expire_below(SP_THREAD_FRAMES_NEAR + 29), SP_THREAD_FRAMES_NEAR + 30);
 
 	cr_assert_eq(drain(), 1);
-	/* All that called itself returns to one place. */
+	/* All recursive calls return to the same address. */
 	for (unsigned i = 1; i < last.depth; i++) {
 		same = last.pc[i] == last.pc[i - 1] ? same + 1 : 0;
 		longest = same > longest ? same : longest;
 	}
 	cr_assert_gt(last.depth, SP_THREAD_FRAMES_NEAR + 30);
-	/* A compiler may have made a function of its own of the first few calls. */
+	/* A compiler may have made a separate function of the first few calls. */
 	cr_assert_geq(longest, SP_THREAD_FRAMES_NEAR + 16, "%u in a row", longest);
 }
 
@@ -240,6 +243,47 @@ static const char *name_of_sample(void)
 	return last.thread_name;
 }
 
+static unsigned scans;
+
+static void count_scan(void)
+{
+	scans++;
+}
+
+static unsigned scans_when(uint32_t asked, int code, uint64_t value)
+{
+	atomic_store(sp_channel_now()->deferred_work, asked);
+	scans = 0;
+	send(code, value, 0);
+	(void)drain();
+	return scans;
+}
+
+Test(handler, scans_where_no_hook_does)
+{
+	uint64_t roused = SP_ROUSE_VALUE(sp_handler_setup.cookie);
+	static _Atomic uint32_t work;
+	const struct sp_signals_action of_host = {.plain = host_handler};
+	struct sp_thread *own = enrol_without_timer();
+
+	sp_signals_use(SIGNO, &of_host);
+	sp_channel_now()->deferred_work = &work;
+	sp_handler_setup.scan = count_scan;
+	cr_expect_eq(scans_when(SP_WORK_SCAN_NOW, SI_TIMER, our_value(own->index)), 1);
+	cr_expect_eq(scans_when(SP_WORK_SCAN, SI_TIMER, our_value(own->index)), 0);
+	cr_expect_eq(scans_when(SP_WORK_SCAN_NOW, SI_QUEUE, roused), 1);
+	cr_expect_eq(scans_when(SP_WORK_SCAN, SI_QUEUE, roused), 0, "it was not asked for");
+	cr_expect_eq(scans_when(SP_WORK_SCAN_NOW | SP_WORK_SECCOMP, SI_QUEUE, roused), 0);
+	cr_expect_eq(scans_when(SP_WORK_SCAN_NOW, SI_QUEUE, roused + 1), 0);
+	cr_expect_eq(scans_when(SP_WORK_SCAN_NOW, SI_TIMER, roused), 0);
+	cr_expect_eq(host_calls, 2, "these are the program's");
+	sp_thread_excluded = true;
+	cr_expect_eq(scans_when(SP_WORK_SCAN_NOW, SI_QUEUE, roused), 0);
+	sp_thread_excluded = false;
+	sp_handler_setup.scan = NULL;
+	cr_expect_eq(scans_when(SP_WORK_SCAN_NOW, SI_QUEUE, roused), 0);
+}
+
 Test(handler, asks_for_the_threads_name_on_request_alone)
 {
 	(void)enrol_without_timer();
@@ -255,7 +299,7 @@ Test(handler, asks_for_the_threads_name_on_request_alone)
 	cr_expect_str_eq(name_of_sample(), "b");
 }
 
-/* Leaves room for a short sample, and not for what tells of an object. */
+/* Leaves room in the ring for a short sample, but not for a record about an object. */
 static void leave_little_room(void)
 {
 	struct sp_ring *ring = &sp_channel_now()->ring;
@@ -267,7 +311,7 @@ static void leave_little_room(void)
 
 Test(handler, loses_a_sample_if_there_is_no_room_to_tell_of_its_object)
 {
-	config.stack_depth = 24; /* leaves the test program, which nobody is told of */
+	config.stack_depth = 24; /* the stack leaves the test program, which no record announces */
 	prepare();
 	(void)enrol_without_timer();
 	leave_little_room();
@@ -285,7 +329,7 @@ Test(handler, loses_a_sample_if_there_is_no_room_to_tell_of_its_object)
 	cr_assert_eq(sp_count_read(SP_COUNT_DROP_UNTOLD), 1);
 }
 
-/* The exporter of a new region knows nothing, and of a name only what was told before the sample that has it. */
+/* The exporter of a new region knows no names. It learns a name only by a record before the sample that has it. */
 Test(handler, loses_a_sample_if_there_is_no_room_to_tell_its_name)
 {
 	struct sp_ring *names;
@@ -342,7 +386,7 @@ static void *sample_with_ever_more_room(void *alone)
 	return NULL;
 }
 
-/* And of its stack nothing, whatever the sample before it said of that. */
+/* A sample without room for a walk has only its leaf, even if the previous sample walked the same stack. */
 Test(handler, tells_the_leaf_alone_where_a_walk_has_no_room)
 {
 	unsigned alone = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the labels that the sampling handler gives a sample, and the spans that it marks as sampled. */
+/* The labels of samples, and the spans that the handler marks as sampled. */
 #include "sampler/sampling/handler.h"
 
 #include "sampled_host.h"
@@ -61,17 +61,28 @@ Test(handler_labels, that_were_switched_off_are_left_out)
 	cr_assert_eq(last.trace_id[0], 0);
 }
 
+static void end_span(uint64_t id)
+{
+	struct sp_span_record r = span(id);
+
+	cr_assert(sp_span_close(&r));
+	sp_span_table_release(&r);
+}
+
+/* Starts spans until the stack is full, and ends all that have a frame. */
 static void start_deeper_than_the_stack(void)
 {
 	prepare();
 	(void)enrol_without_timer();
 	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX + 1; id++)
 		start_span(id);
+	for (uint64_t id = SP_SPAN_DEPTH_MAX + 1; id > SP_SPAN_FORGET; id--)
+		end_span(id);
 	expire();
 	cr_assert_eq(drain(), 1);
 }
 
-Test(handler_labels, of_what_is_deeper_than_the_stack_are_the_roots)
+Test(handler_labels, of_what_has_no_frame_any_more_are_the_roots)
 {
 	start_deeper_than_the_stack();
 
@@ -81,7 +92,7 @@ Test(handler_labels, of_what_is_deeper_than_the_stack_are_the_roots)
 	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 0, "no loss");
 }
 
-Test(handler_labels, of_what_is_deeper_are_none_where_each_has_its_own)
+Test(handler_labels, of_what_has_no_frame_any_more_are_none_where_each_has_its_own)
 {
 	config.span_id_scope = SP_SCOPE_ALL;
 	config.span_name_scope = SP_SCOPE_ALL;
@@ -93,7 +104,32 @@ Test(handler_labels, of_what_is_deeper_are_none_where_each_has_its_own)
 	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 1);
 }
 
-Test(handler_labels, of_what_is_deeper_have_no_name_where_each_has_its_own_name)
+Test(handler_labels, of_what_has_no_frame_any_more_are_no_loss_where_one_of_two_is_wanted)
+{
+	config.span_id_scope = SP_SCOPE_NONE;
+	start_deeper_than_the_stack();
+
+	cr_assert_eq(last.span_id, 0);
+	cr_assert_neq(last.name_id, 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 0);
+}
+
+Test(handler_labels, of_what_has_no_frame_any_more_are_none_where_nobody_knows_the_root)
+{
+	start_deeper_than_the_stack();
+	end_span(1);
+	expire();
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(last.span_id, 0);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 1);
+	for (uint64_t id = SP_SPAN_FORGET; id > 1; id--)
+		end_span(id);
+	expire();
+	cr_assert_eq(drain(), 1);
+	cr_assert_eq(sp_count_read(SP_COUNT_SAMPLES_TOO_DEEP), 1, "nothing is open any more");
+}
+
+Test(handler_labels, of_what_has_no_frame_any_more_have_no_name_where_each_has_its_own_name)
 {
 	config.span_name_scope = SP_SCOPE_ALL;
 	start_deeper_than_the_stack();

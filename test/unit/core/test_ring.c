@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the sample ring with one thread; test/stress/ring.c has the threads. */
+/* The sample ring with one thread; test/stress/ring.c is about several threads. */
 #include "sampler/region/ring.h"
 #include "test/common/own_memory.h"
 
@@ -16,7 +16,7 @@
 
 static struct sp_ring ring;
 
-/* What is in the ring, oldest first: samples are told apart by tid. */
+/* The records in the ring, oldest first. tid identifies a sample. */
 static uint32_t expected[RING_BYTES / 48];
 static unsigned first;
 static unsigned waiting;
@@ -107,7 +107,26 @@ Test(ring, can_be_filled_to_the_last_byte)
 	cr_assert_eq(sp_ring_drain(&ring, check, NULL, 1000), RING_BYTES / bytes_of(depth));
 }
 
-/* Every distance that a largest record can have from the ring's end, so every size of the pad. */
+/* Every distance between a largest record and the ring's end, so every size of the padding. */
+static _Atomic uint64_t live_blocks;
+
+Test(ring, has_a_reserve_until_three_quarters_are_in_use_or_kept)
+{
+	const struct sp_ring none = {0};
+	const uint64_t word = 1;
+	uint64_t used = 0;
+
+	cr_expect_not(sp_ring_has_reserve(&none));
+	for (; sp_ring_has_reserve(&ring); used += HEADER_BYTES + sizeof(word))
+		cr_assert_eq(sp_ring_put(&ring, SP_RECORD_FREED, &word, sizeof(word)), 0);
+	cr_expect_eq(used, RING_BYTES / 4 * 3);
+	(void)sp_ring_take(&ring, &(uint32_t){0}, &(uint64_t){0}, sizeof(word));
+	cr_expect(sp_ring_has_reserve(&ring), "what is taken is free");
+	atomic_store(&live_blocks, 1);
+	atomic_store(&sp_ring_blocks, &live_blocks);
+	cr_expect_not(sp_ring_has_reserve(&ring), "a block keeps two words, and one for all");
+}
+
 Test(ring, wraps_at_every_offset)
 {
 	uint32_t tid = 0;
@@ -115,7 +134,7 @@ Test(ring, wraps_at_every_offset)
 	for (uint64_t offset = 0; offset < RING_BYTES; offset += sizeof(uint64_t)) {
 		memset(&ring, 0, sizeof(ring));
 		start();
-		/* as if this much had gone through before */
+		/* as if this many bytes had already passed through the ring */
 		atomic_store(&ring.ends->head, RING_BYTES + offset);
 		atomic_store(&ring.ends->tail, RING_BYTES + offset);
 		ring.taken = RING_BYTES + offset;
@@ -193,7 +212,7 @@ static void write_words(uint64_t at, const struct sp_sample *s, uint64_t bytes)
 		atomic_store(&ring.word[at / 8 + 1 + i], ((const uint64_t *)s)[i]);
 }
 
-/* A header that is still zero: the producer was interrupted before it finished. */
+/* A header that is still zero: the producer was interrupted in the middle of its record. */
 Test(ring, waits_for_a_record_that_is_not_finished)
 {
 	uint64_t at;
@@ -254,13 +273,13 @@ Test(ring, another_view_goes_on_where_the_first_one_was)
 	cr_expect_eq(sp_ring_drain(&other, check, NULL, 100), 1);
 }
 
-/* Each lie about a record's length is found, and what comes after it is drained again. */
+/* Each wrong length of a record is detected, and later records are drained again. */
 Test(ring, throws_away_what_cannot_be_and_goes_on)
 {
 	const uint64_t lies[] = {SAMPLE(0),
 				 SAMPLE(1),
 				 SAMPLE(sp_sample_bytes(5) + 1),
-				 SAMPLE(bytes_of(5)), /* a word beyond the head */
+				 SAMPLE(bytes_of(5)), /* one word beyond the head */
 				 SAMPLE(RING_BYTES),
 				 SAMPLE(SP_RING_LENGTH(UINT64_MAX)),
 				 SAMPLE(SP_RING_LENGTH(UINT64_MAX) - 7),
@@ -338,7 +357,7 @@ Test(ring, hands_out_no_sample_that_is_longer_or_shorter_than_it_says)
 	cr_expect_eq(ring.damaged, 16 + 16 - 1);
 }
 
-/* One record of each kind, and how long it is. */
+/* One record of each kind, and its length. */
 static const struct {
 	enum sp_record_kind kind;
 	uint64_t bytes;
@@ -348,7 +367,7 @@ static const struct {
 	{SP_RECORD_MODULE_EVENT, sizeof(struct sp_module_event)},
 };
 
-/* A record that is long enough for any kind and says that it is a sample of 5 frames, then a sample. */
+/* Puts a record that claims to be a sample of 5 frames and is long enough for any kind, then a sample. */
 static void put_before_a_sample(uint32_t kind, uint64_t bytes)
 {
 	static struct sp_sample s;
@@ -359,7 +378,7 @@ static void put_before_a_sample(uint32_t kind, uint64_t bytes)
 	cr_assert_eq(put(2, 3), 0);
 }
 
-/* It alone is lost, since what its header says of its length may be right. */
+/* Only the damaged record is lost, because its length may be right. */
 static void expect_passed(uint32_t kind, uint64_t bytes)
 {
 	uint64_t damaged = ring.damaged;
@@ -389,7 +408,7 @@ Test(ring, counts_and_passes_records_that_are_not_as_long_as_their_kind)
 	}
 }
 
-/* The rings of snapshots and of names have one kind of records each. */
+/* The ring of snapshots and the ring of names each have one kind of record. */
 Test(ring, passes_to_a_record_of_every_kind)
 {
 	uint64_t record[2] = {1};
@@ -406,7 +425,7 @@ Test(ring, passes_to_a_record_of_every_kind)
 	}
 }
 
-/* One producer was killed in the middle of its record, with some of it written. */
+/* A producer was killed in the middle of its record, after it had written a part of it. */
 Test(ring, passes_what_a_dead_producer_has_not_finished)
 {
 	struct sp_sample s;
@@ -414,8 +433,8 @@ Test(ring, passes_what_a_dead_producer_has_not_finished)
 	cr_assert_eq(put(1, 5), 0);
 	remember(1);
 	fill(&s, 7, 20);
-	s.pc[3] = SAMPLE(8); /* might be a header, but for what follows */
-	s.pc[4] = 8;         /* the same, but for its kind */
+	s.pc[3] = SAMPLE(8); /* looks like a header, but the words behind it do not fit */
+	s.pc[4] = 8;         /* the same with another kind */
 	write_words(next_of(bytes_of(20)), &s, bytes_of(9));
 	cr_assert_eq(put(2, 5), 0);
 	remember(2);
@@ -440,7 +459,7 @@ static void ignore(const struct sp_record *record, void *arg)
 	const struct sp_cpu_time *t = &record->cpu_time;
 
 	cr_assert_geq(record->kind, SP_RECORD_SAMPLE);
-	cr_assert_leq(record->kind, SP_RECORD_SPAN_ENDED);
+	cr_assert(record->kind <= SP_RECORD_SLOW_ROOT || record->kind == SP_RECORD_ROOT_END);
 	if (record->kind == SP_RECORD_SAMPLE) {
 		cr_assert_leq(s->depth, SP_FRAMES_MAX);
 		cr_assert_eq(s->thread_name[SP_THREAD_NAME_BYTES - 1], 0);
@@ -448,6 +467,44 @@ static void ignore(const struct sp_record *record, void *arg)
 	if (record->kind == SP_RECORD_CPU_TIME)
 		cr_assert_eq(t->thread_name[SP_THREAD_NAME_BYTES - 1], 0);
 	++*(uint64_t *)arg;
+}
+
+static void accept_root(const struct sp_record *record, void *arg)
+{
+	cr_assert_eq(record->kind, SP_RECORD_SLOW_ROOT);
+	*(uint64_t *)arg += record->slow_root.span_id;
+}
+
+Test(ring, hands_out_slow_roots_only_if_they_are_whole)
+{
+	struct sp_slow_root root[2] = {{.span_id = 7}};
+	uint64_t sum = 0;
+
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_SLOW_ROOT, root, sizeof(root[0]) - 8), 0);
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_SLOW_ROOT, root, sizeof(root[0])), 0);
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_SLOW_ROOT, root, sizeof(root[0]) + 8), 0);
+	cr_expect_eq(sp_ring_drain(&ring, accept_root, &sum, 10), 1);
+	cr_expect_eq(sum, 7);
+	cr_expect_eq(ring.damaged, 2);
+}
+
+static void accept_end(const struct sp_record *record, void *arg)
+{
+	cr_assert_eq(record->kind, SP_RECORD_ROOT_END);
+	*(uint64_t *)arg += record->root_end.root_id;
+}
+
+Test(ring, hands_out_ends_of_roots_only_if_they_are_whole)
+{
+	struct sp_root_end end[2] = {{.root_id = 7}};
+	uint64_t sum = 0;
+
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_ROOT_END, end, sizeof(end[0]) - 8), 0);
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_ROOT_END, end, sizeof(end[0])), 0);
+	cr_assert_eq(sp_ring_put(&ring, SP_RECORD_ROOT_END, end, sizeof(end[0]) + 8), 0);
+	cr_expect_eq(sp_ring_drain(&ring, accept_end, &sum, 10), 1);
+	cr_expect_eq(sum, 7);
+	cr_expect_eq(ring.damaged, 2);
 }
 
 static struct sp_span_values values_of(uint16_t type, uint16_t bytes)
@@ -461,7 +518,7 @@ static void accept(const struct sp_record *record, void *arg)
 	++*(unsigned *)arg;
 }
 
-/* Lengths that do not add up, types that are none: whoever reads the values may rely on what it is given. */
+/* Lengths that do not add up, and unknown types: a reader of values may rely on their form. */
 Test(ring, hands_out_values_of_spans_only_if_they_have_their_form)
 {
 	static const struct {
@@ -517,14 +574,14 @@ Test(ring, hands_out_words_that_are_one)
 	cr_expect_eq(word, 42);
 }
 
-/* Whatever stands in the ring, draining ends, and is in step with the producers afterwards. */
+/* Draining ends with any words in the ring, and afterwards goes on where the producers write. */
 Test(ring, survives_any_words)
 {
 	uint64_t state = 42;
 	uint64_t seen = 0;
 
 	for (unsigned round = 0; round < 2000; round++) {
-		/* of these words most are headers of what might be there */
+		/* most of these words are plausible headers */
 		uint64_t mask = next_random(&state) % 2 ? SP_RING_HEADER(7, 0x1f8) : UINT64_MAX;
 
 		for (unsigned i = 0; i < 200; i++)

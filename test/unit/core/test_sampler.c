@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the sampler as a whole: what it is prepared with, in whose process, and what it finds. */
+/* The sampler as a whole: how it is prepared, in which process, and what it finds. */
 #define _GNU_SOURCE
 #include "sampler/sampler.h"
 
@@ -52,6 +52,24 @@ Test(sampler, prepared_again_keeps_the_cookie_of_the_armed_timers)
 
 	cr_assert_eq(sp_handler_setup.cookie, cookie);
 	cr_assert(cookie >> 31, "no pointer that a host passes looks like ours");
+}
+
+/* A span with a wait has a profile, if there is one of waits. */
+Test(sampler, asked_for_waits_notes_spans_that_wait)
+{
+	config.off_cpu = true;
+	config.attributes = SP_ATTRIBUTES_WITH_SAMPLES;
+	prepare();
+	cr_expect(sp_shown_label_notes_waits);
+}
+
+Test(sampler, asked_for_waits_and_no_attributes_notes_no_span)
+{
+	config.off_cpu = true;
+	config.attributes = SP_ATTRIBUTES_NEVER;
+	sp_shown_label_notes_waits = true;
+	prepare();
+	cr_expect_not(sp_shown_label_notes_waits);
 }
 
 Test(sampler, forked_before_it_was_prepared_has_nothing)
@@ -111,7 +129,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * SP_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* A sanity bound, not a timed test: what is compared is CPU time with CPU time. */
+/* A sanity bound that does not depend on time: it compares CPU time with CPU time. */
 Test(sampler, weighs_what_the_thread_has_used, .timeout = 60)
 {
 	uint64_t used;
@@ -137,7 +155,7 @@ Test(sampler, weighs_what_the_thread_has_used, .timeout = 60)
 
 static sem_t begun;
 
-/* Waits, as most threads do, until the pipe is closed. */
+/* Waits until the pipe is closed, as most threads of programs wait. */
 static void *wait_for_end(void *read_end)
 {
 	char byte;
@@ -166,9 +184,24 @@ static void end_many(const pthread_t *thread, unsigned n, const int end[2])
 }
 
 /*
- * A thread of the host stands still while others are looked up: of many, a call takes a few. All have
- * their timers after so many calls as that needs, and then nothing is left.
+ * A scan holds up a thread of the host, so one call of it handles only a few of many threads. After enough calls all
+ * threads have their timers, and a further call has nothing to do.
  */
+static unsigned calls_of_a_scan(void)
+{
+	unsigned calls = 0;
+	bool is_done;
+
+	do {
+		uint32_t before = sp_thread_armed();
+
+		is_done = sp_thread_scan();
+		calls++;
+		cr_assert_leq(sp_thread_armed() - before, SP_THREAD_SCAN_MAX);
+	} while (!is_done);
+	return calls;
+}
+
 Test(sampler, takes_a_few_of_many_threads_at_a_time)
 {
 	enum { THREADS = 2 * SP_THREAD_SCAN_MAX + 3 };
@@ -182,23 +215,18 @@ Test(sampler, takes_a_few_of_many_threads_at_a_time)
 	cr_assert(sp_thread_scan());
 	others = sp_thread_armed();
 	start_many(thread, THREADS, end);
-	for (unsigned i = 1; i <= THREADS / SP_THREAD_SCAN_MAX; i++) {
-		cr_assert_not(sp_thread_scan());
-		cr_assert_eq(sp_thread_armed() - others, i * SP_THREAD_SCAN_MAX);
-	}
-	cr_assert(sp_thread_scan());
+	cr_assert_gt(calls_of_a_scan(), THREADS / SP_THREAD_SCAN_MAX);
 	cr_assert_eq(sp_thread_armed() - others, THREADS);
-	cr_assert(sp_thread_scan());
 	end_many(thread, THREADS, end);
 }
 
 /*
- * Those that have their timers take time, too: each is an entry of /proc, and each block is asked for. The
- * scan that gives back the block of one that has ended goes on in so many calls as well.
+ * Threads that have their timers take time, too: each is an entry of /proc, and each block is checked. Such a scan,
+ * which also frees the blocks of threads that have ended, is spread over as many calls.
  */
 Test(sampler, looks_at_a_part_of_many_threads_that_all_have_their_timers)
 {
-	enum { THREADS = 2 * SP_THREAD_LOOK_MAX + 3, CALLS = THREADS / SP_THREAD_LOOK_MAX };
+	enum { THREADS = 2 * SP_THREAD_ASK_MAX + 3 };
 	pthread_t thread[THREADS];
 	uint32_t known;
 	int end[2];
@@ -207,23 +235,20 @@ Test(sampler, looks_at_a_part_of_many_threads_that_all_have_their_timers)
 		cr_skip_test("the masks in /proc are the emulator's");
 	prepare();
 	start_many(thread, THREADS, end);
-	while (!sp_thread_scan())
-		;
+	(void)calls_of_a_scan();
 	known = sp_thread_known();
-	for (unsigned i = 0; i < 2 * CALLS; i++)
-		cr_assert_not(sp_thread_scan());
-	cr_assert(sp_thread_scan());
+	cr_assert_gt(calls_of_a_scan(), THREADS / SP_THREAD_SCAN_MAX + THREADS / SP_THREAD_ASK_MAX);
 	cr_assert_eq(sp_thread_known(), known);
 	end_many(thread, THREADS, end);
 	while (sp_thread_known() > known - THREADS) {
 		uint32_t before = sp_thread_known();
 
 		(void)sp_thread_scan();
-		cr_assert_geq(sp_thread_known() + SP_THREAD_LOOK_MAX, before);
+		cr_assert_geq(sp_thread_known() + SP_THREAD_ASK_MAX, before);
 	}
 }
 
-/* The thread never calls us: the scan finds it, and its timer samples it. */
+/* The thread never calls one of our hooks: the scan finds it, and its timer samples it. */
 Test(sampler, samples_a_thread_that_the_scan_found)
 {
 	pthread_t thread;
@@ -238,18 +263,18 @@ Test(sampler, samples_a_thread_that_the_scan_found)
 	while (seen.tid != atomic_load(&idle_tid))
 		(void)drain();
 	stop_thread(thread);
-	/* join returns before the kernel has let go of it; who is gone has no timer */
+	/* join may return while the kernel still has the thread; a thread that is gone has no timer */
 	while (sp_thread_armed() >= armed)
 		sp_thread_scan();
 	cr_assert_eq(sp_thread_armed(), armed - 1);
 }
 
-/* A thread that the C library has not made: it runs on the thread-local storage of its maker. */
+/* A thread that was made without the C library: it runs on the thread-local storage of its maker. */
 static struct {
 	_Atomic uint32_t tid;
-	_Atomic uint64_t signal; /* the value of a timer's signal that it sends itself; 0 = none */
+	_Atomic uint64_t signal; /* value of the timer signal that it sends itself; 0 = none */
 	_Atomic bool may_end;
-	pid_t alive; /* until the kernel has let go of it */
+	pid_t alive; /* nonzero until the kernel has released the thread */
 } raw;
 
 static int run_raw(void *arg)
@@ -291,7 +316,10 @@ static void end_raw(void)
 		(void)sched_yield();
 }
 
-/* Its signals name its own block, which it may not leave where its maker would find it. */
+/*
+ * The thread's signals name its own block. It must not store the block in the thread-local storage, where its maker
+ * would find it.
+ */
 Test(sampler, a_thread_on_the_storage_of_another_gives_that_one_no_block)
 {
 	prepare();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the sampling signal: it stays ours where nobody can name it, and what is not ours is handed on. */
+/* The sampling signal: it stays ours if programs cannot name it, and foreign signals are passed on. */
 #include "sampler/thread/signals.h"
 
 #include <criterion/criterion.h>
@@ -25,7 +25,7 @@ static sigset_t host_mask;
 static siginfo_t *volatile our_info;
 static void *volatile our_context;
 
-/* Stands for the sampling handler when a signal is not from our timers. */
+/* Stands for the sampling handler, which passes on a signal that our timers did not send. */
 static void chain(int signo, siginfo_t *si, void *ucontext)
 {
 	our_info = si;
@@ -187,7 +187,7 @@ Test(signals, with_nodefer_the_signal_stays_open_in_the_host_handler)
 	cr_assert_eq(sigismember(&host_mask, SIGNO), 0);
 }
 
-/* A POSIX timer of the host on the same signal, with a value of its own. */
+/* A POSIX timer of the host uses the same signal, with another value. */
 Test(signals, the_hosts_own_timers_reach_the_host)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGNO};
@@ -281,7 +281,7 @@ Test(signals, alternate_stacks_are_left_alone_where_no_handler_of_the_host_wants
 {
 	pthread_t other;
 
-	/* A sanitizer's own handlers do, and that of the C library for programs with threads. */
+	/* A sanitizer has such handlers, and so has the C library for programs with threads. */
 	for (int signo = 1; signo < SIGRTMIN; signo++)
 		(void)signal(signo, SIG_DFL);
 	cr_assert_eq(pthread_create(&other, NULL, come_and_go, NULL), 0);
@@ -311,7 +311,7 @@ Test(signals, alternate_stacks_are_used_from_the_first_such_handler_on)
 	cr_assert_eq(errno, 4711);
 }
 
-/* Rust has such handlers, and alternate stacks without room for ours. */
+/* Rust has such handlers, with alternate stacks that are too small for ours. */
 Test(signals, alternate_stacks_that_are_too_small_are_left_to_handlers_of_faults)
 {
 	install();
@@ -334,7 +334,44 @@ Test(signals, alternate_stacks_stay_in_use_for_handlers_of_what_comes_at_any_mom
 	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
 }
 
-/* By its first handler with an alternate stack; nothing of ours has looked since. */
+/* The program calls a sigaction() of its own, which no hook sees. */
+Test(signals, what_handlers_want_is_asked_of_the_kernel)
+{
+	struct sp_signals_action act;
+
+	for (int signo = 1; signo < SIGRTMIN; signo++)
+		(void)signal(signo, SIG_DFL);
+	sp_signals_look(true);
+	cr_assert_eq(sp_signals_number(), 0);
+	install();
+	errno = 4711;
+	sp_signals_look(true);
+	cr_assert_not(sp_signals_on_alternate_stack());
+	act = (struct sp_signals_action){.action = host_action, .flags = SA_ONSTACK};
+	cr_assert_eq(syscall(SYS_rt_sigaction, SIGBUS, &act, NULL, sizeof(act.mask)), 0);
+	sp_signals_look(false);
+	cr_assert_not(sp_signals_on_alternate_stack(), "those of faults were not asked for");
+	sp_signals_look(true);
+	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
+	sp_signals_look(false);
+	cr_assert(sp_signals_on_alternate_stack());
+	cr_assert(sp_signals_leave_alternate_stack());
+	sp_signals_look(true);
+	cr_assert_not(sp_signals_on_alternate_stack(), "for faults alone, as was known");
+
+	cr_assert_eq(syscall(SYS_rt_sigaction, 64, &act, NULL, sizeof(act.mask)), 0);
+	sp_signals_look(false);
+	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
+	cr_assert_not(sp_signals_leave_alternate_stack());
+	sp_signals_look(true);
+	cr_assert(sp_signals_on_alternate_stack());
+	cr_assert_eq(errno, 4711);
+}
+
+/*
+ * The host replaces our handler by its first handler with an alternate stack, and no function of ours has checked
+ * since.
+ */
 Test(signals, a_host_that_takes_ours_for_an_alternate_stack_has_it)
 {
 	struct sigaction sa = action(SA_ONSTACK);
@@ -364,10 +401,23 @@ static void install_default(void)
 	cr_assert_eq(sp_signals_number(), SP_SIGNAL_SETXID);
 }
 
-/* What a program can say by the functions of the C library, which do not let it name that signal. */
+/*
+ * A forked child installs the handler that it has from its parent again, perhaps after it has made its first thread.
+ */
+Test(signals, a_second_installation_takes_the_signal_back_from_the_c_library)
+{
+	install_default();
+	kernel_sets(host_action);
+	install_default();
+	cr_assert_eq(kernel_action(SP_SIGNAL_SETXID).action, chain);
+	cr_assert_eq(syscall(SYS_tgkill, getpid(), gettid(), SP_SIGNAL_SETXID), 0);
+	cr_assert_eq(host_calls, 1);
+}
+
+/* The C library's functions do not let a program name that signal. */
 Test(signals, whatever_a_program_resets_blocks_and_waits_for_the_default_one_stays_ours)
 {
-	/* not as setuid() sends it, for which the C library's handler would look */
+	/* not the signal that setuid() sends, on which the C library's handler would act */
 	siginfo_t queued = {.si_signo = SP_SIGNAL_SETXID, .si_code = SI_QUEUE};
 	struct timespec none = {0, 0};
 	pthread_t other;
@@ -408,7 +458,7 @@ static void *wait_for_stop(void *arg)
 	return arg;
 }
 
-/* The C library waits until each thread has run its handler, so without it setuid() never returns. */
+/* The C library waits until each thread has run its handler. Without the signal setuid() would never return. */
 Test(signals, the_c_library_gets_its_own_when_a_program_changes_its_user)
 {
 	pthread_t other;
@@ -428,8 +478,8 @@ Test(signals, the_c_library_gets_its_own_when_a_program_changes_its_user)
 }
 
 /*
- * As the C library does with the second thread: before that one has run, and looked after our signal, the first thread
- * may set a handler with an alternate stack.
+ * The C library installs its handler with the second thread. Before that thread has run and checked our signal, the
+ * first thread may set a handler with an alternate stack.
  */
 Test(signals, a_handler_that_came_in_our_place_is_noted_before_alternate_stacks_are_used)
 {
@@ -450,7 +500,7 @@ static void other_library(int signo, siginfo_t *si, void *ucontext)
 	host_action(signo, si, ucontext);
 }
 
-/* As a second C library does; if it comes back, somebody else wants the signal. */
+/* A second C library installs a handler too; if a handler comes back, another program wants the signal. */
 Test(signals, a_second_handler_is_handed_on_to_and_at_its_return_we_move)
 {
 	pthread_t other;

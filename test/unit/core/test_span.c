@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about spans for which a stack or the table has to be full, a thread has no block, or something is
- * told. The rules of spans are test_span_model.c's.
+ * Spans whose stack or table is full, threads without a block, and messages. test_span_model.c is about the rules of
+ * spans.
  */
 #include "sampler/span/span.h"
 
@@ -15,13 +15,7 @@
 
 TestSuite(span, .init = set_up, .timeout = 20);
 
-static void begin_a_full_stack(void)
-{
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
-		cr_assert(begin(id));
-}
-
-/* The root that a sample would show now; 0 for none. */
+/* The root that a sample would have now; 0 for none. */
 static uint64_t active_root(void)
 {
 	struct sp_span_record r = {0};
@@ -30,103 +24,344 @@ static uint64_t active_root(void)
 	return active() != 0 ? r.root_id : 0;
 }
 
-Test(span, deeper_than_the_stack_is_its_roots_and_not_the_last_ones)
-{
-	begin_a_full_stack();
+/* With this many nested spans, the oldest frames are forgotten once. */
+#define DEEP (SP_SPAN_DEPTH_MAX + 10U)
 
-	for (uint64_t id = 201; id <= 210; id++) {
+static void begin_deep(void)
+{
+	for (uint64_t id = 1; id <= DEEP; id++) {
 		cr_assert(begin(id));
-		cr_assert_eq(active(), ROOT_ALONE);
-		cr_assert_eq(active_root(), 1);
+		cr_assert_eq(active(), id);
 		cr_assert_eq(root_of(id), 1);
 	}
+}
+
+static bool forgot(void)
+{
+	return sp_span_stack_forgot(&sp_thread_own->spans);
+}
+
+Test(span, deeper_than_the_stack_is_active_and_the_oldest_ones_are_their_roots)
+{
+	begin_deep();
+	for (uint64_t id = DEEP; id > SP_SPAN_FORGET; id--) {
+		cr_assert_eq(active(), id);
+		cr_assert(end(id));
+	}
+	for (uint64_t id = SP_SPAN_FORGET; id > 1; id--) {
+		cr_assert_eq(active(), ROOT_ALONE);
+		cr_assert_eq(active_root(), 1);
+		cr_assert(end(id));
+	}
+	cr_assert_eq(active_root(), 1, "which is itself");
+	cr_assert(begin(300));
+	cr_assert_eq(root_of(300), 1);
+	cr_assert_eq(active(), 300);
+	cr_assert(end(300));
+	cr_assert(end(1));
+	cr_assert_eq(active(), 0);
+	cr_assert_not(forgot());
 	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), 0, "nothing is lost");
-	for (uint64_t id = 210; id >= 201; id--) {
-		cr_assert_eq(active(), ROOT_ALONE);
-		cr_assert(end(id));
-	}
-	cr_assert_eq(active(), SP_SPAN_DEPTH_MAX);
-	cr_assert(end(SP_SPAN_DEPTH_MAX));
-	cr_assert(begin(300));
-	cr_assert_eq(active(), 300);
 }
 
-/* Nobody counts it off, because a stack is changed by its thread alone. */
-Test(span, deeper_than_the_stack_that_ended_elsewhere_counts_until_the_stack_is_empty)
+Test(span, of_a_peak_leaves_nothing_behind)
 {
-	begin_a_full_stack();
-	cr_assert(begin(201));
-	end_elsewhere(201);
+	for (unsigned peak = 130; peak <= 4000; peak *= 5) {
+		cr_assert(begin_under(1, 0));
+		for (uint64_t id = 2; id <= peak; id++)
+			cr_assert(begin_under(id, 0));
+		cr_assert_eq(active(), peak);
+		for (uint64_t id = 2; id <= peak; id++)
+			cr_assert(end(id));
+		cr_assert_eq(active_root(), 0,
+			     "the first one, or none: several had a root of their own");
+		cr_assert(begin_under(peak + 1, 0));
+		cr_assert_eq(active(), peak + 1);
+		cr_assert(end(peak + 1));
+		cr_assert(forgot());
+		cr_assert(end(1));
+		cr_assert_not(forgot());
+	}
+}
 
-	for (uint64_t id = SP_SPAN_DEPTH_MAX; id >= 1; id--) {
-		cr_assert_eq(active(), ROOT_ALONE);
+/* The loop starts each span, and a worker ends it. */
+static void *end_the_oldest(void *arg)
+{
+	for (uint64_t id = 1; id <= SP_SPAN_FORGET; id++)
+		cr_assert(end(id));
+	return arg;
+}
+
+Test(span, whose_frame_was_forgotten_ends_elsewhere_as_well)
+{
+	begin_deep();
+	run(end_the_oldest);
+	cr_assert_not(forgot());
+	for (uint64_t id = DEEP; id > SP_SPAN_FORGET; id--)
+		cr_assert(end(id));
+	cr_assert_eq(active(), 0);
+	begin_deep();
+	cr_assert(forgot(), "counted anew");
+	run(end_the_oldest);
+	cr_assert_not(forgot());
+}
+
+static void *begin_deep_and_end(void *arg)
+{
+	begin_deep();
+	sp_thread_ended();
+	return arg;
+}
+
+/* The block belongs to another thread then, which has forgotten the same number of spans. */
+Test(span, of_a_thread_that_has_ended_is_not_counted_off_from_the_next_one)
+{
+	uint32_t block;
+
+	run(begin_deep_and_end);
+	block = sp_thread_self()->index;
+	for (uint64_t id = 1; id <= DEEP; id++)
+		cr_assert(begin(1000 + id));
+	cr_assert_eq(sp_thread_at(block), sp_thread_own);
+	run(end_the_oldest);
+	for (uint64_t id = SP_SPAN_FORGET + 1; id <= DEEP; id++)
+		cr_assert(end(id), "by whoever has its block");
+	cr_assert(forgot());
+	cr_assert_eq(active(), 1000 + DEEP);
+	for (uint64_t id = DEEP; id >= 1; id--)
+		cr_assert(end(1000 + id));
+	cr_assert_not(forgot());
+}
+
+Test(span, whose_frame_was_forgotten_shows_nothing_where_roots_differ)
+{
+	begin_deep();
+	cr_assert(begin_under(500, 0));
+	for (uint64_t id = 501; id <= 500 + SP_SPAN_DEPTH_MAX; id++)
+		cr_assert(begin_under(id, 500));
+	for (uint64_t id = 500 + SP_SPAN_DEPTH_MAX; id >= 500; id--)
+		cr_assert(end(id));
+	for (uint64_t id = DEEP; id > 1; id--) {
+		cr_assert_eq(active(), 0);
 		cr_assert(end(id));
 	}
 	cr_assert(begin(300));
-	cr_assert_eq(active(), 300);
+	cr_assert_eq(root_of(300), 300, "nobody knows");
+	cr_assert(end(300));
+	cr_assert(end(1));
+	begin_deep();
+	for (uint64_t id = DEEP; id > 1; id--)
+		cr_assert(end(id));
+	cr_assert_eq(active_root(), 1, "again");
 }
 
-Test(span, deeper_than_the_stack_shows_nothing_where_roots_differ)
+Test(span, that_stands_in_interleaves_with_those_that_were_forgotten)
 {
-	struct sp_span_start root = start_of(200);
+	struct sp_span_start s;
 
-	begin_a_full_stack();
-	root.has_parent = true;
-	cr_assert(begin(199));
-	cr_assert(sp_span_started(&root));
+	begin_root(1);
+	for (uint64_t id = 2; id <= DEEP; id++) {
+		s = start_of(id);
+		s.how = SP_ACTIVATION_NONE;
+		cr_assert(sp_span_started(&s));
+	}
+	for (uint64_t id = DEEP; id > SP_SPAN_FORGET; id--)
+		cr_assert(end(id));
+	begin_root(900);
+	cr_assert_eq(active(), 0);
 	cr_assert_eq(active_root(), 0);
-	cr_assert(end(200));
-	cr_assert_eq(active_root(), 0, "199 may be what is active, or not");
-	cr_assert(end(199));
-	cr_assert_eq(active(), SP_SPAN_DEPTH_MAX);
-
-	cr_assert(begin(198));
-	cr_assert_eq(active_root(), 1);
+	s = start_of(901);
+	s.how = SP_ACTIVATION_NONE;
+	s.has_parent = true;
+	s.linked_root = sp_active_span_linked_root(1);
+	cr_assert(sp_span_started(&s));
+	cr_assert_eq(active(), 0, "with 900");
+	cr_assert(end(900));
+	cr_assert_eq(active(), 901, "it links to the one that was forgotten");
+	cr_assert(end(901));
+	for (uint64_t id = SP_SPAN_FORGET; id >= 1; id--)
+		cr_assert(end(id));
+	begin_root(902);
+	cr_assert_eq(active(), 902);
 }
 
-static uint32_t beyond(void)
+/* Once a thread has attached a scope, forgotten spans that yield to scopes count as nothing. */
+Test(span, that_yields_and_was_forgotten_is_nothing_once_there_are_scopes)
 {
-	return atomic_load(&sp_thread_own->spans.beyond);
+	for (uint64_t id = 1; id <= DEEP; id++)
+		cr_assert(begin_scoped(id));
+	for (uint64_t id = DEEP; id > SP_SPAN_FORGET; id--)
+		cr_assert(end(id));
+	cr_assert_eq(active(), ROOT_ALONE);
+	cr_assert(sp_active_span_attached(32, NULL));
+	sp_active_span_detached(32, false);
+	cr_assert_eq(active(), 0);
+	begin_root(900);
+	cr_assert_eq(active(), 900, "nothing to interleave with");
 }
 
-Test(span, deeper_than_the_stack_that_went_with_a_scope_below_is_not_counted_again)
+static uint32_t scopes_forgotten(void)
 {
-	const uint8_t id[8] = {50};
+	return atomic_load(&sp_thread_own->spans.scopes);
+}
 
-	sp_active_span_set_source(SP_ACTIVE_AUTO);
-	sp_active_span_attached(7777, id);
-	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX; token++)
-		sp_active_span_attached(token, NULL);
-	cr_assert_eq(beyond(), 1);
-	/* through all of it, and then once more as deep */
-	sp_active_span_detached(7777, true);
-	cr_assert_eq(beyond(), 0);
+static void attach_deep(const uint8_t *id)
+{
+	for (uint64_t token = 1; token <= DEEP; token++)
+		cr_assert(sp_active_span_attached(token * 32, id));
+	cr_assert_eq(scopes_forgotten(), SP_SPAN_FORGET);
+}
+
+Test(span, of_scopes_that_were_forgotten_each_detach_is_known)
+{
+	const uint8_t id[8] = {1};
+
+	cr_assert(begin_scoped(1));
+	attach_deep(id);
+	for (uint64_t token = DEEP; token >= 1; token--) {
+		cr_assert_eq(active(), token <= SP_SPAN_FORGET ? ROOT_ALONE : 1);
+		sp_active_span_detached(token * 32, token % 2 == 0);
+	}
+	cr_assert_not(forgot());
+	cr_assert_eq(active(), 0);
+}
+
+Test(span, of_scopes_that_were_forgotten_any_one_may_be_detached_first)
+{
+	const uint8_t id[8] = {1};
+
+	cr_assert(begin_scoped(1));
+	attach_deep(id);
+	sp_active_span_detached(3 * 32, false);
+	cr_assert_eq(scopes_forgotten(), SP_SPAN_FORGET - 1);
+	cr_assert_eq(active(), 1, "frames stay");
+	sp_active_span_detached(3 * 32, false);
+	cr_assert_eq(scopes_forgotten(), SP_SPAN_FORGET - 1, "once");
+	/* through all later scopes */
+	sp_active_span_detached(2 * 32, true);
+	cr_assert_eq(scopes_forgotten(), 1);
+	cr_assert_eq(active(), ROOT_ALONE);
+	sp_active_span_detached(1 * 32, true);
+	cr_assert_not(forgot());
+	cr_assert_eq(active(), 0);
+}
+
+Test(span, that_went_with_a_scope_that_was_forgotten_is_not_its_root_any_more)
+{
+	const uint8_t id[8] = {1};
+
+	cr_assert(begin(1));
+	cr_assert(sp_active_span_attached(32, id));
+	for (uint64_t n = 2; n <= DEEP; n++)
+		cr_assert(begin(n));
+	sp_active_span_detached(32, true);
+	cr_assert_eq(active(), 0, "1, and nobody knows that");
+	cr_assert(forgot());
+	for (uint64_t n = DEEP; n >= 1; n--)
+		cr_assert(end(n));
+	cr_assert_not(forgot());
+}
+
+Test(span, of_scopes_that_were_forgotten_those_never_attached_take_nothing_away)
+{
+	attach_deep(NULL);
+	sp_active_span_detached(902 * 32, true);
+	cr_assert_eq(scopes_forgotten(), SP_SPAN_FORGET);
+	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), DEEP - SP_SPAN_FORGET);
+}
+
+/* A scope without a span has no root, and neither has a label. */
+Test(span, that_was_forgotten_beside_a_label_or_a_blank_scope_is_not_known)
+{
+	cr_assert(begin(1));
+	sp_manual_label_enter();
+	cr_assert_eq(sp_manual_label_show(1, 1), 0, "the id of a span, as chance will have it");
+	for (uint64_t id = 2; id <= DEEP; id++)
+		cr_assert(begin(id));
+	for (uint64_t id = DEEP; id > 1; id--)
+		cr_assert(end(id));
+	cr_assert_eq(active(), 0);
+	cr_assert(sp_manual_label_leave());
+	cr_assert_eq(scopes_forgotten(), 0);
+	cr_assert(end(1));
+	cr_assert_not(forgot());
+}
+
+Test(span, of_more_scopes_than_are_known_by_their_tokens_shows_nothing)
+{
+	const uint8_t id[8] = {1};
+	const uint64_t most = SP_SPAN_DEPTH_MAX + SP_SPAN_FORGOTTEN_SCOPES + 1;
+
+	cr_assert(begin_scoped(1));
+	for (uint64_t token = 1; token <= most; token++) {
+		cr_assert(sp_active_span_attached(token * 32, id));
+		cr_assert_eq(active(), 1);
+	}
+	cr_assert_eq(scopes_forgotten(), SP_SPAN_FORGOTTEN_SCOPES / 2 + SP_SPAN_FORGET);
+	for (uint64_t token = most; token >= 1; token--) {
+		sp_active_span_detached(token * 32, true);
+		if (scopes_forgotten() != 0 && atomic_load(&sp_thread_own->spans.depth) == 0)
+			cr_assert_eq(active(), 0);
+	}
+	cr_assert_not(forgot());
+}
+
+/* Scopes with forgotten tokens do not count as piled up once the other scopes are detached. */
+Test(span, of_more_scopes_than_are_known_that_come_back_each_time_are_believed)
+{
+	const uint64_t most = SP_SPAN_DEPTH_MAX + SP_SPAN_FORGOTTEN_SCOPES + 100;
+
+	for (unsigned turn = 0; turn < 20; turn++) {
+		for (uint64_t token = 1; token <= most; token++)
+			cr_assert(sp_active_span_attached(token * 32, NULL), "turn %u", turn);
+		for (uint64_t token = most; token >= 1; token--)
+			sp_active_span_detached(token * 32, true);
+		cr_assert_not(forgot());
+	}
+}
+
+/* The owner thread need not check its active span again. */
+Test(span, that_went_with_a_scope_below_ends_elsewhere_unseen)
+{
+	struct sp_span_stack *s;
+	struct sp_span_record r;
+
+	cr_assert(sp_active_span_attached(32, NULL));
+	cr_assert(begin(1));
+	cr_assert(begin(2));
+	s = &sp_thread_own->spans;
+	cr_assert(sp_span_of(handle_of(2), &r));
+	cr_assert(sp_span_table_close(&r));
+	cr_assert(sp_span_stack_ended_elsewhere(s, &r));
+	cr_assert_eq(atomic_load(&s->struck), 1);
+	sp_active_span_detached(32, true);
+	cr_assert(sp_span_of(handle_of(1), &r));
+	cr_assert(sp_span_table_close(&r));
+	cr_assert_not(sp_span_stack_ended_elsewhere(s, &r));
+	cr_assert_eq(atomic_load(&s->struck), 1);
+}
+
+static bool agrees(uint32_t storage, uint64_t says)
+{
+	return sp_active_span_agrees(storage, says);
+}
+
+Test(span, of_a_storage_whose_scopes_may_have_been_forgotten_agrees_with_all)
+{
+	const uint8_t id[8] = {1};
+
+	cr_assert(begin_scoped(1));
+	cr_assert(sp_active_span_attached(sp_span_token_of(3, 1), id));
+	cr_assert_not(agrees(3, 0));
+	for (uint64_t key = 1; key <= SP_SPAN_DEPTH_MAX; key++)
+		cr_assert(sp_active_span_attached(sp_span_token_of(4, key), id));
+	cr_assert(agrees(3, 0));
+	cr_assert_not(agrees(4, 0), "its frames are there");
+	cr_assert(sp_active_span_tells_parent(NULL));
+	sp_active_span_detached(sp_span_token_of(4, SP_SPAN_FORGET), true);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
-}
-
-Test(span, deeper_than_the_stack_a_scope_attached_twice_is_detached_there_first)
-{
-	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX; token++)
-		sp_active_span_attached(token, NULL);
-	sp_active_span_attached(1, NULL);
-	sp_active_span_attached(900, NULL);
-	cr_assert_eq(beyond(), 2);
-	sp_active_span_detached(900, true);
-	sp_active_span_detached(1, true);
-	cr_assert_eq(beyond(), 0);
-	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), SP_SPAN_DEPTH_MAX);
-}
-
-Test(span, deeper_than_the_stack_a_detach_of_what_was_never_attached_takes_nothing_away)
-{
-	for (uint64_t token = 1; token <= SP_SPAN_DEPTH_MAX + 2; token++)
-		sp_active_span_attached(token, NULL);
-	sp_active_span_detached(902, true);
-	cr_assert_eq(beyond(), 2);
-	for (uint64_t token = SP_SPAN_DEPTH_MAX + 2; token > SP_SPAN_DEPTH_MAX; token--)
-		sp_active_span_detached(token, true);
-	cr_assert_eq(beyond(), 0);
-	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), SP_SPAN_DEPTH_MAX);
+	cr_assert_not(sp_active_span_tells_parent(NULL), "the last one is not known");
+	cr_assert(sp_active_span_wants_links(0));
 }
 
 Test(span, that_the_table_cannot_hold_labels_nothing)
@@ -198,7 +433,7 @@ static void *begin_of_two_sdks(void *arg)
 	return NULL;
 }
 
-/* The last one has no block of its own to count in. */
+/* The last thread has no block in which it could count. */
 static void *begin_without_a_block(void *arg)
 {
 	sp_thread_ended();
@@ -228,18 +463,16 @@ Test(span, counts_the_spans_of_each_sdk)
 
 Test(span, that_others_have_ended_leaves_an_empty_stack_at_the_next_start)
 {
-	begin_a_full_stack();
-	cr_assert(begin(201));
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+	begin_deep();
+	for (uint64_t id = 1; id <= DEEP; id++)
 		end_elsewhere(id);
-	end_elsewhere(201);
 
+	cr_assert_not(forgot());
 	cr_assert(begin(300));
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 1);
-	cr_assert_eq(beyond(), 0);
 }
 
-/* As in an event loop: each span ends after the next one has begun, and the first one stays open. */
+/* As in an event loop: each span ends after the next one has started, and the first one stays open. */
 static void begin_before_the_last_ends(enum sp_activation how)
 {
 	cr_assert(begin(1));
@@ -253,7 +486,7 @@ static void begin_before_the_last_ends(enum sp_activation how)
 		cr_assert_eq(active(), id);
 		cr_assert_eq(root_of(id), 1);
 	}
-	cr_assert_eq(beyond(), 0);
+	cr_assert_not(forgot());
 	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), 0);
 	cr_assert(end(3 * SP_SPAN_DEPTH_MAX));
 	cr_assert_eq(active(), 1);
@@ -279,12 +512,15 @@ Test(span, of_scopes_those_that_were_detached_below_another_take_no_room)
 		sp_active_span_detached(token - 32, false);
 		cr_assert_eq(active(), 1);
 	}
-	cr_assert_eq(beyond(), 0);
+	cr_assert_not(forgot());
 	sp_active_span_detached(32 * 3 * SP_SPAN_DEPTH_MAX, false);
 	cr_assert_eq(active(), 0);
 }
 
-/* A frame of a scope hides what is below it, whether its span has ended or not, wherever it has moved to. */
+/*
+ * The frame of a scope hides all frames below it, whether its span has ended or not, and wherever the frame was
+ * moved.
+ */
 Test(span, that_makes_room_below_an_open_one_keeps_scopes_and_labels)
 {
 	const uint8_t id[8] = {2};
@@ -344,7 +580,7 @@ static void *links_to_another_thread(void *arg)
 	return NULL;
 }
 
-/* As MySQL's statements to their session: roots without a parent, on the thread of the other one. */
+/* MySQL links statements to their session like this: roots without a parent, on the thread of the session's root. */
 Test(span, of_a_root_that_links_to_the_open_one_is_active)
 {
 	stderr_begin();
@@ -361,7 +597,63 @@ Test(span, of_a_root_that_links_to_the_open_one_is_active)
 	cr_assert_eq(stderr_end(), 0);
 }
 
-/* Two of them at once interleave, as does one that links elsewhere, or comes from another thread. */
+static void begin_below(uint64_t id, uint64_t parent)
+{
+	struct sp_span_start s = start_of(id);
+
+	s.how = SP_ACTIVATION_NONE;
+	s.has_parent = true;
+	memcpy(s.parent_id, &parent, sizeof(parent));
+	cr_assert(sp_span_started(&s));
+}
+
+/* A span below such a root has no link, and one root may link to the next. */
+Test(span, below_a_root_that_links_is_active)
+{
+	begin_root(10);
+	begin_below(11, 10);
+	begin_linked(20, 11);
+	begin_below(21, 20);
+	cr_assert_eq(active(), 21);
+	begin_below(22, 21);
+	cr_assert_eq(active(), 22);
+	begin_linked(30, 21);
+	cr_assert_eq(active(), 30);
+	begin_below(31, 30);
+	cr_assert_eq(active(), 31);
+	/* continues the second root while the third is open */
+	begin_below(23, 20);
+	cr_assert_eq(active(), 0);
+	end(23);
+	cr_assert_eq(active(), 31);
+	/* the linked root has ended */
+	end(30);
+	cr_assert_eq(active(), 0);
+	end(31);
+	cr_assert_eq(active(), 22);
+	end(20);
+	cr_assert_eq(active(), 0);
+	end(22);
+	end(21);
+	cr_assert_eq(active(), 11);
+}
+
+/* If the parent is in another process, or has ended, the span is no child, and its links count. */
+Test(span, links_matter_where_the_parent_is_not_open)
+{
+	cr_assert_not(sp_active_span_wants_links(0), "there is no span");
+	begin_root(10);
+	cr_expect(sp_active_span_wants_links(0));
+	cr_expect(sp_active_span_wants_links(99));
+	cr_expect_not(sp_active_span_wants_links(10));
+	end(10);
+	cr_expect_not(sp_active_span_wants_links(0));
+	cr_expect_not(sp_active_span_wants_links(10));
+}
+
+/*
+ * Two linked roots at once interleave, and so does a root with a link to another span, or with a link across threads.
+ */
 Test(span, of_linked_roots_that_interleave_are_not_guessed)
 {
 	begin_root(10);
@@ -380,7 +672,7 @@ Test(span, of_linked_roots_that_interleave_are_not_guessed)
 	run(links_to_another_thread);
 }
 
-/* What does not fit is no reason to give up as long as some of what is below goes. */
+/* Scopes beyond the stack are no reason to stop believing in scopes while scopes below are detached. */
 Test(span, of_scopes_that_come_back_from_the_depth_are_believed)
 {
 	for (unsigned turn = 0; turn < 40; turn++) {
@@ -406,29 +698,33 @@ Test(span, of_scopes_that_pile_up_are_given_up_and_hide_nothing_more)
 	unsigned n = attached_until_given_up();
 
 	cr_assert_lt(n, 10000);
-	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), lost + n + 1 - SP_SPAN_DEPTH_MAX);
+	cr_assert_eq(sp_count_read(SP_COUNT_SPAN_STACK_FULL), lost + 1024);
+	cr_assert_eq(n, SP_SPAN_DEPTH_MAX + 1024 - SP_SPAN_FORGET);
 	cr_assert(begin(1));
 	cr_assert_eq(active(), 1, "by its start, as nothing is above it");
 	end(1);
 	cr_assert_eq(active(), 0);
 }
 
-/* One request that recurses as deep, with many leaves there, each of which is detached. */
-Test(span, of_scopes_beyond_the_last_frame_that_are_detached_do_not_pile_up)
+/* One request recurses that deep, and attaches and detaches many leaves there. */
+Test(span, of_scopes_that_were_forgotten_and_are_detached_do_not_pile_up)
 {
-	const uint64_t deep = SP_SPAN_DEPTH_MAX + 3;
+	uint64_t deep = SP_SPAN_DEPTH_MAX;
 
 	for (uint64_t token = 1; token <= deep; token++)
-		cr_assert(sp_active_span_attached(token, NULL));
+		cr_assert(sp_active_span_attached(token * 32, NULL));
 	for (unsigned leaf = 0; leaf < 5000; leaf++) {
-		cr_assert(sp_active_span_attached(deep + 1, NULL), "leaf %u", leaf);
-		sp_active_span_detached_here(deep + 1, leaf % 2 == 0);
+		for (uint64_t token = deep + 1; token <= deep + 100; token++)
+			cr_assert(sp_active_span_attached(token * 32, NULL), "leaf %u", leaf);
+		for (uint64_t token = deep + 100; token > 20; token--)
+			sp_active_span_detached(token * 32, leaf % 2 == 0);
+		for (uint64_t token = 21; token <= deep; token++)
+			cr_assert(sp_active_span_attached(token * 32, NULL));
 	}
-	cr_assert_eq(beyond(), 3);
 	cr_assert_lt(attached_until_given_up(), 10000, "those that stay do so nevertheless");
 }
 
-/* As many fibers go from this thread to another as come from there, and beyond the last frame all look alike. */
+/* As many fibers move from this thread to another as come from there. */
 Test(span, of_scopes_that_are_detached_elsewhere_pile_up_although_others_are_detached_here)
 {
 	uint64_t token = 0;
@@ -443,18 +739,21 @@ static void attach_by(uint32_t storage, uint64_t key, uint64_t id)
 	sp_active_span_attached(sp_span_token_of(storage, key), (const uint8_t *)&id);
 }
 
-Test(span, of_a_silent_storage_is_none_beyond_the_end_of_the_stack)
+Test(span, of_a_silent_storage_is_none_where_frames_were_forgotten)
 {
-	attach_by(3, 1, 0);
+	attach_by(4, 1, 0);
+	sp_active_span_detached(sp_span_token_of(4, 1), true);
 	begin_scoped(1);
-	for (uint64_t key = 2; key < 200; key++)
+	for (uint64_t key = 1; key < 200; key++)
 		attach_by(3, key, 1);
+	sp_active_span_detached(sp_span_token_of(3, SP_SPAN_FORGET), true);
 	cr_assert_eq(active(), ROOT_ALONE);
 
 	sp_active_span_silence(3);
 
 	cr_assert_eq(active(), 0);
 	attach_by(3, 300, 1);
+	cr_assert_not(forgot());
 	attach_by(4, 1, 1);
 	cr_assert_eq(active(), 1);
 }
@@ -491,9 +790,9 @@ Test(span, of_a_doubted_storage_is_none_for_good_once_it_is_silenced)
 }
 
 /*
- * The short way of spans that are found by their id (sp_span_started_by_id(), sp_span_close_by_id(),
- * sp_active_span_attach()) and the whole way have to say the same after each step of any sequence. The ids
- * are few, so that starts of open spans, ends of others' objects and tokens twice come up again and again.
+ * Spans that are found by their id have short functions: sp_span_started_by_id(), sp_span_close_by_id(),
+ * sp_active_span_attach(). In any sequence of steps they must give the same results as the general functions. There
+ * are few ids, so starts of open spans, ends of others' objects and repeated tokens occur often.
  */
 #define STEPS 600U
 #define IDS 24U
@@ -542,7 +841,10 @@ static bool brief_end(uint64_t id, const void *handle, bool brief)
 	return ref != 0;
 }
 
-/* One of a few ids. That of a span that has ended is given out no more: its root's name would depend on entries. */
+/*
+ * Draws one of a few ids. The id of a span that has ended is not drawn again: its root's name would depend on table
+ * entries.
+ */
 static uint64_t draw_id(struct play *p)
 {
 	return 1 + draw(&p->seed, IDS);
@@ -618,7 +920,7 @@ static void look(struct seen *s)
 	s->is = sp_span_stack_peek(&sp_thread_own->spans, &s->r);
 	if (s->is == SP_SPAN_NONE || s->is == SP_SPAN_INTERLEAVED)
 		memset(&s->r, 0, sizeof(s->r));
-	/* Which entry a span has does not matter. */
+	/* It does not matter which entry a span has. */
 	s->r.ref = 0;
 	s->r.root_ref = s->r.root_ref != 0;
 	s->r.cell = NULL;
@@ -635,7 +937,7 @@ static void *play(void *arg)
 	struct sp_span_record r;
 	uint32_t at = 0;
 
-	/* So that there are free entries at hand. */
+	/* Fills the thread's store of free entries. */
 	for (uint64_t id = 1; id <= 4; id++)
 		cr_assert(begin(id));
 	for (uint64_t id = 1; id <= 4; id++)
@@ -689,7 +991,7 @@ Test(span, the_short_way_of_starts_and_ends_says_what_the_whole_way_says)
 	}
 }
 
-/* A start by the short way takes an entry that the thread has at hand, and its end gives it back. */
+/* A start by the short function takes an entry of the thread's store, and the end returns it. */
 Test(span, the_short_way_uses_the_entries_at_hand)
 {
 	struct sp_span_start s = start_of(2);
@@ -735,8 +1037,8 @@ Test(span, the_short_way_ends_on_another_thread)
 }
 
 /*
- * A program's own generator may give an id out again, and the SDK the same object: each is a span of its own,
- * with an end of its own.
+ * A program's own generator may repeat an id, and the SDK may reuse the object: still each is a span with an end of
+ * its own.
  */
 Test(span, with_the_id_of_one_that_has_ended_is_another)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about spans whose end never comes. */
+/* Spans that never end. */
 #include "sampler/span/span.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +12,8 @@
 
 static void sweep(uint64_t second)
 {
-	sp_span_age_sweep(second * SECOND, 10 * SECOND);
+	while (!sp_span_age_sweep(second * SECOND, 10 * SECOND))
+		continue;
 }
 
 static void expect_counts(uint64_t started, uint64_t ended, uint64_t aged)
@@ -74,7 +75,7 @@ Test(span_age, without_a_tick_a_start_asks_the_clock)
 static void *sweep_twice(void *arg)
 {
 	(void)arg;
-	sp_thread_excluded = true; /* as on a thread that has ended for us */
+	sp_thread_excluded = true; /* like a thread that has ended for the profiler */
 	sweep(100);
 	sweep(110);
 	return NULL;
@@ -131,7 +132,7 @@ Test(span_age, of_a_full_table_makes_room_for_new_ones)
 	cr_assert_eq(sp_span_table_count(), SP_SPANS_MAX);
 }
 
-/* An object whose place in the index is that of others: as in test_span_table.c. */
+/* An object with the same hash in the index as others, as in test_span_table.c. */
 static const void *object_hashing_alike(uint64_t n)
 {
 	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);

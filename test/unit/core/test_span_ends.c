@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of allocations, and what tells the exporter that a span of theirs has ended, and that a block is no more. */
+/*
+ * Samples of allocations, and the records that tell the exporter that a span with such samples has ended, or that a
+ * block was freed.
+ */
 #include <string.h>
 
 #include "sampler/base/counters.h"
@@ -43,7 +46,7 @@ static void keep(const struct sp_record *record, void *arg)
 	seen[n++] = record->kind == SP_RECORD_SAMPLE ? record->sample.block : record->word;
 }
 
-/* Whether there is such a record, and no more than one. */
+/* Whether there is exactly one such record. */
 static bool has(uint32_t what, uint64_t word)
 {
 	unsigned found = 0;
@@ -94,12 +97,12 @@ Test(span_ends, are_told_of_spans_with_a_sampled_allocation)
 	cr_expect(has(SP_RECORD_SPAN_ENDED, 2));
 }
 
-/* Of those too the exporter has samples that the values belong to. */
+/* The exporter has samples of such roots too, to which the values belong. */
 Test(span_ends, values_of_a_root_go_where_an_allocation_has_a_sample)
 {
 	struct sp_span_record r;
 
-	cr_assert_eq(sp_span_values_init("n"), 0);
+	cr_assert_eq(sp_span_values_init("n", false), 0);
 	sp_active_span_label_scopes.root = true;
 	for (uint64_t id = 1; id <= 2; id++) {
 		cr_assert(begin(id));
@@ -118,7 +121,7 @@ Test(span_ends, values_of_a_root_go_where_an_allocation_has_a_sample)
 	cr_expect_eq(kind[1], SP_RECORD_SPAN_VALUES);
 }
 
-/* Its end was missed, or it is too old: nobody asks for its attributes then. */
+/* The span's end was missed, or the span is too old: then no attributes are read. */
 Test(span_ends, are_told_of_spans_that_are_given_up)
 {
 	struct sp_span_record r;
@@ -190,7 +193,7 @@ Test(span_ends, are_told_of_each_of_manual_labels_that_nest)
 	cr_expect_eq(n, 0, "the next one on that level has no sample");
 }
 
-/* The end of a scope takes away what is above it. */
+/* The end of a scope removes all labels above it. */
 Test(span_ends, are_told_of_a_manual_label_that_went_with_a_scope)
 {
 	sp_active_span_attach(32, 1);
@@ -211,7 +214,7 @@ Test(span_ends, are_told_of_the_label_around_a_span_with_samples_of_its_own)
 	expect_an_end(5);
 }
 
-/* A child that goes on has its root's label. */
+/* A child that goes on has the label of its root. */
 Test(span_ends, are_told_behind_a_sample_that_comes_later)
 {
 	sp_active_span_label_scopes.id = SP_SCOPE_ROOT;
@@ -228,7 +231,7 @@ Test(span_ends, are_told_behind_a_sample_that_comes_later)
 
 static _Atomic uint64_t blocks;
 
-/* As long as it has room for samples. How many blocks there are then, each of which has a number up to that. */
+/* Fills the ring with samples. Returns the number of blocks, which are numbered from 1. */
 static uint64_t fill(void)
 {
 	atomic_store(&sp_ring_blocks, &blocks);
@@ -242,6 +245,20 @@ static void free_all(void)
 {
 	for (; blocks != 0; blocks--)
 		sp_allocation_freed(blocks);
+}
+
+Test(span_ends, leave_a_quarter_of_the_ring_to_samples_of_cpu_time)
+{
+	struct sp_sample s = {.weight = 1};
+	uint64_t bytes = 0;
+
+	cr_assert(begin(1));
+	(void)fill();
+	cr_expect_eq(sp_count_read(SP_COUNT_DROP_ALLOCATIONS), 1);
+	while (sp_ring_put(&channel.ring, SP_RECORD_SAMPLE, &s, sp_sample_bytes(0)) == 0)
+		bytes += sizeof(uint64_t) + sp_sample_bytes(0);
+	cr_expect_gt(bytes, channel.ring.size / 5);
+	cr_expect_leq(bytes, channel.ring.size / 4);
 }
 
 Test(span_ends, that_find_no_room_are_counted)
@@ -258,7 +275,7 @@ Test(span_ends, that_find_no_room_are_counted)
 	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), put);
 }
 
-/* Wherever in the ring, also where the record of a freed block is in the way of its end. */
+/* At any offset in the ring, also if the record of a freed block has to wrap around its end. */
 Test(span_ends, all_blocks_in_a_full_ring_can_be_told)
 {
 	uint64_t put;
@@ -279,7 +296,7 @@ Test(span_ends, all_blocks_in_a_full_ring_can_be_told)
 	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT) + 200, sp_count_read(SP_COUNT_FREED));
 }
 
-/* More than was said: put = drained + dropped. */
+/* More blocks are freed than there is room for: put = drained + dropped. */
 Test(span_ends, blocks_that_find_no_room_are_counted)
 {
 	uint64_t freed;

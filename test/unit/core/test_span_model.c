@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of spans as a model that is as simple as they are, beside the sampler itself: which span is
- * active on a thread, what its local root, names and trace are, and what a sample there is labelled with.
- * Random sequences of what SDKs, programs and the kernel do (starts, ends, scopes, names, manual labels,
- * threads that end, forks) go to both, and after each step every thread is asked on both sides.
+ * A model of the rules of spans, as simple as these rules, runs beside the sampler. It knows which span is active on
+ * a thread, its local root, names and trace, and the label of a sample there. Random sequences of what SDKs, programs
+ * and the kernel do (starts, ends, scopes, names, manual labels, threads that end, forks) go to both, and after each
+ * step the test compares both for every thread.
  *
- * Each sequence is run in a process of its own, whose threads hand one baton around, so that it does the
- * same each time. One that fails is made as short as it can be and still fail, and printed as the calls
- * that are to be made.
+ * Each sequence runs in a process of its own. Its threads pass one baton around, so a sequence always gives the same
+ * result. A sequence that fails is shortened as long as it still fails, and printed as calls.
  *
  * MODEL_SEQUENCES=N tries more of them (make model-long), MODEL_SEED=N others.
  */
@@ -39,13 +38,13 @@
 #define SPANS 1200U
 #define ENTRIES 1200U
 #define STEPS_MAX 160U
-#define STORAGE 3U /* of the program's own, beside the one of SDKs, which is 0 */
+#define STORAGE 3U /* storages of the program; number 0 is the SDKs' */
 #define NOBODY SPANS
-/* Manual labels have ids beyond those of spans. */
+/* Ids of manual labels are greater than those of spans. */
 #define LABEL_ID 5000U
 #define REMOTE 10000U
 #define AGE_S 10U
-/* Of CPU time, as a machine may be busy; and of what waits for ever. */
+/* A limit on CPU time, because the machine may be busy; and one for a sequence that waits for ever. */
 #define CPU_LIMIT_S 20U
 #define LIMIT_S 600U
 #define SHRINK_S 8
@@ -73,10 +72,11 @@ enum kind {
 /* Fields that a kind does not name are 0. */
 struct step {
 	uint8_t kind, thread, how, sdk, trace, storage;
-	bool flag; /* START: by its id; DETACH: through; LABEL: shown */
+	bool flag; /* START: found by its id; DETACH: through; LABEL: shown */
 	uint16_t span, object, parent, key, name;
 	uint16_t
-		times; /* START, END, ATTACH, DETACH: so often, of spans and keys that follow (precede) */
+		times; /* START, END, ATTACH, DETACH: number of repetitions, with consecutive spans and
+                        * keys (precede) */
 };
 
 #define PARENT_UNSAID 0U
@@ -87,9 +87,10 @@ static struct setup {
 	enum sp_active_span source;
 	enum sp_label_scope id, name;
 	bool trace_id;
-	bool shown; /* the exporter wants to know the labels */
-	bool deep;  /* stacks are deeper than we keep them */
-	bool loop;  /* as in an event loop: of many that are begun, all but the last end at once */
+	bool shown; /* the exporter asks for the labels */
+	bool deep;  /* stacks are deeper than the limit */
+	/* as in an event loop: many spans are started, and all but the last one end at once */
+	bool loop;
 } setup;
 static struct step steps[STEPS_MAX];
 static unsigned n_steps;
@@ -100,11 +101,13 @@ enum by { STARTED, STANDS_IN, YIELDS, ATTACHED, LABELLED };
 
 struct entry {
 	enum by by;
-	unsigned span;  /* 0 = none; a label's id */
-	unsigned token; /* key and storage; a label's level */
-	unsigned name;  /* a label's */
+	unsigned span;  /* 0 = none; the id of a label */
+	unsigned token; /* key and storage; the level of a label */
+	unsigned name;  /* of a label */
 	unsigned
-		linked; /* the root of a span that a start links to, if it was open on this thread; or 0 */
+		linked; /* the root of the span to which a start links, if it was open on this thread;
+                         * or 0 */
+	bool forgotten; /* its frame was forgotten */
 };
 
 static struct thread {
@@ -113,23 +116,33 @@ static struct thread {
 	unsigned n;
 	unsigned level;
 	bool labelled[SP_MANUAL_LABEL_DEPTH_MAX + 1];
-	bool was_beyond; /* something has been beyond the last frame since the list was empty */
-	/* The first local root that was active, and how many there were. */
+	bool forgot;  /* an entry was forgotten at some time */
+	bool forgets; /* as the sampler reports: of some entries it knows at most the root */
+	/*
+	 * Scopes were forgotten whose tokens are unknown, or scopes of a silent storage. True until none of them is
+	 * left.
+	 */
+	bool forgets_more;
+	/* The first local root that was active, and the number of such roots. */
 	struct {
 		unsigned n, id, name;
 	} roots;
-	/* Since the label was shown last: something else may have changed it; its span was ended elsewhere. */
+	/*
+	 * Since the label was last shown: stale: another change may have replaced it; struck: its span was ended
+	 * elsewhere.
+	 */
 	bool stale, struck;
-	unsigned wait; /* the exporter has noted one of that span, since then */
+	unsigned wait; /* a span with a wait that the exporter has noted since then */
 } threads[THREADS];
 
 static struct span {
 	bool was, open, by_id, root_open, sampled, waited;
 	unsigned object, sdk, trace, root, name, root_name;
-	unsigned on; /* the thread that its start put it on, or NOBODY */
-	bool orphan; /* that has ended */
+	unsigned on;    /* the thread on which its start put it, or NOBODY */
+	bool orphan;    /* that thread has ended */
+	bool forgotten; /* its entry there was forgotten */
 	uint8_t keys;
-	unsigned seen_s; /* by a sweep; 0 = not yet */
+	unsigned seen_s; /* time of the first sweep that saw it; 0 = none yet */
 } spans[SPANS];
 
 static bool scoped, silent, forked;
@@ -138,7 +151,8 @@ static unsigned n_spans = 1, now_s = 100, started, ended, aged, full;
 struct answer {
 	enum sp_span_active what;
 	unsigned id, root, name, root_name, trace; /* trace + 1, 0 = none */
-	unsigned top;                              /* the span of the entry that decides */
+	unsigned top;                              /* the span of the deciding entry */
+	bool forgotten;                            /* that entry was forgotten */
 };
 
 static bool counts(const struct entry *e)
@@ -157,7 +171,7 @@ static bool is_open(unsigned span)
 	return span < SPANS && spans[span].open;
 }
 
-/* A root is renamed for all below it; when it has ended it has its last name for ever. */
+/* Renaming a root changes the name for all spans below it; after its end the root has its last name for ever. */
 static unsigned root_name(unsigned span)
 {
 	const struct span *s = &spans[span];
@@ -172,22 +186,33 @@ static void root_ended(struct span *s)
 	s->root_open = false;
 }
 
-/* Another root is open below by a start that stands in for a scope, of the same SDK, and not linked to. */
+/*
+ * Whether another root is open below, by a start of the same SDK that stands in for a scope. Such a root does not
+ * count if the span links to it, directly or through the links of spans between the two.
+ */
 static bool interleaves(const struct thread *t, unsigned at)
 {
 	const struct span *top = &spans[t->list[at].span];
+	unsigned linked = t->list[at].linked;
+	unsigned root = top->root;
 
-	for (unsigned i = 0; stands_in(&t->list[at]) && i < at; i++) {
+	for (unsigned i = at; stands_in(&t->list[at]) && i-- > 0;) {
 		unsigned n = stands_in(&t->list[i]) && counts(&t->list[i]) ? t->list[i].span : 0;
 
-		if (spans[n].open && spans[n].sdk == top->sdk && spans[n].root != top->root &&
-		    spans[n].root != t->list[at].linked)
+		if (!spans[n].open)
+			continue;
+		if (spans[n].root == root || spans[n].root == top->root ||
+		    (linked != 0 && spans[n].root == linked)) {
+			root = spans[n].root;
+			linked = t->list[i].linked != 0 ? t->list[i].linked : linked;
+		} else if (spans[n].sdk == top->sdk) {
 			return true;
+		}
 	}
 	return false;
 }
 
-/* What is active on the thread; beneath: if there were no manual labels. */
+/* The active span on the thread; beneath: without manual labels. */
 static struct answer peek(const struct thread *t, bool beneath)
 {
 	struct answer a = {.what = SP_SPAN_NONE};
@@ -198,6 +223,7 @@ static struct answer peek(const struct thread *t, bool beneath)
 		if (!counts(e) || (e->by == LABELLED && beneath))
 			continue;
 		a.top = e->span;
+		a.forgotten = e->forgotten;
 		if (e->by == LABELLED) {
 			struct answer around = peek(t, true);
 
@@ -207,9 +233,10 @@ static struct answer peek(const struct thread *t, bool beneath)
 					       .name = e->name,
 					       .root_name = e->name,
 					       .trace = around.what == SP_SPAN_KNOWN ? around.trace
-										     : 0};
+										     : 0,
+					       .forgotten = e->forgotten};
 		}
-		/* What was started is active until its end, what is attached until the detach. */
+		/* A started span is active until its end, an attached one until the detach. */
 		if (!is_open(e->span) && e->by != ATTACHED)
 			continue;
 		if (!is_open(e->span))
@@ -222,25 +249,54 @@ static struct answer peek(const struct thread *t, bool beneath)
 		a.trace = spans[e->span].trace + 1;
 		return a;
 	}
-	a.top = 0;
-	return a;
+	return (struct answer){.what = SP_SPAN_NONE};
 }
 
-/* What has to be kept: spans that are open, and what has not been detached. */
-static unsigned count_kept(const struct thread *t)
+/* Open spans and scopes that are not detached have frames, as long as there is room. */
+static bool wants_frame(const struct entry *e)
 {
+	return !e->forgotten && counts(e) &&
+	       (e->by == ATTACHED || e->by == LABELLED || is_open(e->span));
+}
+
+/* If all frames are in use, the oldest ones are forgotten. */
+static void make_room(struct thread *t)
+{
+	unsigned left = SP_SPAN_FORGET;
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < t->n; i++)
-		n += t->list[i].by == ATTACHED || t->list[i].by == LABELLED ||
-		     is_open(t->list[i].span);
-	return n;
+	for (unsigned i = 0; i < t->n && t->n >= SP_SPAN_DEPTH_MAX; i++)
+		n += wants_frame(&t->list[i]);
+	for (unsigned i = 0; n == SP_SPAN_DEPTH_MAX && i < t->n; i++) {
+		struct entry *e = &t->list[i];
+
+		if (!wants_frame(e))
+			continue;
+		e->forgotten = t->forgot = true;
+		if (e->by < ATTACHED)
+			spans[e->span].forgotten = true;
+		n -= --left == 0;
+	}
+}
+
+/* Whether a forgotten entry still counts. */
+static bool has_forgotten(const struct thread *t)
+{
+	for (unsigned i = 0; i < t->n && t->forgot; i++)
+		if (t->list[i].forgotten && t->list[i].by >= ATTACHED)
+			return true;
+	for (unsigned i = 1; i < n_spans && t->forgot; i++)
+		if (spans[i].open && spans[i].forgotten && !spans[i].orphan &&
+		    spans[i].on == (unsigned)(t - threads))
+			return true;
+	return false;
 }
 
 static void put(struct thread *t, struct entry e)
 {
 	struct answer a;
 
+	make_room(t);
 	t->list[t->n++] = e;
 	a = peek(t, false);
 	if (t->roots.n >= 2 || a.what == SP_SPAN_NONE)
@@ -262,7 +318,7 @@ static void take(struct thread *t, unsigned at, bool through)
 		memmove(&t->list[at], &t->list[at + 1], (--t->n - at) * sizeof(t->list[0]));
 }
 
-/* The place of the topmost entry with that token; t->n if there is none. */
+/* The index of the topmost entry with that token; t->n if there is none. */
 static unsigned find_token(const struct thread *t, enum by by, unsigned token)
 {
 	for (unsigned i = t->n; i-- > 0;) {
@@ -276,7 +332,7 @@ static void take_token(struct thread *t, enum by by, unsigned token, bool throug
 {
 	unsigned at = find_token(t, by, token);
 
-	/* What a silent storage says of others is worth nothing. */
+	/* A silent storage says nothing reliable about other storages. */
 	if (at < t->n)
 		take(t, at, through && counts(&t->list[at]));
 }
@@ -288,7 +344,7 @@ static void take_wait(struct thread *t)
 	t->wait = 0;
 }
 
-/* Later nobody would know whose waits those were. */
+/* Must happen now: later it is unknown to which span these waits belong. */
 static void note_waits(struct thread *by, unsigned n)
 {
 	take_wait(by);
@@ -296,7 +352,7 @@ static void note_waits(struct thread *by, unsigned n)
 		take_wait(&threads[spans[n].on]);
 }
 
-/* Its label is shown to the exporter. */
+/* Shows the thread's label to the exporter. */
 static void show(struct thread *t)
 {
 	take_wait(t);
@@ -358,7 +414,7 @@ static bool model_start(struct thread *t, const struct step *s)
 		return false;
 	if (n->open)
 		return n->object == s->object && n->by_id == s->flag;
-	/* An SDK uses an object again only after its span has ended, so that end was missed. */
+	/* An SDK reuses an object only after its span has ended, so that end was missed. */
 	for (unsigned i = 1; i < n_spans && !s->flag; i++) {
 		if (spans[i].open && !spans[i].by_id && spans[i].object == s->object) {
 			close_span(i, t);
@@ -412,7 +468,7 @@ static bool model_end(struct thread *t, unsigned n)
 	return true;
 }
 
-/* True unless so many are never detached that nobody believes in them any more. */
+/* False if the program did not detach so many scopes that the sampler stops using scopes. */
 static bool model_attach(struct thread *t, unsigned span, unsigned token)
 {
 	struct entry e = {.by = ATTACHED, .span = span, .token = token};
@@ -483,7 +539,7 @@ static void model_silence(struct thread *by)
 	take_wait(by);
 }
 
-/* Whether that storage may say so without a contradiction to what it has attached. */
+/* Whether the answer of that storage agrees with what it has attached. */
 static bool model_agrees(const struct thread *t, const struct step *s)
 {
 	struct answer a = peek(t, false);
@@ -540,7 +596,7 @@ static bool alive[THREADS];
 
 #define PLACES 64U
 
-/* What is said of the span or thread of that number has to be the same on both sides. */
+/* Model and sampler must say the same about the span or thread of that number. */
 static void same(const char *what, unsigned number, uint64_t is, uint64_t should)
 {
 	if (is == should)
@@ -585,7 +641,7 @@ static void do_start(struct thread *t, const struct step *s)
 	uint64_t id = s->span;
 	uint64_t parent = s->parent != PARENT_NONE ? s->parent : 0;
 	struct answer above = peek(t, true);
-	bool deep = t->was_beyond && !spans[id].was && s->parent == PARENT_UNSAID;
+	bool deep = t->forgets && !spans[id].was && s->parent == PARENT_UNSAID;
 	char name[16];
 	struct sp_span_start start = {.handle = object_at(s->object),
 				      .name = name,
@@ -598,14 +654,14 @@ static void do_start(struct thread *t, const struct step *s)
 
 	start.linked_root = s->key < SPANS ? sp_active_span_linked_root(s->key) : 0;
 
-	/* No SDK uses an id again. */
+	/* No SDK reuses an id. */
 	if (spans[id].was && !spans[id].open)
 		return;
 	memcpy(start.span_id, &id, sizeof(id));
 	memcpy(start.parent_id, &parent, sizeof(parent));
 	fill_trace(start.trace_id, s->trace + 1U);
 	same("the start of span", s->span, sp_span_started(&start), model_start(t, s));
-	/* Below more than is kept the root is the right one, or unknown. */
+	/* The root of a span below a forgotten entry is right or unknown. */
 	if (!deep || !find_span(s->span, &r) || r.root_id == spans[id].root)
 		return;
 	same("the root of span", s->span, r.root_id,
@@ -649,12 +705,12 @@ static void do_rename(const struct step *s)
 	same("the new name of span", s->span, is, is_open(s->span));
 	if (is)
 		spans[s->span].name = s->name;
-	/* Samples have the new name at once, the exporter with the next change. */
+	/* Samples have the new name at once; the exporter learns it with the next change of the label. */
 	for (struct thread *t = threads; t < threads + THREADS; t++)
 		t->stale |= is;
 }
 
-/* A sample, or a wait that the exporter has seen, that has the label of the thread. */
+/* A sample with the thread's label, or a wait with it that the exporter has seen. */
 static void do_note(struct thread *t, bool wait)
 {
 	struct sp_span_label label;
@@ -682,7 +738,7 @@ static void do_keys(const struct step *s)
 	spans[s->span].keys |= (uint8_t)s->key;
 }
 
-/* The sequence goes on in the child, where this is the only thread. */
+/* The child continues the sequence. This is its only thread. */
 static void do_fork(unsigned me)
 {
 	struct sp_span_record r;
@@ -695,8 +751,7 @@ static void do_fork(unsigned me)
 	}
 	(void)alarm(LIMIT_S);
 	sp_process_forked();
-	sp_thread_forked();
-	sp_span_forked();
+	sp_span_forked(sp_thread_forked());
 	memset(alive, 0, sizeof(alive));
 	memset(blocks, 0, sizeof(blocks));
 	alive[me] = true;
@@ -715,13 +770,13 @@ static void do_fork(unsigned me)
 			on_list |= threads[me].list[k].span == i;
 			kept |= threads[me].list[k].span == i && counts(&threads[me].list[k]);
 		}
-		/* What counts for nothing any more may still be there, as may be what lies too deep. */
+		/* An entry that counts for nothing may still be there, and so may one that lies too deep. */
 		if (s->open &&
-		    (kept ? !threads[me].was_beyond : !on_list && s->on != me && !s->orphan))
+		    (kept ? !threads[me].forgets : !on_list && s->on != me && !s->orphan))
 			same("in the child is open: span", i, is, kept);
 		s->open = is;
 		s->seen_s = 0;
-		/* Spans lie elsewhere then, where others were noted. */
+		/* The table's entries have moved, so marks of other entries may be read. */
 		s->sampled = is && sp_span_table_has_sample(&r);
 		s->waited = is && sp_span_table_has_wait(&r);
 	}
@@ -753,14 +808,14 @@ static void do_once(struct thread *t, const struct step *s)
 		do_rename(s);
 		break;
 	case ATTACH:
-		/* A context may have a span that is not recorded here. */
+		/* A context may contain a span that is not recorded here. */
 		id += id != 0 && !spans[id].was ? REMOTE : 0;
 		is = sp_active_span_attached(token, id != 0 ? (const uint8_t *)&id : NULL);
 		should = model_attach(t, (unsigned)id, (unsigned)token);
 		break;
 	case DETACH:
-		/* Beyond the last frame a token that is unknown would be taken for one of those there. */
-		if (t->was_beyond && find_token(t, ATTACHED, (unsigned)token) == t->n)
+		/* The tokens of some forgotten scopes are unknown. */
+		if (t->forgets && find_token(t, ATTACHED, (unsigned)token) == t->n)
 			break;
 		sp_active_span_detached(token, s->flag);
 		model_detach(t, (unsigned)token, s->flag);
@@ -769,9 +824,6 @@ static void do_once(struct thread *t, const struct step *s)
 		sp_manual_label_enter();
 		is = s->flag && sp_manual_label_show(id, name_id(s->name)) == 0;
 		should = model_label(t, s);
-		if (t->was_beyond ||
-		    (t->has_block && sp_span_stack_is_beyond(&sp_thread_own->spans)))
-			return;
 		break;
 	case UNLABEL:
 		is = sp_manual_label_leave();
@@ -789,13 +841,13 @@ static void do_once(struct thread *t, const struct step *s)
 		if (silent && s->storage == STORAGE)
 			break;
 		is = sp_active_span_agrees(s->storage, id);
-		should = model_agrees(t, s) || t->was_beyond;
-		is |= t->was_beyond;
+		should = model_agrees(t, s) || t->forgets;
+		is |= t->forgets;
 		break;
 	case TELLS:
 		fill_trace(trace, s->trace + 1U);
-		is = sp_active_span_tells_parent(s->trace != 2 ? trace : NULL) && !t->was_beyond;
-		should = model_tells(t, s) && !t->was_beyond;
+		is = sp_active_span_tells_parent(s->trace != 2 ? trace : NULL) && !t->forgets;
+		should = model_tells(t, s) && !t->forgets;
 		break;
 	case SAMPLE:
 	case WAIT:
@@ -806,7 +858,8 @@ static void do_once(struct thread *t, const struct step *s)
 		break;
 	case SWEEP:
 		now_s += s->key;
-		sp_span_age_sweep(now_s * SP_NS_PER_S, AGE_S * SP_NS_PER_S);
+		while (!sp_span_age_sweep(now_s * SP_NS_PER_S, AGE_S * SP_NS_PER_S))
+			continue;
 		model_sweep(t, now_s);
 		break;
 	case FORK:
@@ -850,24 +903,29 @@ static void check_label(unsigned number, const struct answer *a, const struct sp
 		     sp_span_table_holds(is->ref, is->span_id), true);
 }
 
-/* Deeper than what is kept the label may be missing, or be the root alone, and never be another one. */
-static void check_beyond(unsigned number, const struct answer *a)
+/* The label of a forgotten entry may be missing, or be its root alone, but never another label. */
+static void check_forgotten(unsigned number, const struct answer *a)
 {
 	struct sp_span_record r;
 	enum sp_span_active is = sp_span_stack_peek(&blocks[number]->spans, &r);
 
 	if (is == SP_SPAN_KNOWN || is == SP_SPAN_LABEL) {
-		same("deep, the state of thread", number, is, a->what);
-		same("deep, the span of thread", number, r.span_id, a->id);
+		same("with forgotten ones, the state of thread", number, is, a->what);
+		same("with forgotten ones, the span of thread", number, r.span_id, a->id);
 	} else if (is == SP_SPAN_ROOT_ALONE) {
-		same("deep, a root in the state of thread", number,
+		same("with forgotten ones, a root in the state of thread", number,
 		     a->what == SP_SPAN_KNOWN || a->what == SP_SPAN_NONE, true);
-		same("deep, the root of thread", number, r.root_id,
+		same("with forgotten ones, the root of thread", number, r.root_id,
 		     a->top < SPANS ? spans[a->top].root : 0);
+	} else if (a->what == SP_SPAN_KNOWN || a->what == SP_SPAN_LABEL) {
+		/* It is unknown to which SDK the forgotten entries belong. */
+		same("with forgotten ones, nothing instead of the active one of thread", number,
+		     a->forgotten || is == SP_SPAN_INTERLEAVED || threads[number].forgets_more,
+		     true);
 	}
 }
 
-/* What the exporter knows. */
+/* The label that the exporter knows. */
 static void check_shown(unsigned number, const struct sp_span_label *label)
 {
 	const struct thread *t = &threads[number];
@@ -895,12 +953,14 @@ static void check_thread(unsigned number)
 	const struct sp_span_stack *stack = &blocks[number]->spans;
 	struct sp_span_label label;
 
-	if (!t->was_beyond && sp_span_stack_is_beyond(stack))
-		same("deep, with room, is thread", number, count_kept(t) <= SP_SPAN_DEPTH_MAX,
-		     false);
-	t->was_beyond = (t->was_beyond && count_kept(t) != 0) || sp_span_stack_is_beyond(stack);
-	if (t->was_beyond) {
-		check_beyond(number, &a);
+	t->forgets = sp_span_stack_forgot(stack);
+	t->forgets_more = t->forgets &&
+			  (t->forgets_more || silent || stack->scopes == SP_SPAN_FORGOTTEN_SCOPES);
+	if (t->forgets && !t->forgets_more)
+		same("something was forgotten that is left on thread", number, has_forgotten(t),
+		     true);
+	if (t->forgets || has_forgotten(t)) {
+		check_forgotten(number, &a);
 		t->roots.n = stack->root.n;
 		t->roots.id = (unsigned)stack->root.id;
 		return;
@@ -996,7 +1056,7 @@ static bool someone_gone;
 
 static void *go_on(void *arg);
 
-/* The threads that a sequence names wait for their turn; they begin when it first comes. */
+/* Passes the baton. A thread that the sequence names begins at its first turn, and waits for its next one. */
 static void hand_over(unsigned to)
 {
 	pthread_t thread;
@@ -1040,7 +1100,7 @@ static void *go_on(void *arg)
 	return NULL;
 }
 
-/* True if it fails; verdict says why, unless it has crashed. */
+/* True if the sequence fails; verdict has the reason, except after a crash. */
 static bool fails(void)
 {
 	int status = 0;
@@ -1073,7 +1133,7 @@ static bool fails(void)
 
 /* --- Random sequences ----------------------------------------------------------------------------- */
 
-/* How often each kind is drawn, and the letters of the fields that it has. */
+/* The weight of each kind in the draw, and the letters of its fields. */
 static const struct {
 	const char *name, *fields;
 	unsigned weight;
@@ -1121,17 +1181,17 @@ static uint8_t any_kind(void)
 		sum += kinds[i].weight;
 	for (sum = below(sum); sum >= kinds[kind].weight; kind++)
 		sum -= kinds[kind].weight;
-	/* The emulator fails in a child that a thread forks which is not the first. */
+	/* The emulator fails in a child if a thread other than the first one forks it. */
 	return kind == FORK && emulated() ? SAMPLE : kind;
 }
 
-/* One of the last n. */
+/* One of the last n numbers. */
 static uint16_t recent(unsigned last, unsigned n)
 {
 	return (uint16_t)(last > n ? last - below(n) : 1 + below(last + 1));
 }
 
-/* The numbers that were given last: programs begin something, and go on with what is recent. */
+/* The numbers of the last steps: programs start something, and continue with something recent. */
 static unsigned last_span, last_key, mostly_how;
 
 static struct step any_step(unsigned thread)
@@ -1170,7 +1230,7 @@ static struct step any_step(unsigned thread)
 	} else if (s.kind == TELLS && one_of(2)) {
 		s.trace = 2;
 	}
-	/* Two hooks may report one span, and two objects stand for it. */
+	/* Two hooks may report one span, and two objects may stand for it. */
 	if (s.kind != START || (one_of(15) && s.times == 1))
 		return s;
 	s.span = (uint16_t)(last_span + 1);
@@ -1181,7 +1241,7 @@ static struct step any_step(unsigned thread)
 
 static void make_sequence(void)
 {
-	/* What has been begun on each thread, as good programs end it: the last first. */
+	/* The open scopes and spans of each thread, which good programs end in reverse order. */
 	static struct step open[THREADS][STEPS_MAX];
 	unsigned n_open[THREADS] = {0};
 	unsigned thread = 0;
@@ -1225,7 +1285,7 @@ static void make_sequence(void)
 	}
 }
 
-/* Leaves out whatever can be left out, the larger parts first, and then repeats less; not for ever. */
+/* Leaves out as many steps as possible, large parts first, then reduces repetitions; stops after a limit. */
 static void shrink(void)
 {
 	static struct step whole[STEPS_MAX];
@@ -1299,7 +1359,7 @@ static void try_sequences(enum sp_active_span source, bool deep, bool loop, unsi
 	setup.source = source;
 	setup.deep = deep;
 	setup.loop = loop;
-	/* There they take ten times as long as well. */
+	/* Sequences take ten times as long in the emulator. */
 	if (emulated())
 		many /= 5;
 	many = ROUNDS(many);

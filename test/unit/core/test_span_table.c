@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the table of open spans with one thread; test/stress/span_table.c has the threads. */
+/* The table of open spans with one thread; test/stress/span_table.c is about several threads. */
 #include "sampler/open_spans/span_table.h"
 
 #include <criterion/criterion.h>
@@ -74,7 +74,7 @@ Test(span_table_before_init, is_empty_and_refuses)
 	cr_assert_not(sp_span_table_by_handle(2, &r));
 	cr_assert_not(sp_span_table_may_have(1, 2));
 	cr_assert_not(sp_test_span_remove(1, &r));
-	sp_span_table_forked(0, NULL, 0);
+	sp_span_table_forked(0, 0, NULL, 0);
 	cr_assert_eq(sp_span_table_count(), 0);
 }
 
@@ -89,7 +89,7 @@ static rlim_t address_space(void)
 	return pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Whichever of its mappings finds no room. */
+/* One of its mappings fails, whichever. */
 Test(span_table_before_init, is_whole_or_is_none)
 {
 	struct rlimit before;
@@ -183,7 +183,7 @@ Test(span_table, holds_exactly_its_limit)
 	cr_assert_eq(add(random_id(SP_SPANS_MAX + 1), 2), 0, "a freed place is used again");
 }
 
-/* Handles are heap addresses; whatever their spacing, the limit is the table's and not a window's. */
+/* Handles are heap addresses. Handles with any spacing fill the whole table, not only one window. */
 Test(span_table, spreads_evenly_spaced_handles)
 {
 	const uint64_t strides[] = {1, 8, 16, 24, 32, 48, 64, 96, 112, 128, 256, 1024, 4096, 65536};
@@ -198,8 +198,8 @@ Test(span_table, spreads_evenly_spaced_handles)
 }
 
 /*
- * Keys of one window: multiplying by the inverse of the hash's factor gives the product that is
- * wanted, and the hash takes bits 40 to 55 of it.
+ * Keys with the same hash: the key is the wanted product multiplied by the inverse of the hash's factor, and the hash
+ * takes bits 40 to 55 of the product.
  */
 static uint64_t key_hashing_to(uint64_t place, uint64_t n)
 {
@@ -235,10 +235,10 @@ Test(span_table, refuses_whole_when_the_window_of_a_handle_is_full)
 	cr_assert_eq(sp_span_table_count(), SP_SPAN_WINDOW);
 }
 
-/* Cells of a line: what is more than that has to go further. */
+/* Cells of a line: a further key goes to the next lines. */
 #define LINE 7U
 
-/* With different tags: what is in the line itself tells nothing of the key that went further. */
+/* The keys have different tags, so the cells of the line contain nothing of the key that went further. */
 Test(span_table, may_have_what_had_to_go_beyond_its_line)
 {
 	for (uint64_t n = 0; n <= LINE; n++)
@@ -274,7 +274,7 @@ Test(span_table, ids_with_equal_tags_are_told_apart)
 {
 	struct sp_span_record r;
 
-	/* key_hashing_to() gives all of one place the same upper half of the hash */
+	/* key_hashing_to() gives all keys of one place the same upper half of the hash */
 	cr_assert_eq(add(key_hashing_to(9, 0), HANDLES), 0);
 	cr_assert_eq(add(key_hashing_to(9, 1), HANDLES + 64), 0);
 
@@ -329,7 +329,7 @@ Test(span_table, a_forked_child_keeps_the_spans_of_one_thread_and_those_named)
 	for (uint64_t id = 1; id <= 100; id++)
 		add(id, id * 64);
 
-	sp_span_table_forked(3, named, 2);
+	sp_span_table_forked(3, 7, named, 2);
 
 	cr_assert_eq(sp_span_table_count(), 22);
 	for (uint64_t id = 1; id <= 100; id++) {
@@ -337,8 +337,10 @@ Test(span_table, a_forked_child_keeps_the_spans_of_one_thread_and_those_named)
 
 		cr_assert_eq(sp_span_table_by_id(id, &r), kept, "id %lu", id);
 		cr_assert_eq(sp_span_table_by_handle(id * 64, &r), kept, "id %lu", id);
+		if (kept)
+			cr_assert_eq(r.thread, id % 5 == 3 ? 7 : SP_SPAN_NO_THREAD);
 	}
-	/* the roots of 20 and 21 are each other */
+	/* the spans 20 and 21 are each other's root */
 	cr_assert(sp_span_table_by_id(20, &r));
 	cr_assert(sp_span_table_holds(r.root_ref, 21));
 	for (uint64_t id = 1; id <= 100; id++)
@@ -354,7 +356,7 @@ static long page_faults(void)
 	return usage.ru_minflt;
 }
 
-/* A forked child walks it before it runs: memory that no span has needed is not to be read for that. */
+/* A forked child walks the table before it runs, so the walk must not read memory that no span has used. */
 Test(span_table, is_walked_without_a_look_at_what_was_never_used)
 {
 	struct sp_span_record r;
@@ -370,7 +372,7 @@ Test(span_table, is_walked_without_a_look_at_what_was_never_used)
 	cr_expect_lt(page_faults() - before, 32, "%ld", page_faults() - before);
 }
 
-/* A root, and a span below it, whose record says what was so at its start. */
+/* Adds a root and a span below it. The record of the span has the state at its start. */
 static void add_root(uint64_t id, uint32_t name_id, struct sp_span_record *root,
 		     struct sp_span_record *child)
 {
@@ -404,7 +406,7 @@ Test(span_table, a_root_that_is_renamed_is_so_for_spans_that_outlive_it)
 	cr_assert_eq(sp_span_table_root_name(&child), 12, "it is over");
 }
 
-/* A thread uses one entry for all its roots, whose reference comes again in the end. */
+/* A thread uses one entry for all its roots, so the entry's reference is repeated in the end. */
 Test(span_table, a_root_has_no_name_of_an_earlier_one_with_its_reference)
 {
 	struct sp_span_record root, child, other, r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What local roots say about themselves, by their threads' own clocks: exact, or nothing. */
+/* The attributes of local roots about their own time, by their threads' own clocks: exact, or absent. */
 #include "sampler/span/span_times.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define MS UINT64_C(1000000)
 
 static struct sp_span_times got;
-static uint64_t ahead_ns; /* by so much the test's monotonic clock is ahead */
+static uint64_t ahead_ns; /* lead of the test's monotonic clock */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -82,8 +82,8 @@ static void ask(uint64_t id)
 }
 
 /*
- * What the thread itself measures, within a root's part and around it. All that the root may say of itself lies
- * between the two, however long a busy machine takes from one clock to the next.
+ * The thread's own measurements, inside a part of a root and around it. The root's values must lie between the two,
+ * however long a busy machine takes from one clock to the next.
  */
 struct clocks {
 	uint64_t wall_ns;
@@ -118,14 +118,14 @@ Test(span_times, of_a_root_that_only_computes_are_exact)
 	cr_expect(got.is_known);
 	cr_expect_geq(got.cpu_ns, 20 * MS);
 	cr_expect_leq(got.cpu_ns + got.off_cpu_ns, begun);
-	/* The test's runner may have stopped it. */
+	/* The test's runner may have stopped the thread. */
 	if (got.voluntary_switches != 0)
 		return;
 	cr_expect(got.has_runnable);
 	cr_expect_eq(got.runnable_ns, got.off_cpu_ns);
 }
 
-/* Whatever their length. */
+/* The parts may have any length. */
 Test(span_times, of_a_root_that_waits_are_exact)
 {
 	static const uint64_t length[] = {50000, MS, 2 * MS, 5 * MS, 30 * MS};
@@ -145,7 +145,7 @@ Test(span_times, of_a_root_that_waits_are_exact)
 		cr_expect_leq(got.off_cpu_ns + within.cpu_ns, around.wall_ns);
 		cr_expect_geq(got.voluntary_switches, within.voluntary);
 		cr_expect_leq(got.voluntary_switches, around.voluntary);
-		/* A short sleep may be over before a slow machine comes to wait for it. */
+		/* A short sleep may be over before a slow machine begins to wait. */
 		cr_expect_eq(got.has_runnable, got.voluntary_switches == 0,
 			     "only the kernel knows what of it was runnable");
 		cr_assert(end(i + 1));
@@ -153,7 +153,7 @@ Test(span_times, of_a_root_that_waits_are_exact)
 	cr_expect_geq(got.voluntary_switches, 1, "nobody takes 30 ms to begin to wait");
 }
 
-/* Another root is open for a moment, so that the part of the first ends, and another one begins. */
+/* Opens another root for a moment, so that the current part of the first root ends, and a new one begins. */
 static void leave_for_a_moment(uint64_t id)
 {
 	cr_assert(begin_under(id, 99));
@@ -162,7 +162,7 @@ static void leave_for_a_moment(uint64_t id)
 	cr_assert_eq(sp_thread_own->part.root_id, 1);
 }
 
-/* Two parts, of which the first was runnable for 100 s, and of the second nobody knows. */
+/* Two parts: the first was runnable for 100 s, and of the second the runnable time is unknown. */
 static void be_in_two_parts(uint64_t unknown_ns)
 {
 	uint64_t cpu_ns = cpu_now();
@@ -196,7 +196,7 @@ Test(span_times, have_no_runnable_time_where_more_of_it_is_unknown)
 #define PAGE_BYTES 4096U
 #define PAGES 64U
 
-/* Pages of a file, none of which is in memory. */
+/* Maps pages of a file that are not in memory. */
 static const volatile char *map_cold_file(void)
 {
 	static const char zeros[PAGE_BYTES];
@@ -255,7 +255,7 @@ Test(span_times, of_spans_below_are_those_of_the_root)
 	cr_assert(begin(3));
 	cr_assert(end(3));
 	cr_assert(end(2));
-	/* no clock was read: it would be another time by now */
+	/* the clocks were not read again: a second reading would differ */
 	cr_expect_eq(memcmp(&before, &sp_thread_own->part, sizeof(before)), 0);
 	cr_assert(end(1));
 	cr_expect_eq(sp_thread_own->part.root_id, 0);
@@ -339,7 +339,7 @@ Test(span_times, but_for_cpu_time_are_unknown_while_another_thread_is_in_it)
 		sched_yield();
 	ask(1);
 	cr_expect_not(got.is_known);
-	/* but for its CPU time so far, which its clock tells */
+	/* except its CPU time so far, which its clock tells */
 	cr_expect_geq(got.cpu_ns, 20 * MS);
 	may_end = true;
 	pthread_join(thread, NULL);
@@ -349,14 +349,14 @@ Test(span_times, but_for_cpu_time_are_unknown_while_another_thread_is_in_it)
 	cr_expect_leq(got.cpu_ns, around);
 }
 
-/* So many blocks at most are looked at for the other threads' parts. */
+/* Parts of other threads are searched in at most this many blocks. */
 static void take_blocks(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		cr_assert_not_null(sp_thread_claim());
 }
 
-/* Two threads are in the root as it ends, with n blocks between theirs. */
+/* Two threads are in the root when it ends, with n blocks between theirs. */
 static void ask_while_two_are_in(unsigned n)
 {
 	pthread_t thread[2];
@@ -403,7 +403,7 @@ Test(span_times, have_no_cpu_time_where_a_thread_has_ended_in_it)
 	cr_expect_not(got.has_cpu);
 }
 
-/* Nobody else is looked for. */
+/* The other threads are not searched. */
 Test(span_times, have_the_cpu_time_whatever_other_threads_there_are)
 {
 	cr_assert(begin(1));
@@ -417,7 +417,7 @@ Test(span_times, have_the_cpu_time_whatever_other_threads_there_are)
 Test(span_times, of_a_span_that_ends_on_another_thread_are_unknown)
 {
 	cr_assert(begin(1));
-	/* its next span, whose root may have the same entry in the table */
+	/* its next span, whose root may have the same table entry */
 	end_elsewhere(1);
 	cr_assert(begin(2));
 	ask(2);
@@ -433,7 +433,7 @@ Test(span_times, of_a_root_that_was_never_active_are_unknown)
 	cr_expect_not(got.is_known);
 }
 
-/* Both are open on a thread of an SDK without scopes, and nobody knows for which one it works. */
+/* The SDK has no scopes and both roots are open on one thread, so nobody knows for which root the thread works. */
 Test(span_times, of_roots_that_share_a_thread_are_unknown)
 {
 	begin_root(1);
@@ -473,12 +473,11 @@ Test(span_times, begin_anew_in_a_forked_child)
 		struct sp_span_record r;
 		uint64_t own_ns = 0;
 
-		sp_thread_forked();
-		sp_span_forked();
+		sp_span_forked(sp_thread_forked());
 		if (!sp_span_of(handle_of(1), &r))
 			_exit(1);
 		sp_span_times_of(&r, &got);
-		/* its own clock begins with it, however slow the machine is */
+		/* the child's clock begins with it, however slow the machine is */
 		_exit(sp_cpu_clock_ns(CLOCK_THREAD_CPUTIME_ID, &own_ns) && got.cpu_ns <= own_ns &&
 				      !got.is_known
 			      ? 0

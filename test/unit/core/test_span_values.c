@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of attributes that are to be labels: what reaches the ring, for which span, and what is told as lost. */
+/*
+ * Values of attributes that become labels: which values reach the ring, for which span, and which are counted as
+ * lost.
+ */
 #include "sampler/span/span_values.h"
 
 #include <pthread.h>
@@ -23,7 +26,7 @@ static unsigned n;
 static void start(void)
 {
 	set_up();
-	cr_assert_eq(sp_span_values_init("http.route, db.statement,n"), 0);
+	cr_assert_eq(sp_span_values_init("http.route, db.statement,n", false), 0);
 	cr_assert_eq(sp_ring_at(&channel.ring, memory, sizeof(memory)), 0);
 	cr_assert_eq(sp_ring_at(&consumer, memory, sizeof(memory)), 0);
 	atomic_store(&sp_channel_open, &channel);
@@ -87,7 +90,7 @@ static void finish(uint64_t id)
 	sp_span_table_release(&r);
 }
 
-/* Of the only record. */
+/* Checks the only record. */
 static void expect(unsigned key, enum sp_span_value_type type, const void *value, size_t bytes)
 {
 	size_t at = 0;
@@ -111,11 +114,11 @@ Test(span_values, knows_its_keys_and_no_others)
 	cr_expect_eq(sp_span_values_key("", 0), SP_SPAN_KEY_NONE);
 }
 
-/* A record has room for so many. */
+/* A record has room for four values. */
 Test(span_values_keys, are_four_at_the_most, .timeout = 20)
 {
 	set_up();
-	cr_assert_eq(sp_span_values_init("a,b,c,d,e"), 0);
+	cr_assert_eq(sp_span_values_init("a,b,c,d,e", false), 0);
 	cr_expect_eq(sp_span_keys_wanted.n, 4);
 	cr_expect_eq(sp_span_values_key("d", 1), 3);
 	cr_expect_eq(sp_span_values_key("e", 1), SP_SPAN_KEY_NONE);
@@ -171,7 +174,7 @@ Test(span_values, of_a_span_without_a_sample_stay)
 	cr_expect_eq(sp_count_read(SP_COUNT_SPAN_VALUES), 0);
 }
 
-/* A caller that looked the span up before it ended, and goes on only now. */
+/* A thread has looked the span up before its end, and continues only now. */
 Test(span_values, set_after_the_end_are_of_no_later_span)
 {
 	struct sp_span_record ended;
@@ -240,7 +243,7 @@ Test(span_values, take_no_more_than_a_record_has)
 		expect(key, SP_SPAN_VALUE_TEXT, text, SP_SPAN_VALUE_BYTES);
 }
 
-/* One more than the ring holds, and many more. */
+/* One record more than the ring holds, and many more. */
 Test(span_values, that_find_no_room_are_counted)
 {
 	char text[SP_SPAN_VALUE_BYTES + 1];
@@ -274,7 +277,7 @@ static void *set_often(void *arg)
 	return NULL;
 }
 
-/* Two threads set the same attribute of the same span. The value is one of theirs, and not a mixture. */
+/* Two threads set the same attribute of the same span. The value is that of one thread, and no mixture. */
 Test(span_values, of_two_threads_are_whole)
 {
 	struct sp_span_record r;
@@ -318,7 +321,7 @@ static bool root_has_its_value(uint64_t id)
 	return sp_count_read(SP_COUNT_SPAN_VALUES) != before;
 }
 
-/* Which it does not give back in the child, where it is not. */
+/* The thread does not exist in the child, so it never gives the entry back there. */
 Test(span_values, of_a_forked_child_do_not_depend_on_a_thread_that_was_setting_one)
 {
 	struct sp_span_record r;
@@ -335,8 +338,7 @@ Test(span_values, of_a_forked_child_do_not_depend_on_a_thread_that_was_setting_o
 			sp_process_forked();
 			sp_thread_own = NULL;
 			sp_span_spare_own = NULL;
-			sp_thread_forked();
-			sp_span_forked();
+			sp_span_forked(sp_thread_forked());
 			for (uint64_t id = 100; id < 110; id++)
 				if (!root_has_its_value(id))
 					_exit(1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about CPU time that no sample stands for: nothing lacks, nothing is there twice, and a label is
- * known or there is none. The clocks are the double's, samples are what the handler would note of them.
+ * CPU time that no sample stands for: none is missing or counted twice, and a label is known or absent. The clocks
+ * are doubles, and the test calls what the handler would call for samples.
  */
 #include "sampler/sampling/thread_account.h"
 
@@ -50,7 +50,7 @@ static void start(void)
 
 TestSuite(thread_account, .init = start, .timeout = 20);
 
-/* Time passes on the thread, and so for the process. */
+/* CPU time passes on the thread, and so for the process. */
 static void work(uint64_t ns)
 {
 	thread_ns += ns;
@@ -73,7 +73,7 @@ static void note(const struct sp_record *record, void *arg SP_UNUSED)
 	records++;
 }
 
-/* All that was put since the last time. */
+/* All time in records since the last call. */
 static uint64_t drained(void)
 {
 	uint64_t ns = 0;
@@ -86,14 +86,14 @@ static uint64_t drained(void)
 	return ns;
 }
 
-/* What the thread itself says at its end. */
+/* The record that the thread itself makes at its end. */
 static uint64_t end_thread(void)
 {
 	sp_thread_account_end(thread);
 	return drained();
 }
 
-/* What another thread says of it, in whose view the clock of this thread is another's. */
+/* The record that another thread makes of the first thread, whose clock the kernel has to look up. */
 static uint64_t flush(void)
 {
 	uint64_t own = own_ns;
@@ -104,7 +104,7 @@ static uint64_t flush(void)
 	return drained();
 }
 
-/* As if it were the next thread, and the first one's block were free again. */
+/* As if this were the next thread, and the first one's block were free again. */
 static void next_thread(void)
 {
 	sp_thread_account_begin(thread, TID);
@@ -154,7 +154,7 @@ Test(thread_account, leaves_a_live_thread_time_to_be_sampled)
 	cr_expect_eq(drained(), 400 * MS);
 }
 
-/* A signal that a long system call has held back stands for what a look has told. */
+/* The signal was delayed by a long system call, and stands for time that a record has already. */
 Test(thread_account, tells_the_handler_what_was_told_of_a_live_thread)
 {
 	work(400 * MS);
@@ -172,7 +172,7 @@ Test(thread_account, tells_the_handler_what_was_told_of_a_live_thread)
 	cr_expect_eq(sp_thread_account_told(&thread->account, PERIOD), 0);
 }
 
-/* Of one that is further ahead something is wrong, and no other thread is to pay for it. */
+/* If a thread is further ahead, something is wrong, and no other thread may pay for it. */
 Test(thread_account, has_a_lead_of_one_period_at_most)
 {
 	for (int i = 0; i < 5; i++)
@@ -197,7 +197,7 @@ Test(thread_account, leaves_a_live_thread_its_lead)
 
 Test(thread_account, takes_a_lead_off_what_comes_later)
 {
-	/* the sample of a thread that ends after 2 ms stands for 10 */
+	/* the thread ends after 2 ms, but its sample stands for 10 */
 	work(2 * MS);
 	sample();
 	cr_expect_eq(end_thread(), 0);
@@ -239,7 +239,7 @@ static bool scan_is_asked_for(void)
 	return (atomic_load(&sp_region_now()->deferred_work) & SP_WORK_SCAN) != 0;
 }
 
-/* Another one may have come, and then numbers of threads do not tell it. */
+/* A new thread may have come, so the number of threads does not show that one has ended. */
 Test(thread_account, of_a_thread_that_is_gone_asks_for_a_scan)
 {
 	sp_thread_account_look();
@@ -316,7 +316,7 @@ Test(thread_account, of_threads_that_nobody_saw_has_nothing_of_the_others)
 	sp_thread_account_look();
 	cr_expect_eq(drained(), SP_NS_PER_S);
 
-	/* Nor has a later look, though the others are still to tell the same. */
+	/* A later look takes nothing either, although the others have still to report that time. */
 	process_ns += SP_NS_PER_S;
 	sp_thread_account_look();
 	cr_expect_eq(drained(), SP_NS_PER_S);
@@ -325,7 +325,7 @@ Test(thread_account, of_threads_that_nobody_saw_has_nothing_of_the_others)
 	cr_expect_eq(last.tid, TID);
 }
 
-/* The sample stands for 10 ms, of which the thread has yet to use 8. */
+/* The sample stands for 10 ms, of which the thread has not used 8 yet. */
 Test(thread_account, of_threads_that_nobody_saw_does_not_pay_for_a_live_ones_lead)
 {
 	work(2 * MS);
@@ -335,7 +335,7 @@ Test(thread_account, of_threads_that_nobody_saw_does_not_pay_for_a_live_ones_lea
 	cr_expect_eq(drained(), SP_NS_PER_S);
 }
 
-/* What was sampled of the one that is gone was used, however little the other one has. */
+/* The CPU time of the thread that is gone was sampled, although the new thread with its id has used less. */
 Test(thread_account, of_a_thread_is_not_told_again_where_another_one_has_its_id)
 {
 	for (int i = 0; i < 100; i++) {
@@ -362,12 +362,12 @@ Test(thread_account, that_found_no_room_is_told_once_there_is_some)
 	cr_expect_eq(told + drained(), process_ns - 7 * SP_NS_PER_S);
 }
 
-/* One more than a look is at. */
+/* Makes one thread more than a look reads. */
 static void have_many_threads(void)
 {
-	for (uint32_t i = 0; i < SP_THREAD_LOOK_MAX; i++)
+	for (uint32_t i = 0; i < SP_THREAD_ASK_MAX; i++)
 		(void)sp_thread_enrol(TID + 1 + i);
-	cr_assert_eq(sp_thread_known(), SP_THREAD_LOOK_MAX + 1);
+	cr_assert_eq(sp_thread_known(), SP_THREAD_ASK_MAX + 1);
 }
 
 Test(thread_account, of_threads_that_nobody_saw_is_told_once_all_others_were_looked_at)
@@ -377,7 +377,7 @@ Test(thread_account, of_threads_that_nobody_saw_is_told_once_all_others_were_loo
 	sp_thread_account_look();
 	cr_expect_eq(drained(), 0);
 
-	/* What has come since may be of threads that were looked at before. */
+	/* The additional time may belong to threads that were read before. */
 	process_ns += SP_NS_PER_S;
 	sp_thread_account_look();
 	cr_expect_eq(drained(), SP_NS_PER_S);
@@ -484,7 +484,7 @@ Test(thread_account, has_no_label_when_a_sample_met_the_thread_outside_of_its_ro
 	cr_expect_eq(labelled[0], 2 * MS);
 }
 
-/* Where no sample could meet it outside, nobody knows. */
+/* If no sample could hit the thread outside of the root, its label is unknown. */
 Test(thread_account, has_no_label_of_a_thread_that_is_not_sampled)
 {
 	atomic_store(&thread->unarmed, SP_UNARMED_STACK);
@@ -521,7 +521,7 @@ Test(thread_account, has_no_label_when_some_was_told_before)
 	cr_expect_eq(labelled[0], MS);
 }
 
-/* As for the handshake of a connection. */
+/* A server may do such work for the handshake of a connection. */
 Test(thread_account, of_what_came_before_the_only_root_has_no_label)
 {
 	work(4 * MS);
@@ -552,7 +552,7 @@ Test(thread_account, of_what_came_before_the_only_root_has_no_label)
 	cr_expect_eq(labelled[3], 0);
 }
 
-/* A label that has many tiny threads does not pay for one whose threads are sampled. */
+/* A label with many tiny threads must not pay for a label whose threads are sampled. */
 Test(thread_account, of_a_label_pays_for_that_labels_lead)
 {
 	uint64_t told[3];
@@ -588,7 +588,7 @@ Test(thread_account, of_a_thread_that_was_in_one_label_at_the_start_has_that)
 	cr_expect_eq(labelled[2], MS);
 }
 
-/* The child leaves the inner one, and works for the outer one. */
+/* The child ends the inner root, and works for the outer one. */
 Test(thread_account, has_no_label_when_several_roots_were_there_at_a_fork)
 {
 	begin(1);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the records that profilers outside of the process read, and about who publishes. */
+/* The records that profilers outside of the process read, and the rules for publishing them. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "sampler/span/span.h"
 #include "test/unit/core/span_host.h"
 #include "test/unit/emulated.h"
+#include "test/unit/sampler/stderr_pipe.h"
 
 static struct sp_config config = {.service_name = "unit", .thread_context = true};
 
@@ -21,7 +23,7 @@ static void set_up_context(void)
 	sp_thread_context_init(&config, false);
 }
 
-/* What a profiler finds of the calling thread; NULL = nothing. */
+/* What a profiler finds for the calling thread; NULL = nothing. */
 static const struct sp_context_record *record(void)
 {
 	return atomic_load(sp_context_slot());
@@ -81,7 +83,7 @@ Test(thread_context, is_of_the_active_span_and_its_root)
 
 Test(thread_context, follows_attach_and_detach)
 {
-	attach(10, 7); /* not recorded: hides what was active */
+	attach(10, 7); /* not recorded: hides the span that was active */
 	cr_expect_null(record());
 	begin_scoped(1);
 	begin_scoped(2);
@@ -117,7 +119,7 @@ Test(thread_context, is_not_valid_after_a_span_ended_in_whatever_order)
 	begin(3);
 	begin(4);
 	end_elsewhere(4);
-	/* The record is this thread's to change, at its next span. */
+	/* The thread itself changes the record, at its next span. */
 	cr_expect(shows_span(4, 3));
 	end(3);
 	cr_expect(shows_no_span());
@@ -141,16 +143,18 @@ Test(thread_context, is_of_the_span_around_a_manual_label)
 	cr_expect(shows_no_span());
 }
 
-/* The id of a span that did not fit is not known: no span is shown, not another one. */
-Test(thread_context, is_not_valid_below_the_last_frame)
+/* The id of a span without a frame is unknown: then no span is shown, rather than another one. */
+Test(thread_context, is_not_valid_where_the_spans_frame_was_forgotten)
 {
-	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX; id++)
+	for (uint64_t id = 1; id <= SP_SPAN_DEPTH_MAX + 1; id++)
 		begin(id);
-	cr_expect(shows_span(SP_SPAN_DEPTH_MAX, 1));
-	begin(500);
+	for (uint64_t id = SP_SPAN_DEPTH_MAX + 1; id > SP_SPAN_FORGET; id--) {
+		cr_expect(shows_span(id, 1));
+		end(id);
+	}
 	cr_expect(shows_no_span());
-	end(500);
-	cr_expect(shows_span(SP_SPAN_DEPTH_MAX, 1));
+	begin(500);
+	cr_expect(shows_span(500, 1));
 }
 
 static void *end_thread(void *unused)
@@ -249,7 +253,7 @@ static void *map_another(void)
 	return at;
 }
 
-/* Without the C library, so that no hook heard of it. */
+/* The file was made without the C library, so no hook saw it. */
 Test(thread_context, is_withdrawn_when_another_process_context_is_found)
 {
 	const void *other = map_another();
@@ -274,6 +278,53 @@ Test(thread_context, stays_where_no_other_process_context_is_found)
 	cr_expect(shows_span(1, 1));
 }
 
+static void allow_descriptors(bool allowed)
+{
+	static struct rlimit limit;
+
+	if (limit.rlim_max == 0)
+		cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE,
+			       &(struct rlimit){allowed ? limit.rlim_cur : 3, limit.rlim_max}),
+		     0);
+}
+
+Test(thread_context, waits_for_a_descriptor)
+{
+	allow_descriptors(false);
+	begin(1);
+	cr_expect_null(record());
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_WAITING);
+	allow_descriptors(true);
+	begin(2);
+	cr_expect_null(record(), "not before the next deferred work");
+	sp_thread_context_look();
+	begin(3);
+	cr_expect(shows_span(3, 1));
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_PUBLISHED);
+	sp_thread_context_look();
+	end(3);
+	cr_expect(shows_span(2, 1));
+}
+
+Test(thread_context, does_not_wait_for_a_descriptor_for_ever)
+{
+	stderr_begin();
+	allow_descriptors(false);
+	for (uint64_t i = 1; i < 8; i++) {
+		begin(i);
+		sp_thread_context_look();
+		cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_WAITING, "%u", (unsigned)i);
+	}
+	begin(8);
+	allow_descriptors(true);
+	cr_expect_eq(stderr_end(), 1);
+	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_REFUSED);
+	sp_thread_context_look();
+	begin(9);
+	cr_expect_null(record());
+}
+
 Test(thread_context, is_withdrawn_when_spans_are_not_followed_any_more)
 {
 	begin(1);
@@ -295,8 +346,7 @@ Test(thread_context, of_a_forked_child_begins_with_its_next_span)
 	begin(1);
 	pid = fork();
 	if (pid == 0) {
-		sp_thread_forked();
-		sp_span_forked();
+		sp_span_forked(sp_thread_forked());
 		bool nothing = record() == NULL && !has_mapping();
 
 		begin(2);
@@ -333,7 +383,7 @@ Test(thread_context, of_a_process_is_found_among_its_mappings)
 		cr_expect_not(sp_process_maps_line(others_lines[i], &at), "%u", i);
 }
 
-/* What does not fit is left out, and nothing is written behind the end. */
+/* An attribute that does not fit is left out, and nothing is written behind the end. */
 Test(thread_context, of_a_process_fits_into_its_mapping)
 {
 	static char list[8193];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about arming timers: what the kernel is asked for, and that it really sends it. */
+/* Arming timers: the arguments for the kernel, and that the kernel really sends the signal. */
 #include "sampler/thread/thread.h"
 
 #include <criterion/criterion.h>
@@ -47,7 +47,7 @@ Test(thread_timer, repeats_each_period_after_a_first_expiry_within_one)
 		sp_thread_timer_delete(id);
 	}
 
-	/* uniform: the mean of 2,000 is within 5 % of the middle but for odds of one in a million */
+	/* uniform: the mean of 2,000 values is within 5 % of the middle, except with odds of one in a million */
 	cr_assert_float_eq((double)sum / n, PERIOD_NS / 2.0, PERIOD_NS * 0.05);
 	cr_assert_lt(least, PERIOD_NS / 50);
 	cr_assert_gt(most, PERIOD_NS - PERIOD_NS / 50);
@@ -103,7 +103,7 @@ static void on_signal(int signo, siginfo_t *si, void *ucontext)
 	came++;
 }
 
-/* The real kernel: only the thread's own CPU time counts, and the signal is the one asked for. */
+/* The real kernel: only the thread's CPU time counts, and the signal is the requested one. */
 Test(thread_timer, signals_its_thread_for_cpu_time)
 {
 	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock that is never waited for without end, over threads and forks. */
+/* A lock for which no thread waits for ever, with threads and forks. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +15,7 @@
 
 static struct sp_try_lock lock;
 
-/* Runs that in a forked child, which our fork handler has seen. */
+/* Runs holds in a forked child, which our fork handler has seen. */
 static bool in_child(bool (*holds)(void))
 {
 	int status = -1;
@@ -26,7 +28,7 @@ static bool in_child(bool (*holds)(void))
 	return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* By a function that the holder calls, or a handler that has interrupted it. */
+/* Locks in a function below the holder's, or in a handler that has interrupted it. */
 static __attribute__((noinline)) bool locks_below(void)
 {
 	return sp_try_lock(&lock);
@@ -108,7 +110,7 @@ Test(try_lock, of_a_holder_that_a_handler_has_left_is_free)
 	leave_by_handler(0);
 }
 
-/* Which lies above the frames of the holder. */
+/* The other stack is above the frames of the holder. */
 Test(try_lock, of_a_holder_that_is_interrupted_on_another_stack_is_held)
 {
 	char room[65536];
@@ -120,26 +122,36 @@ Test(try_lock, of_a_holder_that_is_interrupted_on_another_stack_is_held)
 	cr_assert_eq(sigaltstack(&alternate, NULL), 0);
 }
 
-static int held[2];
+static _Atomic bool is_held;
+
+/*
+ * The frame of this function is gone before the thread is. The address sanitizer marks the frame of a function that
+ * never returns, and would report the marks later as a fault.
+ */
+static __attribute__((noinline)) bool hold(void)
+{
+	return sp_try_lock(&lock);
+}
 
 static void *hold_and_be_cancelled(void *arg)
 {
 	(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-	if (sp_try_lock(&lock) && write(held[1], "", 1) == 1)
+	if (hold()) {
+		atomic_store(&is_held, true);
 		for (;;)
 			continue;
+	}
 	return arg;
 }
 
-Test(try_lock, of_a_thread_that_was_cancelled_is_free)
+Test(try_lock, of_a_thread_that_was_cancelled_is_free, .timeout = 20)
 {
 	pthread_t thread;
-	char byte;
 
 	sp_process_set();
-	cr_assert_eq(pipe(held), 0);
 	cr_assert_eq(pthread_create(&thread, NULL, hold_and_be_cancelled, NULL), 0);
-	cr_assert_eq(read(held[0], &byte, 1), 1);
+	while (!atomic_load(&is_held))
+		(void)sched_yield();
 	cr_expect_not(sp_try_lock_once(&lock), "its holder lives");
 	cr_assert_eq(pthread_cancel(thread), 0);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
@@ -147,7 +159,7 @@ Test(try_lock, of_a_thread_that_was_cancelled_is_free)
 	cr_expect(sp_try_lock(&lock));
 }
 
-/* It asks the kernel for the threads of its own process, and the holder is none of them. */
+/* The child asks the kernel for the threads of its own process, and the holder is none of them. */
 Test(try_lock, of_a_thread_of_the_parent_is_held_in_a_child_of_vfork)
 {
 	static volatile bool got;

@@ -46,6 +46,12 @@ static void repeat_events(void *self)
 	core.events_wanted++;
 }
 
+static void tell_frame_tables(void *self, bool are_there)
+{
+	(void)self;
+	core.has_no_frame_tables = !are_there;
+}
+
 static const char *span_name_text(void *self, uint32_t id, size_t *len)
 {
 	(void)self;
@@ -75,13 +81,24 @@ static void thread_name(void *self, uint32_t tid, char name[SP_THREAD_NAME_BYTES
 	(void)snprintf(name, SP_THREAD_NAME_BYTES, "thread %u", tid);
 }
 
+static void look_below(void *self)
+{
+	(void)self;
+}
+
+static void cpu(void *self, struct sp_core_cpu *out)
+{
+	(void)self;
+	*out = core.cpu;
+}
+
 static void facts(void *self, struct sp_core_facts *out)
 {
 	(void)self;
 	*out = core.facts;
 }
 
-/* No thread of it has had a span. */
+/* The threads of the host have had no span. */
 static struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
 {
 	(void)self;
@@ -89,11 +106,23 @@ static struct sp_thread_labels_part *thread_labels(void *self, uint32_t *places)
 	return NULL;
 }
 
+static struct sp_root_durations *root_durations(void *self)
+{
+	(void)self;
+	return core.roots;
+}
+
 static bool may_open(void *self)
 {
 	(void)self;
 	core.opened++;
 	return !core.is_barred;
+}
+
+static int64_t confined_ns(void *self)
+{
+	(void)self;
+	return core.confined_ns;
 }
 
 static uint64_t due_ns(void *self)
@@ -165,13 +194,18 @@ void core_reset(void)
 		.drain = drain,
 		.drain_snapshots = drain_snapshots,
 		.repeat_events = repeat_events,
+		.tell_frame_tables = tell_frame_tables,
 		.span_name_text = span_name_text,
 		.counter_read = counter_read,
 		.counter_add = counter_add,
 		.facts = facts,
+		.look_below = look_below,
+		.cpu = cpu,
 		.thread_labels = thread_labels,
+		.root_durations = root_durations,
 		.thread_name = thread_name,
 		.may_open = may_open,
+		.confined_ns = confined_ns,
 		.log = keep_log,
 		.news = news,
 		.due_ns = due_ns,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fake_host.h. Context: tests. */
+/* A fake process (fake_host.h). Context: tests. */
 #define _GNU_SOURCE
 #include "fake_host.h"
 
@@ -79,7 +79,7 @@ const char *fake_host_object(const char *name, uint64_t bytes, uint8_t build)
 {
 	struct {
 		Elf64_Ehdr eh;
-		Elf64_Phdr ph[3]; /* the last for move_data() */
+		Elf64_Phdr ph[3]; /* the last one is for move_data() */
 		Elf64_Nhdr note;
 		char owner[4];
 		uint8_t id[20];
@@ -110,7 +110,7 @@ const char *fake_host_object(const char *name, uint64_t bytes, uint8_t build)
 	return made;
 }
 
-/* The last bytes of the object become a load of their own, at that address. */
+/* Makes the last bytes of the object a second load, at that address. */
 static void move_data(const char *object, uint64_t bytes, uint64_t at)
 {
 	Elf64_Ehdr eh;

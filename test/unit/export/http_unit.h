@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server of the test's own, which answers one request with what the test wants, and a client for it. */
+/* A server of the test, which sends one prepared answer, and a client for it. */
 #ifndef SP_TEST_HTTP_UNIT_H
 #define SP_TEST_HTTP_UNIT_H
 
@@ -21,9 +21,9 @@ static char address[160];
 static int listener;
 static pthread_t thread;
 static const char *response; /* NULL = never answer */
-static size_t padding;       /* bytes of 'x' sent after it */
-static unsigned drip_ms;     /* between two of them */
-static unsigned answer_ms;   /* after the request */
+static size_t padding;       /* number of 'x' bytes after the response */
+static unsigned drip_ms;     /* pause between two bytes */
+static unsigned answer_ms;   /* pause between request and response */
 static size_t sent;
 static char request[65536];
 static size_t request_len;
@@ -33,7 +33,7 @@ static struct sp_http *http;
 static struct sp_reply reply;
 static char warnings[1024];
 
-/* Reads head and body of one request. */
+/* Reads the head and the body of one request. */
 static inline void read_request(int fd)
 {
 	const char *length, *end;
@@ -111,7 +111,7 @@ static inline void set_up(void)
 	core.config.server_address = address;
 }
 
-/* Goes on with transfers, and sleeps a moment. True: one has ended. */
+/* Continues all transfers, and sleeps a moment. True: one has ended. */
 static inline bool go_on(unsigned *slot)
 {
 	if (sp_http_poll(http, slot, &reply))
@@ -144,7 +144,7 @@ static inline void post(const char *answer, uint32_t timeout_ms)
 
 static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/* By the client that the test has made. */
+/* Sends a small body by the test's client. */
 static inline void send_small(void)
 {
 	static uint8_t body[] = "x";
@@ -157,8 +157,6 @@ static inline void post_small(void)
 {
 	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
 	send_small();
-	/* The server waits until the connection is closed. */
-	sp_http_rest(http, UINT64_MAX);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 }
 

@@ -45,7 +45,7 @@ static void check_sample(const profile *p, const profile_sample *s)
 		check_id(p, s->label[i]->key);
 		check_id(p, s->label[i]->str);
 		cr_assert_neq(s->label[i]->key, 0);
-		cr_assert_neq(s->label[i]->str, 0);
+		cr_assert((s->label[i]->str != 0) != (s->label[i]->num != 0));
 		cr_assert_leq(strlen(p->string_table[s->label[i]->str]), 2048);
 	}
 }
@@ -61,7 +61,7 @@ static void check_tables(const profile *p)
 		cr_assert_eq(p->location[i]->id, i + 1);
 		cr_assert(p->location[i]->mapping_id >= 1 &&
 			  p->location[i]->mapping_id <= p->n_mapping);
-		/* The server symbolizes a mapping whole or not at all. */
+		/* The server symbolizes a mapping either completely or not at all. */
 		cr_assert_eq(p->location[i]->n_line != 0,
 			     p->mapping[p->location[i]->mapping_id - 1]->has_functions,
 			     "a location without lines vanishes");
@@ -78,7 +78,7 @@ static void check_tables(const profile *p)
 	}
 }
 
-/* CPU time and wall time are sampled by a period of their own name, allocations by bytes, waits by none. */
+/* The period of CPU time and of wall time has the same name, that of allocations is bytes, and waits have none. */
 static void check_types(const profile *p)
 {
 	const char *type = profile_string(p, p->sample_type[1]->type);

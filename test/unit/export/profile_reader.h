@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads profiles back, for tests: strict where the server is strict. */
+/* Reads profiles for tests, and is strict where the server is strict. */
 #ifndef SP_PROFILE_READER_H
 #define SP_PROFILE_READER_H
 
@@ -12,7 +12,7 @@ typedef Spanprof__Pprof__Profile profile;
 typedef Spanprof__Pprof__Sample profile_sample;
 typedef Spanprof__Pprof__Location profile_location;
 
-/* Unpacks and asserts everything the server would check. Fails the test on damage. */
+/* Unpacks a profile and asserts everything that the server would check. Damage fails the test. */
 profile *profile_read(const uint8_t *data, size_t len);
 void profile_done(profile *p);
 
@@ -21,7 +21,7 @@ const char *profile_string(const profile *p, int64_t id);
 const char *profile_frame(const profile *p, const profile_sample *s, size_t i);
 /* The text of a label, or NULL. */
 const char *profile_label(const profile *p, const profile_sample *s, const char *key);
-/* How many strings of the table equal s. */
+/* The number of strings in the table that equal s. */
 unsigned profile_count_string(const profile *p, const char *s);
 /* Sum of value[i] over all samples. */
 int64_t profile_total(const profile *p, size_t i);

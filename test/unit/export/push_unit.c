@@ -19,6 +19,10 @@ static void pass(uint64_t ns)
 	core.flush_left -= core.flush_left < ms ? core.flush_left : ms;
 }
 
+/* An empty push. */
+static uint8_t nothing[] = "0";
+static const struct sp_message empty = {.body = {nothing, 1}};
+
 static void start(void *arg, unsigned slot, const struct sp_message *message, uint32_t timeout_ms)
 {
 	struct transfer *t = &u.transfer[slot];
@@ -27,8 +31,8 @@ static void start(void *arg, unsigned slot, const struct sp_message *message, ui
 	cr_assert_lt(slot, SP_TRANSFERS);
 	cr_assert_null(t->body, "two transfers in a slot");
 	cr_assert_lt(u.posts, sizeof(u.sent) - 1);
-	t->message = *message;
-	t->body = message->body.data;
+	t->message = message != NULL ? *message : empty;
+	t->body = t->message.body.data;
 	t->name = (char)t->body[0];
 	t->number = u.posts;
 	t->begun = u.now;
@@ -82,41 +86,44 @@ static void stop(void *arg, unsigned slot, struct sp_reply *reply)
 	end(&u.transfer[slot]);
 }
 
-static uint64_t rest(void *arg, uint64_t now_ns)
+static int join(void *arg, const struct sp_message *const part[], uint32_t n, struct sp_bytes *out)
 {
 	(void)arg;
-	cr_expect_eq(now_ns, u.now);
-	cr_expect_eq(u.under_way, 0);
-	u.rests++;
-	if (now_ns >= u.open_until)
-		u.open_until = 0;
-	return u.open_until != 0 ? u.open_until : UINT64_MAX;
+	if (n > u.most_joined)
+		u.most_joined = n;
+	out->data = malloc(n * sizeof(u.sent));
+	out->len = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		cr_assert_lt(part[i]->body.len, sizeof(u.sent));
+		memcpy(out->data + out->len, part[i]->body.data, part[i]->body.len);
+		out->len += part[i]->body.len;
+	}
+	return 0;
 }
 
-/* Records from first to end - 1 of a profile of that name. */
+/* Records first to end - 1 of a profile of that name. */
 static struct sp_message message(char name, uint32_t first, uint32_t end)
 {
-	uint32_t records = end - (first > u.nothing ? first : u.nothing);
-	struct sp_message m = {.first = first, .end = end, .records = records, .samples = records};
+	uint32_t records = end - first;
+	struct sp_message m = {.first = first, .end = end, .samples = records, .plain = u.plain};
 
 	m.body = (struct sp_bytes){malloc(records + 1), records + 1};
 	memset(m.body.data, name, m.body.len);
 	return m;
 }
 
-static int encode(void *arg, struct sp_origin *origin, const struct sp_message *of,
-		  const struct sp_part *part, struct sp_message *out)
+static int cut(void *arg, struct sp_origin *origin, const struct sp_message *of,
+	       const struct sp_part *part, struct sp_message *out)
 {
-	uint32_t from = part->first > u.nothing ? part->first : u.nothing;
-	uint32_t n = part->end - from;
+	uint32_t n = part->end - part->first;
 
 	(void)arg;
 	(void)origin;
-	if (u.is_gone)
-		return -ESTALE;
-	u.encoded++;
+	if (u.no_memory)
+		return -ENOMEM;
+	u.cuts++;
 	*out = message((char)of->body.data[0], part->first,
-		       from + (n < part->most ? n : part->most));
+		       part->first + (n < part->most ? n : part->most));
 	return 0;
 }
 
@@ -166,8 +173,8 @@ void push_start(uint32_t capacity, uint32_t max_tries)
 	const struct sp_push_env env = {.start = start,
 					.poll = poll,
 					.stop = stop,
-					.rest = rest,
-					.encode = encode,
+					.join = u.joins ? join : NULL,
+					.cut = cut,
 					.now_ns = get_now,
 					.random = roll};
 	const struct sp_push_limits limits = {
@@ -181,7 +188,7 @@ void push_start(uint32_t capacity, uint32_t max_tries)
 
 	core_reset();
 	u.origin.ops = &core.ops;
-	u.push = sp_push_new(&core.ops, &env, &limits);
+	u.push = sp_push_new(&core.ops, &env, 1, &limits);
 	cr_assert_not_null(u.push);
 }
 
@@ -197,7 +204,7 @@ void push_flush(bool is_awaited, uint32_t ms)
 		if (sp_push_flushed(u.push))
 			return;
 		due = sp_push_due_ms(u.push);
-		/* An answer comes before it is due to be looked for. */
+		/* An answer comes before the queue would check for it. */
 		if (u.under_way != 0 && !u.hangs && due > 10)
 			due = 10;
 		pass((uint64_t)(due != 0 ? due : 1) * SP_NS_PER_MS);
@@ -258,7 +265,7 @@ void push_put_until(char name, int64_t until_ns)
 	sp_push_put(u.push, &u.origin, &m, u.now);
 }
 
-/* The server counts from the begin of the profile, and takes an hour; we give up a minute before. */
+/* The server takes profiles for an hour after their begin; the exporter gives up a minute earlier. */
 void push_put_aged(char name, uint64_t age_s)
 {
 	struct sp_message m = message(name, 0, 1);

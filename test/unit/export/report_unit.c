@@ -22,7 +22,7 @@ const char *report_stdout;
 
 int report_run(const char *const *argument, char *out, size_t cap)
 {
-	/* getopt reorders what it is given. */
+	/* getopt reorders its arguments. */
 	char *argv[ARGUMENTS_MAX + 2] = {strdup("spanprof-report")};
 	char *given[ARGUMENTS_MAX + 2] = {argv[0]};
 	FILE *f = tmpfile();
@@ -100,14 +100,18 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 	bool waits = sp_profile_type_is_of_waits(type) && strchr(stack->frame[0], '@') == NULL;
 	uint64_t mapping;
 	uint64_t leaf;
+	bool is_held;
 
 	cr_assert_leq(stack->frames, FRAMES_MAX);
 	cr_assert_eq(sp_pprof_mapping(p, &m, &mapping), 0);
 	leaf = mapping;
 	if (waits)
 		cr_assert_eq(sp_pprof_mapping(p, &markers, &leaf), 0);
+	/* Behind who holds a lock is the wait itself. */
+	is_held = strncmp(stack->frame[0], "held by ", strlen("held by ")) == 0;
 	for (size_t i = 0; i < stack->frames; i++)
-		id[i] = location_of(p, i == 0 ? leaf : mapping, address + i, stack->frame[i]);
+		id[i] = location_of(p, i == 0 || (i == 1 && is_held) ? leaf : mapping, address + i,
+				    stack->frame[i]);
 	cr_assert_eq(sp_pprof_sample(p, &s), 0);
 }
 

@@ -13,12 +13,12 @@
 #include "test/unit/scratch.h"
 
 /*
- * Runs the tool with these arguments, NULL-terminated, its own name not among them. What it printed
- * on both streams is in out, NUL-terminated; returns the exit status.
+ * Runs the tool with these arguments, NULL-terminated, without its own name. out gets the output of both streams,
+ * NUL-terminated; returns the exit status.
  */
 int report_run(const char *const *argument, char *out, size_t cap);
 
-/* Where its standard output goes instead; NULL = nowhere else. */
+/* The file for its standard output; NULL = as above. */
 extern const char *report_stdout;
 
 struct report_stack {
@@ -33,32 +33,35 @@ struct report_stack {
 	const char *blocked_by_span_id;
 };
 
-/* The label http_route of such a stack; NULL = none of them has one. */
+/* The label http_route of such a stack; NULL = no stack has one. */
 extern const char *(*report_route)(const struct report_stack *stack);
 
 #define TRACE "0102030405060708090a0b0c0d0e0f10"
 
-/* So many samples of a stack in that span, in the trace above. */
+/* A stack with count samples in that span, in the trace above. */
 #define STACK(f, id, name, count)                                                                  \
 	{                                                                                          \
 		f, sizeof(f) / sizeof(f[0]), id, name, TRACE, count, 0, NULL, NULL                 \
 	}
 
-/* A profile of these stacks, plain; free data. It is of the first second of 1970, or of 10 s of that time. */
+/* A plain profile of these stacks; free data. It covers the first second of 1970, or 10 s of that time. */
 struct sp_bytes report_profile(const struct report_stack *stack, size_t n);
 struct sp_bytes report_profile_at(const struct report_stack *stack, size_t n, int64_t time_s);
-/* The same of another type. But for CPU time, a leaf without a file is what the thread waits for, among the exporter's markers. */
+/*
+ * The same for another type. Except for CPU time, a leaf without a file is the wait of the thread, among the
+ * exporter's markers.
+ */
 struct sp_bytes report_profile_of(enum sp_profile_type type, const struct report_stack *stack,
 				  size_t n);
 struct sp_bytes report_profile_of_at(enum sp_profile_type type, const struct report_stack *stack,
 				     size_t n, int64_t time_s);
-/* One with spans aa and bb of one name and cc of another, and 4 of 20 samples outside of any. */
+/* A profile with spans aa and bb of one name and cc of another, and 4 of 20 samples outside of spans. */
 struct sp_bytes report_small_profile(void);
 
-/* What the test's last run printed. */
+/* The output of the test's last run. */
 static char output[1 << 20];
 
-/* The tool with these options, on the profiles in the scratch folder. */
+/* Runs the tool with these options on the profiles in the scratch folder. */
 #define run_scratch(...)                                                                           \
 	report_run((const char *const[]){__VA_ARGS__, scratch, NULL}, output, sizeof(output))
 
@@ -71,7 +74,7 @@ static inline bool printed(const char *part)
 #define expect_printed(part) cr_expect(printed(part), "%s", output)
 #define expect_not_printed(part) cr_expect_not(printed(part), "%s", output)
 
-/* Of an object of JSON. */
+/* A number of a JSON object. */
 static inline json_int_t number_of(const json_t *object, const char *key)
 {
 	return json_integer_value(json_object_get(object, key));
@@ -116,10 +119,10 @@ static inline unsigned report_count(const char *text, const char *part)
 	return n;
 }
 
-/* The whole file; free it. */
+/* Reads the whole file; free it. */
 char *report_file(const char *path);
 
-/* Into the folder of the test. */
+/* Writes a profile into the folder of the test. */
 static inline void report_write(const char *name, const Spanprof__Pprof__Profile *p)
 {
 	size_t len = spanprof__pprof__profile__get_packed_size(p);

@@ -11,7 +11,7 @@ Test(clock, first_uploads_are_spread_over_half_an_interval, .timeout = 20)
 {
 	unsigned in_tenth[10] = {0};
 
-	/* Started by one script, they have seeds that follow each other. */
+	/* Processes that one script starts have consecutive seeds. */
 	for (uint64_t seed = 1; seed <= PROCESSES; seed++) {
 		uint64_t wait = sp_clock_first_wait(INTERVAL, seed);
 
@@ -19,7 +19,7 @@ Test(clock, first_uploads_are_spread_over_half_an_interval, .timeout = 20)
 		cr_assert_leq(wait, INTERVAL);
 		in_tenth[(wait - INTERVAL / 2) * 10 / (INTERVAL - INTERVAL / 2 + 1)]++;
 	}
-	/* The same numbers in each run, so no hope is needed. */
+	/* The numbers are the same in each run, so the result does not depend on chance. */
 	for (unsigned i = 0; i < 10; i++) {
 		cr_expect_geq(in_tenth[i], PROCESSES / 10 / 2, "tenth %u: %u", i, in_tenth[i]);
 		cr_expect_leq(in_tenth[i], PROCESSES / 10 * 2, "tenth %u: %u", i, in_tenth[i]);

@@ -74,7 +74,7 @@ Test(grow, changes_nothing_where_there_is_no_memory)
 
 	cr_expect_not(SP_GROW(array, cap, SIZE_MAX, SIZE_MAX),
 		      "the bytes are more than can be said");
-#ifndef __SANITIZE_ADDRESS__ /* which ends the program where malloc would say no */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer ends the program where malloc would fail */
 	cr_expect_not(SP_GROW(array, cap, SIZE_MAX / 2 / sizeof(*array) - 1, SIZE_MAX));
 #endif
 
@@ -109,7 +109,7 @@ Test(sorted, of_nothing_is_nothing)
 	cr_expect_eq(sp_sorted_upto(NULL, 0, 8, 0, 1), 0);
 }
 
-/* It grows five times. Items of neighbouring hashes push each other on, so the work is quadratic. */
+/* The table grows five times. Items with neighbouring hashes displace each other, so the work is quadratic. */
 #define ITEMS 4000U
 #define ABSENT UINT32_MAX
 
@@ -123,7 +123,7 @@ static void free_index(void)
 
 TestSuite(hash_index, .fini = free_index, .timeout = 20);
 
-/* One hash for three keys, and neighbours have neighbouring ones. */
+/* Three keys share one hash, and neighbouring keys have neighbouring hashes. */
 static uint32_t hash(uint32_t k)
 {
 	return k / 3;
@@ -181,7 +181,7 @@ Test(hash_index, gives_all_items_of_one_hash_once)
 		cr_expect_eq(times[i], 1);
 }
 
-/* Whoever writes into the shared region may choose what we hash. */
+/* A writer to the shared region may choose the values that we hash. */
 Test(hash_index, refuses_items_while_thousands_have_one_hash)
 {
 	uint32_t in = 0;
@@ -218,7 +218,7 @@ Test(hash_index, takes_no_number_that_it_could_not_give_back)
 	cr_expect(sp_hash_index_put(&x, 1, UINT32_MAX - 1));
 }
 
-/* Addresses of functions are multiples of 16, serials small: neither part of a hash may stay the same. */
+/* Addresses of functions are multiples of 16, serials are small: no part of a hash may always be the same. */
 Test(hash_index, hashes_of_addresses_differ_in_their_low_bits)
 {
 	static unsigned used[65536];

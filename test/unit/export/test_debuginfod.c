@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of a question that led to no debug file. */
+/* The message after a question that led to no debug file. */
 #include "export/symbols/debuginfod.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +21,7 @@ static void set_up(void)
 
 TestSuite(debuginfod, .init = set_up, .fini = scratch_remove, .timeout = 20);
 
-/* Whether a file that no server has is told, which is so only without a folder. */
+/* Whether the user is told of a file that no server has, which happens only without a folder. */
 static bool lacks_folder(void)
 {
 	text[0] = '\0';
@@ -82,13 +82,13 @@ Test(debuginfod, looks_only_into_the_folder_that_is_named)
 	cr_expect(!lacks_folder());
 }
 
-/* The folder of the root directory, which the library takes then, may exist or not. */
+/* The library takes the folder of the root directory then, which may exist or not. */
 Test(debuginfod, does_without_a_home)
 {
 	bool has_one = eaccess("/.debuginfod_client_cache", W_OK) == 0 ||
 		       eaccess("/.cache/debuginfod_client", W_OK) == 0;
 
-	/* What is in the working directory does not count. */
+	/* A folder in the working directory does not count. */
 	cr_assert_eq(chdir(scratch), 0);
 	make(".debuginfod_client_cache");
 	make("(null)");

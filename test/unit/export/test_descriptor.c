@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What descriptors are, by real ones of this process and of one that may not be asked, and kinds of waits. */
+/*
+ * Descriptions of descriptors: real ones of this process, of a process that may not be asked, and for each kind of
+ * wait.
+ */
 #define _GNU_SOURCE
 #include "export/off_cpu/descriptor.h"
 
@@ -74,7 +77,7 @@ union both {
 	struct sockaddr_in6 six;
 };
 
-/* A socket of that kind which has its address at this machine. */
+/* Binds a socket of that kind to an address of this machine. */
 static int bound(int family, int kind, union both *address)
 {
 	int s = socket(family, kind, 0);
@@ -92,7 +95,7 @@ static int bound(int family, int kind, union both *address)
 	return s;
 }
 
-/* The program does not notice: no descriptor is left, and no flag of its own has changed. */
+/* The program does not notice: no descriptor stays open, and no flag of its descriptors changes. */
 static void expect_both_ends(int family, const char *shown)
 {
 	union both address;
@@ -114,7 +117,7 @@ static void expect_both_ends(int family, const char *shown)
 	cr_expect_eq(open_descriptors(), before);
 	cr_expect_eq(fcntl(client, F_GETFL), O_RDWR);
 	cr_expect_eq(fcntl(client, F_GETFD), 0);
-	/* The end of one is the end of the connection. */
+	/* Closing one end closes the connection. */
 	cr_assert_eq(close(client), 0);
 	cr_expect_eq(read(accepted, want, 1), 0);
 }
@@ -131,7 +134,7 @@ Test(descriptor, address_may_be_longer)
 		expect_both_ends(AF_INET6, "[::1]");
 }
 
-/* One of datagrams may be connected to somebody else at any time. */
+/* The program may connect a datagram socket to another address at any time. */
 Test(descriptor, udp_socket_is_asked_each_time)
 {
 	union both first, second;
@@ -154,7 +157,7 @@ Test(descriptor, udp_socket_is_asked_each_time)
 	cr_expect_str_eq(describe(other), want);
 }
 
-/* A socket does not tell whom it wants to reach. The host's memory may hold anything. */
+/* The socket does not know its address before it is connected. The host's memory may contain anything. */
 Test(descriptor, is_whom_a_call_wants_to_reach)
 {
 	const struct sockaddr_in there = {
@@ -239,7 +242,7 @@ Test(descriptor, of_other_kinds_is_its_link)
 	cr_expect_not(sp_descriptor_link("/proc/self", UINT64_MAX, text));
 }
 
-/* Between the link and the question the host may have closed it, and opened something else. */
+/* Between the reading of the link and the question, the host may have closed the socket and opened another file. */
 Test(descriptor, that_has_become_something_else_is_not_named)
 {
 	struct sp_task_place place = {.state = SP_TASK_CALLS, .number = SYS_read};
@@ -264,7 +267,7 @@ Test(descriptor, that_has_become_something_else_is_not_named)
 	cr_expect_str_eq(core.log, "");
 }
 
-/* Another user's, and one that has made itself unreadable. The kind of a wait is known all the same. */
+/* Another user's process, and one that has made itself unreadable. The kind of a wait is known even then. */
 Test(descriptor, that_may_not_be_asked_is_told_once)
 {
 	struct sp_task_place place = {.state = SP_TASK_CALLS, .number = SYS_recvfrom};
@@ -282,7 +285,7 @@ Test(descriptor, that_may_not_be_asked_is_told_once)
 	if (pid == 0) {
 		(void)prctl(PR_SET_DUMPABLE, 0);
 		(void)!write(ready[1], "x", 1);
-		/* Another user cannot end it by a signal. */
+		/* This user may not end the other user's process by a signal. */
 		(void)close(ours[1]);
 		(void)!read(ours[0], &byte, 1);
 		_exit(0);
@@ -291,7 +294,7 @@ Test(descriptor, that_may_not_be_asked_is_told_once)
 	core.ops.pid = (uint32_t)pid;
 	if (geteuid() == 0)
 		cr_assert_eq(syscall(SYS_setresuid, 65534, 65534, 65534), 0);
-	/* What the link says is taken from this process, of which it is a copy. */
+	/* The other process is a copy of this process, so the link is read here. */
 	for (unsigned i = 0; i < 3; i++) {
 		sp_wait_leaf(&sockets, "/proc/self", &place, leaf);
 		cr_expect_str_eq(leaf, "recvfrom (socket)");
@@ -331,7 +334,7 @@ static void expect_refusal(uint32_t answer, const char *why)
 	cr_expect(core_logged(why), "%s", core.log);
 }
 
-/* Whether a filter kills for the call is asked in a child, for which there may be no room just now. */
+/* A child tries whether a filter kills for the call. There may be no room for the child just now. */
 Test(descriptor, below_a_filter_is_asked_again_if_no_process_could_be_made)
 {
 	const struct rlimit none = {0, 64};
@@ -354,7 +357,7 @@ Test(descriptor, below_a_filter_is_asked_again_if_no_process_could_be_made)
 	cr_expect(describe_in(SYS_read, s, NULL, 0), "%s", core.log);
 }
 
-/* As containers have them, and as units of systemd do. */
+/* Containers and systemd units have such filters. */
 Test(descriptor, below_a_filter_is_not_asked)
 {
 	expect_refusal(SECCOMP_RET_ERRNO | EPERM, "Operation not permitted");

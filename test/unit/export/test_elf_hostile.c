@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damaged ELF files: whatever comes out, nothing is read or written where it may not be, and it
- * ends. Meant for the sanitizers. */
+/*
+ * Damaged ELF files: no byte is read or written outside of the buffers, and reading ends. Meant for the sanitizers.
+ */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -50,7 +51,7 @@ static void build(const char *flags)
 static const uint8_t *image;
 static size_t image_len;
 
-/* What the kernel maps is the one file that is taken as it is, so here it is the damaged one. */
+/* The vDSO is the only file that is used unchecked, because the kernel maps it. So here it is the damaged file. */
 const uint8_t *sp_vdso_image(size_t *size)
 {
 	*size = image_len;
@@ -71,7 +72,7 @@ static void ask(const struct sp_build_sources *sources, uint64_t at)
 	sp_builds_ask(builds, &mod, at, true, &answer);
 }
 
-/* Reads everything there is. Returns what was found, so that the undamaged file can be checked. */
+/* Reads everything in the file. Returns the number of items, which is checked for the undamaged file. */
 static unsigned read_all(const uint8_t *bytes, size_t len)
 {
 	static const struct sp_build_sources names = {.debug_root = "/nonexistent"};
@@ -121,7 +122,7 @@ static void try_all(const char *flags)
 	cr_expect_eq(read_all(copy, good_len), 7, "not all of the good file is read");
 	free(copy);
 	for (size_t len = 0; len < good_len; len += 61) {
-		/* Of exactly that size, so that a sanitizer sees one byte too many. */
+		/* Exactly that size, so that a sanitizer notices one byte too many. */
 		copy = malloc(len != 0 ? len : 1);
 		memcpy(copy, good, len);
 		(void)read_all(copy, len);
@@ -146,7 +147,7 @@ Test(elf_hostile, damaged_old_forms_do_no_harm, .timeout = 120)
 	try_all("-gdwarf-4 -gz -fdebug-types-section");
 }
 
-/* An empty file for what the assembler makes, of whose name template that becomes the name. */
+/* Makes an empty file for the assembler's output; path is a template for mkstemp. */
 static void make_file(char *path)
 {
 	int fd;
@@ -158,7 +159,7 @@ static void make_file(char *path)
 	close(fd);
 }
 
-/* A section of that name and flags, with a header that promises a GiB. */
+/* Assembles a section of that name and flags, with a header that promises a GiB. */
 static void promise(const char *name, const char *flags, const char *header)
 {
 	char command[256], path[] = "/tmp/spanprof-promise-XXXXXX";
@@ -195,7 +196,7 @@ Test(elf_hostile, what_a_packed_section_promises_is_counted_by_any_name, .timeou
 	elf = elf_memory((char *)good, good_len);
 	cr_expect_geq(sp_lines_need(elf), (uint64_t)1 << 30);
 	elf_end(elf);
-	/* Nobody reads these. */
+	/* These sections are not read. */
 	promise(".debug_loc", "0x800", packed);
 	elf = elf_memory((char *)good, good_len);
 	cr_expect_lt(sp_lines_need(elf), (uint64_t)1 << 20);
@@ -204,7 +205,7 @@ Test(elf_hostile, what_a_packed_section_promises_is_counted_by_any_name, .timeou
 
 #define SYMBOLS (1U << 20)
 
-/* So many tables of symbols, all of the same million undefined ones, and behind them one of a function at 0x1000. */
+/* n tables of symbols, all with the same million undefined symbols, and behind them one with a function at 0x1000. */
 static void symbol_tables(unsigned n)
 {
 	static const char strings[] = "\0late";
@@ -252,7 +253,10 @@ static void symbol_tables(unsigned n)
 	image_len = sizeof(*all);
 }
 
-/* A file of 24 MiB can have thousands of them, each with its header alone: that would take minutes. */
+/*
+ * A file of 24 MiB can have thousands of such tables, which differ only in their headers: reading all would take
+ * minutes.
+ */
 Test(elf_hostile, not_all_is_read_of_tables_of_symbols_without_end, .timeout = 120)
 {
 	static const struct sp_build_sources symbols = {.debug_root = "/nonexistent",
@@ -270,8 +274,8 @@ Test(elf_hostile, not_all_is_read_of_tables_of_symbols_without_end, .timeout = 1
 }
 
 /*
- * In the assembler's language: a list of RANGES empty ranges, abbreviations, and units. "function NAME START" and "unit
- * START END" have one range, and the others the list.
+ * Debug information in the assembler's language: a list of RANGES empty ranges, abbreviations, and units. "function
+ * NAME START" and "unit START END" have one range, the others have the list.
  */
 #define RANGES "0x10000"
 #define ABBREVIATION(N, TAG, CHILDREN, ATTRIBUTES)                                                 \
@@ -299,7 +303,7 @@ static const char debug_head[] =
 				ABBREVIATION("6", "0x1d", "0",
 					     NAME ", " LIST) ".byte 0\n.section .debug_info\n";
 
-/* Makes a file of that debug information, in which "MANY" is how many name the list. */
+/* Assembles a file with that debug information. "MANY" in it is the number of entries that name the list. */
 static void assemble(const char *path, const char *flags, const char *info, unsigned many)
 {
 	char command[256];
@@ -329,7 +333,7 @@ static void debug_information(const char *info, unsigned many)
 	unlink(path);
 }
 
-/* The names of the functions at an address, innermost first. At 0x1000 the file is opened. */
+/* The names of the functions at an address, innermost first. The call for 0x1000 opens the file. */
 static const char *functions_at(uint64_t at)
 {
 	static const struct sp_build_sources dwarf = {
@@ -345,7 +349,7 @@ static const char *functions_at(uint64_t at)
 	return names;
 }
 
-/* Of a file of that debug information, at 0x1000 and at 0x1100. */
+/* Checks the functions at 0x1000 and at 0x1100 in a file with that debug information. */
 static void expect_functions(const char *info, unsigned many, const char *first, const char *second)
 {
 	debug_information(info, many);
@@ -354,7 +358,8 @@ static void expect_functions(const char *info, unsigned many, const char *first,
 }
 
 /*
- * A list of a MiB, named by each entry of another MiB: seven thousand million ranges. Of what was not read nothing is told.
+ * A list of a MiB, and a MiB of entries that all name it: seven thousand million ranges. An address that an unread
+ * range might cover has no names.
  */
 Test(elf_hostile, not_all_is_read_of_ranges_of_units_without_end, .timeout = 120)
 {
@@ -389,7 +394,7 @@ Test(elf_hostile, not_all_is_read_of_ranges_of_inlined_functions_without_end, .t
 	expect_functions(info, 512, "", "plain ");
 }
 
-/* Attributes of no bytes, each of which libdw reads to come behind the entry or to find another one. */
+/* Attributes of no bytes. libdw reads each of them to reach the next entry. */
 #define WIDE ".rept MANY\n.uleb128 0x2001, 0x19\n.endr\n.uleb128 0, 0\n"
 #define WIDE_UNIT                                                                                  \
 	".section .debug_abbrev\nwide:\n.uleb128 1, 0x11\n.byte 1\n.uleb128 " PLACE "\n" WIDE      \
@@ -399,7 +404,7 @@ Test(elf_hostile, not_all_is_read_of_ranges_of_inlined_functions_without_end, .t
 		ABBREVIATION("3", "0x2e", "1", NAME ", " PLACE) ".uleb128 7, 0x34\n.byte 0\n" WIDE \
 								".byte 0\n.section .debug_info\n"
 
-/* A MiB of entries of a byte, with 60 thousand attributes each, would take minutes. */
+/* A MiB of one-byte entries with 60 thousand attributes each would take minutes. */
 Test(elf_hostile, wide_entries_are_not_read, .timeout = 120)
 {
 	static const char info[] =
@@ -430,7 +435,7 @@ static long peak_kib(void)
 	return use.ru_maxrss;
 }
 
-/* The name of its function is in a file that it shares with others (DW_FORM_GNU_strp_alt). */
+/* The name of the function is in a shared file (DW_FORM_GNU_strp_alt). */
 static const char sharing[] = ".section .debug_abbrev\nother:\n" ABBREVIATION("1", "0x11", "1",
 									      PLACE)
 	ABBREVIATION("3", "0x2e", "0",
@@ -440,7 +445,7 @@ static const char sharing[] = ".section .debug_abbrev\nother:\n" ABBREVIATION("1
 					  ".section .gnu_debugaltlink\n.asciz \"%s\"\n.byte 1, "
 					  "2, 3, 4\n";
 
-/* What dwz has moved into a file that several files share is in a file that one of these names. */
+/* The file to which dwz has moved shared debug information is named in the object. */
 Test(elf_hostile, of_a_shared_file_nothing_is_unpacked_that_nobody_reads, .timeout = 120)
 {
 	static const char shared[] = "unit 0x1000, 16\nend_unit\n.section .debug_str\n"
@@ -459,7 +464,7 @@ Test(elf_hostile, of_a_shared_file_nothing_is_unpacked_that_nobody_reads, .timeo
 	unlink(path);
 }
 
-/* libdw would wait for somebody who writes into it. */
+/* libdw would wait for a writer. */
 Test(elf_hostile, a_split_unit_is_not_looked_for_in_a_fifo, .timeout = 20)
 {
 	/* DW_AT_GNU_dwo_name, DW_AT_GNU_dwo_id */

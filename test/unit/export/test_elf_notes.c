@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Build ids in the notes of objects, and of objects whose notes lie anywhere. */
+/* Build ids in the notes of objects, wherever the notes are. */
 #include "export/objects/object_file.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@ static const struct {
 	uint8_t id[4];
 } note = {{4, 4, NT_GNU_BUILD_ID}, "GNU", {1, 2, 3, 4}};
 
-/* Linkers put notes into segments; what other tools write need not be there, and is not mapped. */
+/* Linkers put notes into segments. Notes of other tools need not be in a segment, and then are not mapped. */
 Test(elf_notes, are_not_read_outside_of_what_is_mapped, .timeout = 20)
 {
 	enum { PAGE = 4096 };

@@ -15,16 +15,18 @@
 static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
 static struct sp_pprof_limits limits;
-static struct sp_stack_map *map; /* NULL = it is in the interval */
+static struct sp_stack_map *map; /* NULL = the interval has it */
 static struct sp_interval *interval;
 static struct sp_bounded_names *threads;
 static struct sp_root_values *values;
+static struct sp_series_labels *series; /* NULL = for a folder */
 
-/* What came out. */
+/* The encoded profiles. */
 static profile *out[4096];
 static uint64_t out_samples[4096];
 static size_t out_bytes[4096];
-static uint64_t out_others;
+static uint64_t out_others, out_over_series;
+static bool out_all_labels; /* of the last one */
 static unsigned outs;
 
 static void set_up(void)
@@ -46,7 +48,7 @@ static void forget(void)
 static void tear_down(void)
 {
 	forget();
-	sp_interval_release(interval);
+	sp_interval_free(interval);
 	sp_symbolizer_free(symbolizer);
 	sp_modules_free(modules);
 	sp_stack_map_free(map);
@@ -55,10 +57,10 @@ static void tear_down(void)
 TestSuite(encode, .init = set_up, .fini = tear_down);
 
 static bool with_lines;
-/* What was prepared comes together with so much that is known already that it is to be thrown away next time. */
+/* The symbolizer's results and those known before exceed the limit together, so all are dropped the next time. */
 static unsigned known_before;
 
-/* Of addresses of this program, one after the other. */
+/* Looks up consecutive addresses of this program. */
 static void know(unsigned addresses)
 {
 	const struct sp_module *program = sp_modules_main(modules);
@@ -69,10 +71,10 @@ static void know(unsigned addresses)
 			     sp_modules_epoch(modules), &frame);
 }
 
-/* An interval of what is in the map, which is gone then. */
+/* Makes an interval of the map, which it takes over. */
 static void collect(void)
 {
-	sp_interval_release(interval);
+	sp_interval_free(interval);
 	interval = sp_interval_new(&(struct sp_interval_parts){.ops = &core.ops,
 							       .map = {map},
 							       .threads = threads,
@@ -92,11 +94,16 @@ static void collect(void)
 	map = NULL;
 }
 
-/* Records from..end-1. */
+/* Records from to end - 1. */
 static void encode_part(uint32_t from, uint32_t end)
 {
 	struct sp_encode_range range = {
-		.interval = interval, .type = SP_PROFILE_CPU, .from = from, .end = end};
+		.interval = interval,
+		.type = SP_PROFILE_CPU,
+		.from = from,
+		.end = end,
+		.series = series,
+	};
 	struct sp_encoded encoded;
 
 	while (range.from < range.end && sp_encode(&range, &limits, &encoded) == 0) {
@@ -104,9 +111,13 @@ static void encode_part(uint32_t from, uint32_t end)
 		out[outs] = profile_read(encoded.bytes.data, encoded.bytes.len);
 		out_bytes[outs] = encoded.bytes.len;
 		cr_expect_eq(encoded.records, out[outs]->n_sample);
+		for (size_t i = 0; i < out[outs]->n_sample; i++)
+			cr_expect_eq(encoded.counted[i], out[outs]->sample[i]->value[0]);
 		out_samples[outs++] = encoded.samples;
 		out_others += encoded.others;
-		free(encoded.bytes.data);
+		out_over_series += encoded.over_series;
+		out_all_labels = encoded.has_all_labels;
+		sp_encoded_fini(&encoded);
 		cr_assert_gt(encoded.end, range.from, "it would never end");
 		range.from = encoded.end;
 	}
@@ -117,7 +128,7 @@ static void encode_all(void)
 	encode_part(0, sp_encode_all(interval, SP_PROFILE_CPU).end);
 }
 
-/* Moves the records of core into the map and encodes. */
+/* Moves the records of core into the map and encodes them. */
 static void encode(void)
 {
 	for (unsigned i = 0; i < core.records; i++) {
@@ -159,7 +170,7 @@ Test(encode, writes_ids_in_memory_order, .timeout = 20)
 			 "0102030405060708090a0b0c0d0e0ff0");
 }
 
-/* What the ring, the tables and the profile know of a sample, by the one list of labels. */
+/* The ring, the tables and the profile take the labels of a sample from one list. */
 Test(encode, knows_each_label_of_a_sample_by_its_name, .timeout = 20)
 {
 	static const char *const names[] = {
@@ -210,7 +221,9 @@ static void begin_values(void)
 	values = sp_root_values_new(&core.ops);
 }
 
-/* Told after the sample was taken; of a root that is still open nothing is known, nor of a sample without one. */
+/*
+ * The values come after the sample. A root that is still open has no known values, nor has a sample without a root.
+ */
 Test(encode, joins_values_of_attributes_by_the_root, .timeout = 20)
 {
 	begin_values();
@@ -230,7 +243,43 @@ Test(encode, joins_values_of_attributes_by_the_root, .timeout = 20)
 	sp_root_values_free(values);
 }
 
-/* Waits, too. */
+static enum sp_latency latency_of(void *arg, const struct sp_root_end *end)
+{
+	(void)arg;
+	return (enum sp_latency)end->duration_ns;
+}
+
+/* Roots 1 and 2 are usual, 3 is slow, 4 is open. */
+Test(encode, leaves_ids_to_slow_and_open_roots, .timeout = 20)
+{
+	core.config.span_latency = core.config.slow_ids = true;
+	values = sp_root_values_new(&core.ops);
+	for (uint64_t id = 1; id <= 4; id++)
+		sample_of(id, id);
+	sample_of(5, 0);
+	for (uint64_t id = 1; id <= 3; id++)
+		sp_root_values_end(values,
+				   &(struct sp_root_end){.root_id = id,
+							 .duration_ns = id == 3 ? SP_LATENCY_SLOW
+										: SP_LATENCY_P50});
+	sp_root_values_decide(values, latency_of, NULL);
+	collect();
+	encode_all();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 4);
+	cr_expect_eq(out[0]->sample[0]->value[0], 2, "both usual ones");
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[0], "latency"), "p50");
+	cr_expect_eq(out[0]->sample[0]->n_label, 1);
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[1], "latency"), "slow");
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[1], "span_id"), "0300000000000000");
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[2], "span_id"), "0400000000000000");
+	cr_expect_eq(out[0]->sample[2]->n_label, 1);
+	cr_expect_eq(out[0]->sample[3]->n_label, 0, "it has no root");
+	sp_root_values_free(values);
+}
+
+/* Waits get them, too. */
 Test(encode, joins_values_to_waits, .timeout = 20)
 {
 	struct sp_stack_labels labels = {.span_id = 1, .root_id = 1};
@@ -267,7 +316,7 @@ Test(encode, keeps_a_thousand_values_of_an_attribute_apart, .timeout = 60)
 		cr_assert_not_null(value);
 		others += strcmp(value, "(other)") == 0;
 	}
-	/* v0 has one span, the others have two. */
+	/* v0 has one span, the other values have two */
 	cr_expect_eq(others, 2 * (SP_INTERVAL_VALUES_MAX + 7) - (2 * SP_INTERVAL_VALUES_MAX - 1));
 	cr_expect_eq(core.counter[SP_COUNT_SPAN_VALUES_OTHER], others);
 	sp_root_values_free(values);
@@ -282,6 +331,61 @@ static void expect_build_id(const char *text, uint64_t pc)
 	for (size_t i = 0; i < mod->build_id_len; i++)
 		(void)snprintf(hex + 2 * i, 3, "%02x", mod->build_id[i]);
 	cr_expect_str_eq(text, hex);
+}
+
+/* Size of a profile with 50 roots of one sample each. */
+static size_t bytes_of_roots(bool has_ids, bool has_traces)
+{
+	forget();
+	if (map == NULL)
+		map = sp_stack_map_new(&sp_stack_limits_default);
+	for (unsigned i = 1; i <= 50; i++) {
+		struct sp_sample *s = core_sample(has_ids ? i : 0, 0, (void *)core_reset, NULL);
+
+		if (has_traces)
+			memset(s->trace_id, (int)i, sizeof(s->trace_id));
+	}
+	encode();
+	cr_assert_eq(outs, 1);
+	return out_bytes[0];
+}
+
+/*
+ * A span's id takes 18 bytes, a trace's 34, and each reference to one of them 6 or 7. Without both all samples are
+ * one.
+ */
+Test(encode, ids_cost_the_bytes_that_the_manual_says, .timeout = 20)
+{
+	size_t all = bytes_of_roots(true, true), spans = bytes_of_roots(true, false);
+	size_t none = bytes_of_roots(false, false);
+
+	cr_expect_geq(all - spans, 50 * (34 + 6));
+	cr_expect_leq(all - spans, 50 * (34 + 7) + 20);
+	cr_expect_eq(out[0]->n_sample, 1);
+	cr_expect_geq(spans - none, 50 * (18 + 6));
+}
+
+Test(encode, bounds_the_labels_of_a_server, .timeout = 20)
+{
+	core.label[0] = "a";
+	core.label[1] = "b";
+	core_sample(1, 1, (void *)core_reset, NULL);
+	core_sample(2, 2, (void *)core_reset, NULL);
+	core_sample(3, 2, (void *)core_reset, NULL);
+	series = sp_series_labels_new("trace_id=", 1);
+	encode();
+
+	cr_assert_eq(out[0]->n_sample, 3);
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[0], "span_name"), "a");
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[1], "span_name"), "(other)");
+	cr_expect_null(profile_label(out[0], out[0]->sample[0], "trace_id"));
+	cr_expect_not_null(profile_label(out[0], out[0]->sample[1], "span_id"));
+	cr_expect_eq(out_over_series, 2);
+	sp_series_labels_free(series);
+	series = NULL;
+	forget();
+	encode_all();
+	cr_expect_str_eq(profile_label(out[0], out[0]->sample[1], "span_name"), "b");
 }
 
 Test(encode, begins_with_the_program_and_shares_locations, .timeout = 20)
@@ -323,6 +427,58 @@ Test(encode, marks_what_is_missing_of_a_stack, .timeout = 20)
 	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[1], 1), "[incomplete]");
 	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[2], 1), "[truncated]");
 	cr_expect_eq(out[0]->sample[3]->n_location_id, 1);
+}
+
+/* The base address of the object that contains that function. */
+static uint64_t base_of(const void *function)
+{
+	Dl_info info;
+
+	cr_assert(dladdr(function, &info));
+	return (uintptr_t)info.dli_fbase;
+}
+
+Test(encode, leaves_out_frames_of_our_own_objects, .timeout = 20)
+{
+	uint64_t own[SP_REGION_OBJECTS] = {1, 0};
+
+	own[1] = base_of((const void *)(uintptr_t)core_reset);
+	sp_modules_set_own(modules, own);
+	core_sample(1, 0, (void *)core_reset, (void *)strtol, (void *)core_reset, NULL);
+	core_sample(2, 0, (void *)core_reset, (void *)strtol, NULL)->flags = 0;
+	core_sample(3, 0, (void *)core_reset, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_assert_eq(out[0]->n_sample, 3);
+	cr_expect_eq(out[0]->sample[0]->n_location_id, 1, "it is complete as it was");
+	cr_expect_str_neq(profile_frame(out[0], out[0]->sample[0], 0), "core_reset");
+	cr_expect_eq(out[0]->sample[1]->n_location_id, 2);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[1], 1), "[incomplete]");
+	cr_expect_eq(out[0]->sample[2]->n_location_id, 1);
+	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[2], 0), "[unknown]");
+}
+
+Test(encode, leaves_out_frames_of_our_own_objects_without_their_names, .timeout = 20)
+{
+	struct sp_symbolizer_options options = sp_symbolizer_options_default;
+	const uint64_t own[SP_REGION_OBJECTS] = {base_of((const void *)(uintptr_t)core_reset), 0};
+	struct sp_modules *copy;
+
+	sp_modules_set_own(modules, own);
+	copy = sp_modules_copy(modules);
+	cr_assert_not_null(copy);
+	options.mode = SP_SYMBOLIZE_OFF;
+	sp_symbolizer_free(symbolizer);
+	symbolizer = sp_symbolizer_new(copy, &options);
+	core_sample(1, 0, (void *)core_reset, (void *)strtol, NULL);
+	encode();
+
+	cr_assert_eq(outs, 1);
+	cr_expect_eq(out[0]->sample[0]->n_location_id, 1);
+	sp_symbolizer_free(symbolizer);
+	symbolizer = NULL;
+	sp_modules_free(copy);
 }
 
 Test(encode, shows_cpu_time_between_samples_above_the_start_routine, .timeout = 20)
@@ -408,7 +564,7 @@ Test(encode, names_the_thread_of_each_sample_once, .timeout = 20)
 	put_named("b", 1);
 	put_named("a", 1);
 	put_named("", 1);
-	put_named("c", 1); /* the fifth entry: "(other)", without any label of its own */
+	put_named("c", 1); /* the fifth entry: "(other)", without a label */
 	encode();
 
 	cr_assert_eq(outs, 1);
@@ -506,41 +662,51 @@ Test(encode, keeps_the_time_of_a_stack_that_fits_no_profile, .timeout = 60)
 	cr_expect_str_eq(profile_frame(out[0], out[0]->sample[0], 0), "(other)");
 }
 
-/*
- * What a server found too large is encoded again from what was collected, in smaller parts. Whatever was freed
- * or has changed meanwhile must not matter.
- */
-Test(encode, needs_nothing_but_the_interval_to_encode_again, .timeout = 60)
+/* A folder gets all labels. If a server gets all of them as well, both get one profile. */
+Test(encode, says_whether_a_server_gets_all_labels, .timeout = 20)
 {
-	unsigned before;
+	struct sp_stack_labels labels = {.span_id = 1};
+	const uint64_t pc = (uintptr_t)core_reset;
+	const struct sp_stack_wait wait = {.labels = &labels, .stack = {.pc = &pc, .depth = 1}};
 
-	core.label[0] = "GET /";
-	threads = sp_thread_names_new(&core.ops);
-	put_distinct(99);
-	put_named("worker", 100);
+	labels.trace_id[0] = 1;
+	cr_assert_eq(sp_stack_map_put_wait(map, &wait), 0);
 	collect();
-	sp_bounded_names_free(threads);
-	sp_symbolizer_free(symbolizer);
-	sp_modules_free(modules);
-	threads = NULL;
-	symbolizer = NULL;
-	modules = NULL;
-	core.label[0] = NULL;
 	encode_all();
-	cr_assert_eq(outs, 1);
-	limits.samples = 7;
+	cr_expect(out_all_labels, "for a folder");
+	series = sp_series_labels_new(NULL, 10);
 	encode_all();
+	cr_expect(out_all_labels);
+	sp_series_labels_free(series);
+	series = sp_series_labels_new("trace_id=", 10);
+	encode_all();
+	cr_expect_not(out_all_labels);
+	sp_series_labels_free(series);
 
-	cr_expect_eq(outs, 1 + 15);
-	cr_expect_eq(kept_samples(), 2 * 100);
-	before = outs;
-	limits.samples = SP_ENCODE_SAMPLES;
-	encode_part(51, 101); /* record 0 is "(other)" */
-	cr_expect_eq(outs, before + 1);
-	cr_expect_eq(out_samples[before], 50);
-	cr_expect_str_eq(profile_label(out[before], out[before]->sample[49], "thread_name"),
-			 "worker");
-	cr_expect_str_eq(profile_frame(out[before], out[before]->sample[0], 0), "core_reset");
+	map = sp_stack_map_new(&sp_stack_limits_default);
+	labels.blocked_by_span_id = 2;
+	cr_assert_eq(sp_stack_map_put_wait(map, &wait), 0);
+	collect();
+	series = sp_series_labels_new(NULL, 10);
+	encode_all();
+	cr_expect_not(out_all_labels, "holders of locks are for folders");
+	sp_series_labels_free(series);
+	series = NULL;
+}
+
+/* A name that is replaced by "(other)" is in the folder. */
+Test(encode, says_that_a_server_gets_another_label, .timeout = 20)
+{
+	core.label[0] = "GET /";
+	core.label[1] = "POST /";
+	core_sample(1, 1, (void *)core_reset, NULL);
+	core_sample(2, 2, (void *)core_reset, NULL);
+	series = sp_series_labels_new(NULL, 1);
+	encode();
+	cr_expect_eq(out_over_series, 1);
+	cr_expect_not(out_all_labels);
+	sp_series_labels_free(series);
+	series = NULL;
 }
 
 Test(encode, gives_the_same_bytes_for_the_same_samples, .timeout = 20)
@@ -553,40 +719,6 @@ Test(encode, gives_the_same_bytes_for_the_same_samples, .timeout = 20)
 	cr_assert_eq(outs, 2);
 	cr_expect_eq(out_bytes[1], out_bytes[0]);
 	cr_expect_eq(out[0]->n_sample, out[1]->n_sample);
-}
-
-static struct sp_interval *interval_of(unsigned stacks)
-{
-	put_distinct(stacks);
-	interval = NULL;
-	collect();
-	map = sp_stack_map_new(&sp_stack_limits_default);
-	return interval;
-}
-
-/* A server may be away for an hour, and each interval takes up to 25 MiB. */
-Test(encode, gives_up_the_oldest_intervals_where_they_need_too_much_memory, .timeout = 60)
-{
-	struct sp_interval_store store = {NULL, 0};
-	struct sp_interval *kept[40];
-	struct sp_encode_range range;
-	struct sp_encoded encoded;
-
-	for (unsigned i = 0; i < 40; i++) {
-		kept[i] = interval_of(40000);
-		sp_interval_keep(kept[i], &store);
-		cr_expect_leq(store.bytes, SP_INTERVALS_BYTES);
-	}
-	interval = NULL;
-	range = (struct sp_encode_range){.interval = kept[0], .type = SP_PROFILE_CPU, .end = 10};
-	cr_expect_eq(sp_encode(&range, &limits, &encoded), -ESTALE);
-	range.interval = kept[39];
-	cr_expect_eq(sp_encode(&range, &limits, &encoded), 0);
-	free(encoded.bytes.data);
-	for (unsigned i = 0; i < 40; i++)
-		sp_interval_release(kept[i]);
-	cr_expect_eq(store.bytes, 0);
-	cr_expect_null(store.oldest);
 }
 
 Test(encode, leaves_objects_to_the_server_when_symbolization_is_off, .timeout = 20)

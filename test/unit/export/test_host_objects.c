@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects of another process, and of processes that nobody would start. */
+/* The objects of another process, and of fake processes with unusual mappings. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -22,7 +22,7 @@
 #include "fake_host.h"
 #include "test/unit/emulated.h"
 
-/* Ships with libc and is loaded by nobody. */
+/* Comes with libc, and no program loads it. */
 #define RARE_LIB "libBrokenLocale.so.1"
 
 static struct sp_host_objects *host;
@@ -62,7 +62,7 @@ struct told {
 	uint64_t main;
 };
 
-/* A process that has loaded a library that we have not. It ends when it is killed. */
+/* Starts a process that has loaded a library that we have not. A signal has to kill it. */
 static pid_t start_child(struct told *told)
 {
 	int pipes[2];
@@ -113,7 +113,7 @@ Test(host_objects, are_those_of_another_process)
 	cr_expect_eq(mod, sp_modules_main(m));
 	cr_expect_eq(strncmp(mod->path, proc, strlen(proc)), 0, "%s", mod->path);
 
-	/* What it had loaded is remembered when it has ended. */
+	/* The objects are remembered after the process has ended. */
 	kill(pid, SIGKILL);
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 	cr_expect_lt(sp_modules_refresh(m), 0);
@@ -121,7 +121,7 @@ Test(host_objects, are_those_of_another_process)
 	sp_modules_free(m);
 }
 
-/* Of all objects: where the loader has them, and whose program headers it has. */
+/* Checks for every object of the loader its address and its program headers. */
 static int compare(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	unsigned *compared = arg;
@@ -165,7 +165,7 @@ Test(host_objects, are_not_believed_of_a_file_of_another_inode)
 	cr_expect_not_null(sp_host_objects_map(host, 0x10500), "it has a name all the same");
 }
 
-/* btrfs and overlayfs. */
+/* btrfs and overlayfs show two devices. */
 Test(host_objects, are_believed_of_a_file_of_another_device)
 {
 	const char *path = fake_host_object("a.so", 0x1000, 1);
@@ -202,7 +202,7 @@ Test(host_objects, stay_known_when_their_files_are_deleted)
 	cr_expect_eq(object_at(0x10500)->file->build_id_len, 20);
 }
 
-/* That is how programs are upgraded while they run. */
+/* Programs are upgraded like this while they run. */
 Test(host_objects, know_the_program_whose_file_was_deleted)
 {
 	const char *path = fake_host_object("program", 0x1000, 1);
@@ -210,7 +210,7 @@ Test(host_objects, know_the_program_whose_file_was_deleted)
 	char shown[FAKE_PATH_MAX + 16];
 	char exe[FAKE_PATH_MAX];
 
-	/* The link leads to the file as /proc/PID/exe does, and so does what it says. */
+	/* The link leads to the file as /proc/PID/exe does, and shows the same text. */
 	(void)snprintf(shown, sizeof(shown), "%s (deleted)", path);
 	(void)snprintf(exe, sizeof(exe), "%s/exe", proc);
 	cr_assert_eq(rename(path, shown), 0);
@@ -256,7 +256,7 @@ Test(host_objects, are_read_anew_when_an_inode_is_used_again)
 
 	map_as(path, path, 0, 0);
 	cr_expect_eq(object_at(0x10500)->file->build_id[0], 1);
-	/* The same inode for certain, other contents. */
+	/* Certainly the same inode, with other contents. */
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	cr_assert_eq(pwrite(fd, "\2\2\2\2", 4, FAKE_BUILD_ID_AT), 4);
 	cr_assert_eq(futimens(fd, (struct timespec[2]){{1, 0}, {1, 0}}), 0);
@@ -264,7 +264,7 @@ Test(host_objects, are_read_anew_when_an_inode_is_used_again)
 	cr_expect_eq(object_at(0x10500)->file->build_id[0], 2);
 }
 
-/* To open a FIFO for reading waits for somebody who writes. */
+/* Opening a FIFO for reading would wait for a writer. */
 Test(host_objects, are_regular_files)
 {
 	char fifo[FAKE_PATH_MAX];
@@ -281,7 +281,9 @@ Test(host_objects, are_not_what_a_program_maps_to_read_it)
 	struct stat st;
 
 	cr_assert_eq(stat(path, &st), 0);
-	/* Not executable; then code of it, but less than there is; then from its middle on. */
+	/*
+	 * First no executable mapping; then fewer bytes of code than the headers say; then code from its middle on.
+	 */
 	for (unsigned i = 0; i < 3; i++) {
 		fake_host_unmap_all();
 		fake_host_line("8000-9000 r-xp 00000000 00:00 0 \n");
@@ -316,7 +318,7 @@ Test(host_objects, do_not_reach_into_each_other)
 	Elf64_Phdr ph;
 	FILE *f = fopen(a, "r+");
 
-	/* Its memory would end behind the beginning of the other one. */
+	/* The memory of this object would end behind the beginning of the other one. */
 	cr_assert_eq(fseek(f, sizeof(Elf64_Ehdr), SEEK_SET), 0);
 	cr_assert_eq(fread(&ph, sizeof(ph), 1, f), 1);
 	ph.p_memsz = 0x1800;
@@ -389,7 +391,7 @@ Test(host_objects, survive_lines_of_nonsense)
 	free(longest);
 }
 
-/* A database maps its files, of which there may be more than we could keep. */
+/* A database maps its files, and may have more of them than we could store. */
 Test(host_objects, are_found_among_many_mappings_without_code)
 {
 	const char *path = fake_host_object("a.so", 0x1000, 1);
@@ -424,7 +426,7 @@ Test(host_objects, read_zeros_behind_the_end_of_a_truncated_file)
 	cr_assert_not(sp_object_file_read(o->file, 0, bytes, sizeof(bytes)), "it has changed");
 }
 
-/* A walk asks for words of a stack that may be addresses of code; most are none, and lie anywhere. */
+/* A walk reads words behind values of the stack that may be return addresses; most are none, and lie anywhere. */
 Test(host_objects, keep_a_page_when_one_is_asked_for_that_is_not_there)
 {
 	const char *path = fake_host_object("a.so", 0x1000, 1);

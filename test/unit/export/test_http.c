@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and what is made of their answers. */
+/* Requests and the results of their answers. */
 #define _GNU_SOURCE
 #include "export/push/http.h"
 
@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "http_unit.h"
+#include "sampler/base/compiler.h"
 #include "test/unit/scratch.h"
 
 TestSuite(http, .init = set_up);
@@ -33,7 +34,7 @@ Test(http, posts_what_the_server_expects, .timeout = 20)
 	cr_expect_str_eq(warnings, "");
 }
 
-static int allocations_left; /* until one fails */
+static int allocations_left; /* allocations until one fails */
 
 static void *curl_malloc(size_t size)
 {
@@ -62,7 +63,7 @@ static void *serve_all(void *arg)
 	return arg;
 }
 
-/* A header that says whose profile it is, or what the bytes are, must not be left out of a request. */
+/* A header that names the profile's owner or the format of its bytes must not be missing from a request. */
 Test(http, without_memory_of_libcurl_sends_no_request_that_lacks_a_header, .timeout = 60)
 {
 	static uint8_t body[] = "the body";
@@ -183,7 +184,7 @@ Test(http, half_a_head_is_no_answer, .timeout = 20)
 
 Test(http, a_compressed_answer_is_never_unpacked, .timeout = 20)
 {
-	/* gzip's magic number and nothing that could follow it */
+	/* gzip's magic number and an invalid continuation */
 	post("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08x",
 	     5000);
 
@@ -206,7 +207,7 @@ Test(http, learns_how_late_it_is_at_the_server, .timeout = 20)
 	post(answer, 5000);
 
 	cr_expect(reply.has_skew);
-	/* A machine that stutters shortens it. */
+	/* A machine that stutters makes it smaller. */
 	cr_expect_gt(reply.skew_ms, 7200000 - 10000);
 	cr_expect_leq(reply.skew_ms, 7200000 + 500);
 	cr_expect_gt(reply.answered_ms, (now - 7200 - 1) * 1000);
@@ -247,6 +248,73 @@ Test(http, an_answer_that_breaks_off_in_its_trailer_is_one, .timeout = 20)
 
 	cr_expect_eq(reply.kind, SP_REPLY_STATUS);
 	cr_expect_eq(reply.status, 200);
+}
+
+/* Success answers of a Pyroscope, of an OTLP receiver and of servers of another kind. */
+Test(http, knows_an_answer_of_another_kind_by_its_type_and_body, .timeout = 60)
+{
+	enum { PUSH = 1, OTLP = 2, INGEST = 4, ALL = 7 };
+	static const struct {
+		const char *type; /* NULL = no type */
+		const char *body;
+		unsigned foreign; /* bits of the protocols whose servers do not answer like this */
+	} answer[] = {
+		{NULL, "", 0},
+		{"application/proto", "", 0},
+		{"application/proto", "<", 0},
+		{"application/protobuf; x=y", "x", 0},
+		{"application/json", "{}", 0},
+		{"application/json", " {}", 0},
+		{"application/json", "{\"status\":\"ok\"}", PUSH},
+		{"text/plain", "", 0},
+		{"text/plain", "it works", PUSH},
+		{"text/html", "", ALL},
+		{"Text/HTML; charset=utf-8", "Sign in", ALL},
+		{"application/xhtml+xml", "x", ALL},
+		{NULL, "<!doctype html>", ALL},
+		{NULL, "\xef\xbb\xbf\r\n\t <html>", ALL},
+		{"text/plain", "<html>", ALL},
+		{NULL, "it works", 0},
+	};
+	static const enum sp_protocol protocol[] = {SP_PROTOCOL_PUSH, SP_PROTOCOL_OTLP,
+						    SP_PROTOCOL_INGEST};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(answer); i++)
+		for (unsigned k = 0; k < SP_ARRAY_LEN(protocol); k++) {
+			bool foreign = (answer[i].foreign >> k & 1) != 0;
+			char text[512];
+
+			(void)snprintf(text, sizeof(text),
+				       "HTTP/1.1 200 OK\r\n%s%s%sContent-Length: %zu\r\n\r\n%s",
+				       answer[i].type != NULL ? "Content-Type: " : "",
+				       answer[i].type != NULL ? answer[i].type : "",
+				       answer[i].type != NULL ? "\r\n" : "", strlen(answer[i].body),
+				       answer[i].body);
+			core.config.protocol = protocol[k];
+			post(text, 5000);
+			cr_expect_eq(reply.is_foreign, foreign, "%zu %u", i, k);
+			cr_expect_eq(sp_reply_good(&reply), !foreign, "%zu %u", i, k);
+			cr_expect(!foreign || sp_reply_again(&reply));
+		}
+}
+
+/* An empty push is a gzip file of nothing if the head says that the body is packed. */
+Test(http, an_empty_push_has_no_profile, .timeout = 20)
+{
+	unsigned slot;
+
+	response = ok;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	sp_http_start(http, 0, NULL, 5000);
+	while (!go_on(&slot))
+		;
+	sp_http_free(http);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_expect_eq(reply.status, 200);
+	cr_expect_not_null(strstr(request, "\r\nContent-Encoding: gzip\r\n"), "%s", request);
+	cr_expect_not_null(strstr(request, "\r\nContent-Length: 20\r\n"), "%s", request);
+	cr_expect_eq(memcmp(strstr(request, "\r\n\r\n") + 4, "\x1f\x8b\x08", 3), 0);
 }
 
 Test(http, talks_to_a_unix_socket, .timeout = 20)
@@ -294,7 +362,7 @@ Test(http, survives_an_answer_that_is_no_http, .timeout = 20)
 
 Test(http, a_status_that_http_does_not_know_is_no_answer, .timeout = 20)
 {
-	/* RFC 9110, 15: as if it were one of 5xx, so the profile is not lost. */
+	/* RFC 9110, 15: an unknown status counts as 5xx, so the profile is not lost. */
 	static const char *const head[] = {
 		"HTTP/2 4991111111111111111111 x\r\n\r\n",
 		"HTTP/2 4294967195 x\r\n\r\n",
@@ -336,7 +404,7 @@ Test(http, refuses_addresses_it_cannot_use, .timeout = 20)
 	}
 }
 
-/* Servers take a line feed alone for a line break as well, and some a carriage return. */
+/* Servers accept a single line feed as a line break, and some a carriage return. */
 Test(http, sends_no_header_with_a_line_break, .timeout = 20)
 {
 	static const char *const breaks[] = {"a\r\nEvil: 1", "a\nEvil: 1", "a\rEvil: 1", "a\n"};

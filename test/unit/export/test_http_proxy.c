@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which proxy is asked for which host, and what is told of it. */
+/* Which proxy is used for which host, and the messages about it. */
 #define _GNU_SOURCE
 #include "export/push/http.h"
 #include "http_unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials: where they come from, who gets them, and that nobody else sees them. */
+/* Credentials: where they come from, which servers get them, and that no message shows them. */
 #define _GNU_SOURCE
 #include "export/push/http.h"
 #include "http_unit.h"
@@ -162,7 +162,7 @@ Test(http_secrets, warns_once_of_credentials_in_a_file_of_headers, .timeout = 20
 {
 	const char *plain = "{\"X-Y\": \"x\"}";
 
-	/* Which nobody answers for; a name that is no address of this machine's would be asked for. */
+	/* No server answers there, and the name is looked up only if it is no address of this machine. */
 	core.config.server_address = "http://[::ffff:0.0.0.0]:1";
 	core.config.http_headers_file = write_secret("headers", plain);
 	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);

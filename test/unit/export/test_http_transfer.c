@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers: that nobody waits for one, when it ends, and what is known of it then. */
+/* Transfers: the exporter does not wait for one, knows when it ends, and what happened to it. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <time.h>
@@ -14,7 +14,7 @@ TestSuite(http_transfer, .init = set_up);
 #define SLOT 3U
 static unsigned slot;
 
-/* Begins a transfer and goes on with it until the server has the request, and some more. */
+/* Starts a transfer and continues it until the server has the request, and a little longer. */
 static void start(const char *answer, uint32_t timeout_ms)
 {
 	static uint8_t body[] = "the body";
@@ -56,7 +56,7 @@ Test(http_transfer, nobody_waits_for_a_transfer, .timeout = 20)
 Test(http_transfer, stops_at_once_when_asked_to, .timeout = 20)
 {
 	start(NULL, 60000);
-	while (request_len == 0)
+	while (strstr(request, "the body") == NULL)
 		cr_assert_not(go_on(&slot));
 	sp_http_stop(http, SLOT, &reply);
 	pthread_join(thread, NULL);
@@ -72,7 +72,7 @@ Test(http_transfer, an_answer_that_came_in_time_is_one_however_late_it_is_looked
 
 	answer_ms = 100;
 	start(ok, 250);
-	while (request_len == 0)
+	while (strstr(request, "the body") == NULL)
 		cr_assert_not(go_on(&slot));
 	nanosleep(&late, NULL);
 	while (!sp_http_poll(http, &slot, &reply))
@@ -83,7 +83,7 @@ Test(http_transfer, an_answer_that_came_in_time_is_one_however_late_it_is_looked
 	cr_expect_eq(reply.kind, SP_REPLY_STATUS, "%s", reply.text);
 }
 
-/* Nobody accepts the second one: it hangs, and the first one is answered all the same. */
+/* No server accepts the second transfer: it hangs, and the first one is answered all the same. */
 Test(http_transfer, transfers_go_side_by_side, .timeout = 20)
 {
 	static uint8_t body[] = "the other body";
@@ -91,7 +91,7 @@ Test(http_transfer, transfers_go_side_by_side, .timeout = 20)
 
 	answer_ms = 100;
 	start(ok, 5000);
-	while (request_len == 0)
+	while (strstr(request, "the body") == NULL)
 		cr_assert_not(go_on(&slot));
 	sp_http_start(http, 0, &other, 300);
 	while (!go_on(&slot))
@@ -107,7 +107,7 @@ Test(http_transfer, transfers_go_side_by_side, .timeout = 20)
 	pthread_join(thread, NULL);
 }
 
-/* What the kernel takes off our hands without a reader is far less. */
+/* The kernel takes far fewer bytes without a reader. */
 Test(http_transfer, knows_that_a_request_was_not_sent_whole, .timeout = 20)
 {
 	static uint8_t body[16 << 20];
@@ -128,10 +128,41 @@ Test(http_transfer, knows_that_a_request_was_sent_and_not_answered, .timeout = 2
 	cr_expect(reply.sent, "the connection ended after the request: %s", reply.text);
 }
 
+static void *accept_and_close(void *arg)
+{
+	int fd = accept(listener, NULL, NULL);
+
+	while (arg != NULL && request_len == 0)
+		request_len = (size_t)recv(fd, request, sizeof(request) - 1, 0);
+	close(fd);
+	return NULL;
+}
+
+/* A forwarder without a server behind it closes at once, or when it has read the bytes that it would forward. */
+Test(http_transfer, who_closes_before_the_body_has_taken_nothing, .timeout = 20)
+{
+	static uint8_t body[] = "the body";
+	const struct sp_message m = {.body = {body, 8}};
+
+	for (unsigned reads = 0; reads < 2; reads++) {
+		request_len = 0;
+		cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+		cr_assert_eq(
+			pthread_create(&thread, NULL, accept_and_close, reads != 0 ? http : NULL),
+			0);
+		send_message(&m, 5000);
+		cr_assert_eq(pthread_join(thread, NULL), 0);
+		cr_expect_eq(reply.kind, SP_REPLY_UNREACHABLE);
+		cr_expect_not(reply.sent, "%u: %s", reads, reply.text);
+		cr_expect_null(strstr(request, "the body"));
+		sp_http_free(http);
+	}
+}
+
 static unsigned connections, requests;
 static bool hangs_up_on_the_second;
 
-/* Answers whatever comes over a connection until the client closes it. */
+/* Answers everything that arrives over a connection until the client closes it. */
 static void *serve_on(void *arg)
 {
 	int fd;
@@ -165,49 +196,30 @@ static void stop_server(void)
 	pthread_join(thread, NULL);
 }
 
-Test(http_transfer, requests_that_follow_each_other_have_one_connection, .timeout = 20)
+/* A server may close an idle connection at any time, and the next request may meet that. */
+Test(http_transfer, no_connection_is_open_between_requests, .timeout = 20)
 {
-	start_server();
-	for (unsigned i = 0; i < 3; i++) {
-		send_small();
-		cr_expect_eq(reply.status, 200, "%s", reply.text);
-	}
-	stop_server();
-
-	cr_expect_eq(requests, 3);
-	cr_expect_eq(connections, 1);
-}
-
-Test(http_transfer, a_connection_is_closed_that_is_idle_for_some_seconds, .timeout = 20)
-{
-	uint64_t now = sp_clock_mono_ns(), until;
 	unsigned before;
 
 	start_server();
-	cr_expect_eq(sp_http_rest(http, now), UINT64_MAX, "nothing is open");
-	send_small(); /* it loads libcurl */
-	cr_expect_eq(sp_http_rest(http, UINT64_MAX), UINT64_MAX);
+	send_small(); /* makes libcurl load */
 	before = open_descriptors();
-	send_small();
-	cr_expect_gt(open_descriptors(), before);
-	until = sp_http_rest(http, now);
-	cr_expect_gt(until, now + 4 * SP_NS_PER_S);
-	cr_expect_leq(until, sp_clock_mono_ns() + 4 * SP_NS_PER_S);
-	cr_expect_eq(sp_http_rest(http, until - 1), until);
-	cr_expect_gt(open_descriptors(), before, "too soon");
-	cr_expect_eq(sp_http_rest(http, until), UINT64_MAX);
-	/* The server, which is in this process, closes its end when it sees ours closed. */
-	while (open_descriptors() > before)
-		(void)sched_yield();
-	send_small();
-	cr_expect_eq(reply.status, 200, "%s", reply.text);
+	for (unsigned i = 0; i < 3; i++) {
+		send_small();
+		cr_expect_eq(reply.status, 200, "%s", reply.text);
+		/* The server, which is in this process, closes its end when it sees that ours is closed. */
+		while (open_descriptors() > before)
+			(void)sched_yield();
+	}
 	stop_server();
 
-	cr_expect_eq(connections, 3);
+	cr_expect_eq(requests, 4);
+	cr_expect_eq(connections, 4);
 }
 
-/* libcurl would send it again on another connection. The server may have it. */
-Test(http_transfer, what_an_open_connection_took_is_not_sent_again_when_it_ends, .timeout = 20)
+/* libcurl may repeat a request whose connection ends without an answer. The server may have taken the first one. */
+Test(http_transfer, what_a_server_has_read_is_not_sent_again_when_the_connection_ends,
+     .timeout = 20)
 {
 	hangs_up_on_the_second = true;
 	start_server();
@@ -221,4 +233,75 @@ Test(http_transfer, what_an_open_connection_took_is_not_sent_again_when_it_ends,
 	stop_server();
 
 	cr_expect_eq(requests, 3);
+}
+
+/* Servers that were joined are waited for together, and each hears only of its own transfers. */
+Test(http_transfer, of_several_servers_are_waited_for_together, .timeout = 20)
+{
+	static uint8_t body[] = "the body";
+	static const struct sp_message m = {.body = {body, 8}};
+	struct sp_http *other;
+	struct timespec from, to;
+	unsigned waits = 0;
+
+	response = ok;
+	answer_ms = 200;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &other), 0);
+	sp_http_join(other, http);
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	sp_http_start(other, SLOT, &m, 15000);
+	while (!sp_http_poll(other, &slot, &reply)) {
+		cr_assert_not(sp_http_poll(http, &slot, &reply), "of another server");
+		sp_http_wait(http, -1, 5000);
+		waits++;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	cr_expect_eq(slot, SLOT);
+	cr_expect_eq(reply.status, 200);
+	cr_expect_lt(to.tv_sec - from.tv_sec, 4, "it was not woken");
+	cr_expect_lt(waits, 100, "it did not sleep: %u", waits);
+	pthread_join(thread, NULL);
+
+	/* A wait for one server ends with the transfer of the other server. */
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	sp_http_start(other, SLOT, &m, 15000);
+	sp_http_start(other, SLOT + 1, &m, 15000);
+	while (!sp_http_poll(other, &slot, &reply))
+		sp_http_wait(http, -1, 10);
+	pthread_join(thread, NULL);
+	/* In either order. */
+	sp_http_free(http);
+	sp_http_wait(other, -1, 1);
+	sp_http_free(other);
+}
+
+/* A poll of one server may see the end of another server's transfer. */
+Test(http_transfer, an_end_is_kept_for_its_server, .timeout = 20)
+{
+	static uint8_t body[] = "the body";
+	static const struct sp_message m = {.body = {body, 8}};
+	struct sp_http *other;
+
+	response = ok;
+	answer_ms = 300;
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &http), 0);
+	cr_assert_eq(sp_http_new(&core.config, "1", &hooks, &other), 0);
+	sp_http_join(other, http);
+	cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+	sp_http_start(other, SLOT, &m, 15000);
+	while (strstr(request, "the body") == NULL) {
+		cr_assert_not(sp_http_poll(other, &slot, &reply));
+		sp_http_wait(other, -1, 10);
+	}
+	for (unsigned i = 0; i < 100; i++) {
+		cr_assert_not(sp_http_poll(http, &slot, &reply));
+		(void)poll(NULL, 0, 10);
+	}
+	cr_expect(sp_http_poll(other, &slot, &reply), "its end was lost");
+	cr_expect_eq(reply.status, 200);
+	pthread_join(thread, NULL);
+	sp_http_free(other);
+	sp_http_free(http);
 }

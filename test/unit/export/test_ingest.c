@@ -69,7 +69,7 @@ Test(ingest, a_value_of_spaces_does_not_vanish, .timeout = 20)
 Test(ingest, the_body_is_the_compressed_profile, .timeout = 20)
 {
 	static uint8_t profile[] = "not looked at";
-	const struct sp_bytes in = {profile, sizeof(profile)};
+	struct sp_encoded in = {.bytes = {profile, sizeof(profile)}};
 	struct sp_request r = {.protocol = SP_PROTOCOL_INGEST, .series = &series};
 	struct sp_message m;
 	struct sp_bytes plain;
@@ -82,5 +82,6 @@ Test(ingest, the_body_is_the_compressed_profile, .timeout = 20)
 	cr_expect_eq(memcmp(plain.data, profile, sizeof(profile)), 0);
 	cr_expect_not_null(m.query);
 	free(plain.data);
+	free(in.packed.data);
 	sp_message_fini(&m);
 }

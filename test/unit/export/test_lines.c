@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines and inlined functions, what is kept of them, and objects that went away or changed. */
+/* Lines and inlined functions, what stays in memory of them, and objects that disappeared or changed. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -21,7 +21,7 @@
 #include "test/unit/descriptors.h"
 #include "tiny_library.h"
 
-#define OUTER 96U /* bytes of outer(), at least */
+#define OUTER 96U /* size of outer() in bytes, at least */
 
 static struct sp_modules *modules;
 static struct sp_symbolizer *symbolizer;
@@ -29,9 +29,9 @@ static char path[TINY_PATH_MAX];
 static void *library;
 static uint64_t outer;
 
-static time_t mono_still_at; /* 0 = it goes on by itself */
+static time_t mono_still_at; /* 0 = the clock runs */
 
-/* In place of the C library's. */
+/* Replaces the C library's. */
 int clock_gettime(clockid_t id, struct timespec *t)
 {
 	int err = (int)syscall(SYS_clock_gettime, id, t);
@@ -41,14 +41,17 @@ int clock_gettime(clockid_t id, struct timespec *t)
 	return err;
 }
 
-/* With a sanitizer malloc() is its own. */
+/* A sanitizer has its own malloc(). */
 #ifndef __SANITIZE_ADDRESS__
-static unsigned fails_in; /* large allocations from now; 0 = none fails */
+static unsigned fails_in; /* countdown of large allocations; 0 = none fails */
 
 void *__libc_malloc(size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
 
-/* As large as the blocks in which libdw keeps what it has read. libdw 0.188 uses smaller tables without having got them. */
+/*
+ * At least as large as the blocks in which libdw stores what it has read. libdw 0.188 uses smaller tables without
+ * checking the allocation.
+ */
 static bool fails(size_t bytes)
 {
 	if (bytes < 4000 || fails_in == 0 || --fails_in != 0)
@@ -57,7 +60,7 @@ static bool fails(size_t bytes)
 	return true;
 }
 
-/* In place of the C library's, for libelf and libdw as well. */
+/* Replaces the C library's, for libelf and libdw as well. */
 __attribute__((visibility("default"))) void *malloc(size_t bytes)
 {
 	return fails(bytes) ? NULL : __libc_malloc(bytes);
@@ -125,7 +128,7 @@ static struct sp_frame frame(uint64_t pc)
 	return f;
 }
 
-/* How deep the inlined functions go anywhere in outer(). */
+/* The greatest depth of inlined functions anywhere in outer(). */
 static unsigned deepest(void)
 {
 	unsigned most = 0;
@@ -190,7 +193,7 @@ Test(lines, are_remembered_and_nothing_stays_open, .timeout = 20)
 	sp_symbolizer_end(symbolizer);
 	cr_expect_eq(open_descriptors(), before, "a descriptor between two profiles");
 
-	/* Asked again, nothing is left to do, even without the file. */
+	/* A second question needs no work, even without the file. */
 	unlink(path);
 	sp_symbolizer_want(symbolizer, outer, 0);
 	cr_expect_not(sp_symbolizer_step(symbolizer, 0));
@@ -219,8 +222,8 @@ static char root[] = "/tmp/spanprof-debug-XXXXXX";
 static char debug_path[256];
 
 /*
- * A library without symbols, and a debug file for it, found by build id, which has some MiB of zeros as a
- * section besides.
+ * Loads a library without symbols, and makes a debug file for it, found by build id, which also has some MiB of zeros
+ * as a section.
  */
 static void load_stripped(unsigned mib, bool is_packed)
 {
@@ -282,8 +285,8 @@ Test(lines, of_a_debug_file_that_needs_too_much_memory_are_left_out_and_counted,
 	remove_root();
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow is data, and more than any limit */
-/* In a container the exporter may have less. */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer's shadow counts as data, and exceeds any limit */
+/* In a container the exporter may have less memory. */
 Test(lines, of_a_debug_file_that_needs_more_than_the_process_may_have_are_left_out, .timeout = 60)
 {
 	const struct rlimit less = {(rlim_t)160 << 20, RLIM_INFINITY};
@@ -301,7 +304,7 @@ Test(lines, of_a_debug_file_that_needs_more_than_the_process_may_have_are_left_o
 }
 #endif
 
-/* Nothing is read of it but what belongs to the address, at any time. */
+/* Only the parts for the address are read, at any time. */
 Test(lines, of_a_debug_file_of_any_size_are_found_if_it_is_not_packed, .timeout = 60)
 {
 	struct sp_symbolizer_options options = under_root();
@@ -365,7 +368,7 @@ static unsigned mappings_of_debug_file(void)
 	return n;
 }
 
-/* What symbols are read from stays mapped, and is unpacked by nobody. */
+/* The file with the symbols stays mapped, and is never unpacked. */
 Test(lines, unpacked_for_nobody_any_more_are_given_back, .timeout = 60)
 {
 	struct sp_symbolizer_options options = under_root();
@@ -377,7 +380,7 @@ Test(lines, unpacked_for_nobody_any_more_are_given_back, .timeout = 60)
 	cr_expect_eq(frame(outer).line[0].line, 4);
 	cr_expect_eq(mappings_of_debug_file(), 1);
 
-	/* Who asks a second time may ask a third time soon. */
+	/* After a second question a third one may follow soon. */
 	prepare(outer + 1, outer + OUTER);
 	cr_expect_geq(deepest(), 2);
 	cr_expect_eq(mappings_of_debug_file(), 2);
@@ -391,7 +394,7 @@ Test(lines, unpacked_for_nobody_any_more_are_given_back, .timeout = 60)
 }
 
 #ifndef __SANITIZE_ADDRESS__
-/* What is more than is kept as a rule is not unpacked for each profile with a new address. */
+/* Sections larger than the usual share are not unpacked again for each profile with a new address. */
 Test(lines, of_large_packed_files_are_unpacked_twice_and_kept, .timeout = 60)
 {
 	const struct rlimit less = {(rlim_t)80 << 20, RLIM_INFINITY};
@@ -442,7 +445,7 @@ static size_t memory(void)
 	return m.uordblks + m.hblkhd;
 }
 
-/* A host may have hundreds of objects, and what was found in them is remembered elsewhere. */
+/* A host may have hundreds of objects, and the results are stored elsewhere. */
 Test(lines, of_a_small_object_are_read_again_and_not_kept, .timeout = 120)
 {
 	char header[] = "/tmp/spanprof-lines-XXXXXX";
@@ -469,7 +472,7 @@ Test(lines, of_a_small_object_are_read_again_and_not_kept, .timeout = 120)
 	(void)unlink(header);
 }
 
-/* Access to what is gone raises SIGBUS. */
+/* Access to a missing part of the file raises SIGBUS. */
 Test(lines, of_a_file_that_is_cut_off_while_it_is_mapped_end_and_are_counted, .timeout = 60)
 {
 	struct sp_symbolizer_options options = under_root();
@@ -485,7 +488,7 @@ Test(lines, of_a_file_that_is_cut_off_while_it_is_mapped_end_and_are_counted, .t
 
 	cr_expect_eq(losses().changed, 1);
 	cr_expect(strstr(frame(hidden).name, "+0x") != NULL, "%s", frame(hidden).name);
-	/* What was known stays known, and nothing else suffers. */
+	/* Results from before stay, and other objects are not affected. */
 	cr_expect_eq(frame(outer).line[0].line, 4);
 	prepare((uintptr_t)losses, (uintptr_t)losses + 1);
 	cr_expect_str_eq(frame((uintptr_t)losses).name, "losses");
@@ -508,7 +511,7 @@ static void unload(void)
 	library = NULL;
 }
 
-/* A library that is asked for, cut off, and asked for again. */
+/* Loads a library, asks for it, cuts it off, and asks again. */
 static void load_and_cut_off(unsigned id)
 {
 	load_with_id(id);
@@ -521,7 +524,7 @@ static void load_and_cut_off(unsigned id)
 	unlink(path);
 }
 
-/* What is left behind for such a file is never freed, so it does not happen without end. */
+/* Memory that is left behind for such a file is never freed, so there is a limit. */
 Test(lines, of_other_objects_come_again_an_hour_after_eight_were_cut_off, .timeout = 60)
 {
 	const time_t begin = 100000, hour = 3600;
@@ -539,7 +542,7 @@ Test(lines, of_other_objects_come_again_an_hour_after_eight_were_cut_off, .timeo
 		mono_still_at += hour - 1;
 		prepare(outer, outer + 1);
 		cr_expect(strstr(frame(outer).name, "+0x") != NULL, "%s", frame(outer).name);
-		/* What was read before suffers nothing. */
+		/* Results from before are not affected. */
 		prepare((uintptr_t)losses + 1, (uintptr_t)losses + 2);
 		cr_expect_str_eq(frame((uintptr_t)losses + 1).name, "losses");
 
@@ -624,7 +627,7 @@ Test(lines, an_unloaded_stripped_object_keeps_one_name_a_function, .timeout = 20
 	library = NULL;
 	cr_assert_eq(sp_modules_refresh(modules), 0);
 	cr_assert_neq(sp_modules_epoch(modules), epoch, "still mapped");
-	/* Without what was remembered. */
+	/* Drops the stored results. */
 	sp_symbolizer_free(symbolizer);
 	symbolizer = sp_symbolizer_new(modules, &sp_symbolizer_options_default);
 
@@ -634,30 +637,61 @@ Test(lines, an_unloaded_stripped_object_keeps_one_name_a_function, .timeout = 20
 	}
 }
 
-Test(lines, a_file_replaced_on_disk_names_nothing, .timeout = 20)
+/* From now on objects are known only by their paths. */
+static void hold_no_more(void)
+{
+	static struct sp_held_object *all[SP_HELD_FILES_MAX + 1];
+
+	all[SP_HELD_FILES_MAX] = sp_held_object_image(NULL, malloc(1), SP_HELD_BYTES_MAX);
+	for (unsigned i = 0; i < SP_HELD_FILES_MAX; i++) {
+		all[i] = sp_held_object_file(STDERR_FILENO);
+		cr_assert_not_null(all[i]);
+	}
+}
+
+/* The object is in a folder for temporary files, so its content is held. */
+Test(lines, a_file_replaced_on_disk_keeps_its_names, .timeout = 20)
 {
 	char other[TINY_PATH_MAX];
 
 	start(&sp_symbolizer_options_default);
 	load("-g -Wl,--build-id=sha1");
-	/* Other code under the same path: at this address another function begins. */
+	tiny_library("-O0 -g -Wl,--build-id=sha1", other);
+	cr_assert_eq(rename(other, path), 0);
+	prepare(outer, outer + OUTER);
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_geq(deepest(), 2);
+}
+
+Test(lines, a_file_replaced_on_disk_that_is_not_held_names_nothing, .timeout = 20)
+{
+	char other[TINY_PATH_MAX];
+
+	hold_no_more();
+	start(&sp_symbolizer_options_default);
+	load("-g -Wl,--build-id=sha1");
+	/* Other code under the same path: another function begins at this address. */
 	tiny_library("-O0 -g -Wl,--build-id=sha1", other);
 	cr_assert_eq(rename(other, path), 0);
 	prepare(outer, outer + OUTER);
 
-	/* Where its functions begin, nobody can say any more. */
+	/* The begin of the function is not known any more. */
 	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
 	cr_expect_str_neq(frame(outer + 5).name, frame(outer + 9).name);
 	cr_expect_str_eq(frame(outer + 5).line[0].file, "");
 }
 
-/* The first of a family that is looked up has ended, and its file is not what its path leads to; others still run. */
+/*
+ * The first process of a family in which it is looked up has ended, so that its path leads to another file; other
+ * processes still run.
+ */
 Test(lines, of_a_file_that_was_deleted_are_found_by_whoever_runs, .timeout = 20)
 {
 	char proc[32], link[TINY_PATH_MAX + 8];
 	struct sp_modules *ended;
 	pid_t child;
 
+	hold_no_more();
 	start(&sp_symbolizer_options_default);
 	load("-g -Wl,--build-id=sha1");
 	child = fork();
@@ -665,7 +699,7 @@ Test(lines, of_a_file_that_was_deleted_are_found_by_whoever_runs, .timeout = 20)
 		for (;;)
 			(void)pause();
 	(void)snprintf(proc, sizeof(proc), "/proc/%d", child);
-	/* What a process that has ended leads to is gone, as this path is for a while. */
+	/* The path of an ended process leads to no file, like this path for a while. */
 	(void)snprintf(link, sizeof(link), "%s.moved", path);
 	ended = sp_modules_new(proc, -1);
 	cr_assert_eq(sp_modules_refresh(ended), 0);
@@ -721,7 +755,7 @@ Test(lines, of_a_debug_file_that_could_not_be_opened_for_want_of_descriptors_com
 	remove_root();
 }
 
-/* That is no shortage, which would pass. */
+/* This is no shortage that would pass. */
 Test(lines, of_a_file_without_line_tables_are_functions_that_were_inlined, .timeout = 20)
 {
 	char command[TINY_PATH_MAX + 64];
@@ -736,7 +770,7 @@ Test(lines, of_a_file_without_line_tables_are_functions_that_were_inlined, .time
 	cr_expect_eq(losses().late, 0);
 }
 
-/* The start of an object is of no unit. */
+/* The start of an object is in no unit. */
 Test(lines, that_are_not_there_come_no_later, .timeout = 20)
 {
 	uint64_t begin = 0;
@@ -752,7 +786,9 @@ Test(lines, that_are_not_there_come_no_later, .timeout = 20)
 }
 
 #ifndef __SANITIZE_ADDRESS__
-/* Not told as a file that was cut off, of which there may be eight in an hour. */
+/*
+ * A failed allocation must not count as a truncated file: after eight truncated files, no file is read for an hour.
+ */
 Test(lines, for_which_an_allocation_failed_come_later, .timeout = 120)
 {
 	uint64_t here = (uintptr_t)losses;
@@ -783,6 +819,7 @@ Test(lines, a_replaced_file_without_build_id_is_told_by_its_segments, .timeout =
 {
 	char other[TINY_PATH_MAX];
 
+	hold_no_more();
 	start(&sp_symbolizer_options_default);
 	load("-g -Wl,--build-id=none");
 	tiny_library("-g -Wl,--build-id=none -Wl,-z,noseparate-code", other);
@@ -803,6 +840,7 @@ Test(lines, a_file_without_build_id_is_read_when_it_is_the_same, .timeout = 20)
 
 Test(lines, a_file_cut_after_it_was_mapped_names_nothing, .timeout = 20)
 {
+	hold_no_more();
 	start(&sp_symbolizer_options_default);
 	load("-g");
 	unlink(path);
@@ -810,4 +848,34 @@ Test(lines, a_file_cut_after_it_was_mapped_names_nothing, .timeout = 20)
 	prepare(outer, outer + OUTER);
 
 	cr_expect(strstr(frame(outer + 5).name, "+0x") != NULL, "%s", frame(outer + 5).name);
+}
+
+/* The mapped file got one byte more: only the parts that were in memory before are believed. */
+Test(lines, a_file_written_to_after_it_was_mapped_is_not_read, .timeout = 20)
+{
+	FILE *f;
+
+	start(&sp_symbolizer_options_default);
+	load("-g -Wl,--build-id=none");
+	f = fopen(path, "a");
+	cr_assert_not_null(f);
+	cr_assert_neq(fputc('x', f), EOF);
+	cr_assert_eq(fclose(f), 0);
+	prepare(outer, outer + OUTER);
+
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_str_eq(frame(outer).line[0].file, "");
+	cr_expect_eq(deepest(), 1);
+}
+
+/* Renaming or unlinking a file does not write to it. */
+Test(lines, a_file_without_build_id_that_was_unlinked_keeps_its_names, .timeout = 20)
+{
+	start(&sp_symbolizer_options_default);
+	load("-g -Wl,--build-id=none");
+	cr_assert_eq(unlink(path), 0);
+	prepare(outer, outer + OUTER);
+
+	cr_expect_str_eq(frame(outer).name, "outer");
+	cr_expect_geq(deepest(), 2);
 }

@@ -54,7 +54,7 @@ static uint64_t without_room(void)
 	return core.counter[SP_COUNT_BLOCKS_NO_ROOM];
 }
 
-/* How many blocks, as they are collected now. */
+/* The number of blocks, as collected now. */
 static uint64_t collect(void)
 {
 	sp_stack_map_clear(map);
@@ -81,7 +81,7 @@ Test(live_blocks, are_there_until_they_are_freed)
 	cr_expect_eq(without_room(), 0);
 }
 
-/* What nobody follows, what is not there, what comes twice: nothing of it is counted, or less than nothing there. */
+/* Unknown blocks, missing blocks and repeated ones are not counted, and never make a number negative. */
 Test(live_blocks, bear_what_makes_no_sense)
 {
 	put(0, 5);
@@ -105,7 +105,7 @@ Test(live_blocks, bear_what_makes_no_sense)
 	cr_expect_eq(sp_live_blocks_count(NULL), 0);
 }
 
-/* The stacks of some samples are walked later, when it is known already that their blocks were freed. */
+/* The stacks of some samples are walked later, when the end of their blocks is known already. */
 Test(live_blocks, may_be_freed_before_they_come)
 {
 	sp_live_blocks_freed(live, 1);
@@ -119,7 +119,7 @@ Test(live_blocks, may_be_freed_before_they_come)
 	cr_expect_eq(collect(), 1);
 }
 
-/* Likewise their span may have ended before, and no other block be known by then. */
+/* In the same way their span may have ended before, and no other block may be known by then. */
 Test(live_blocks, may_come_behind_the_end_of_their_span)
 {
 	sp_live_blocks_span_ended(live, 5);
@@ -136,7 +136,7 @@ Test(live_blocks, may_come_behind_the_end_of_their_span)
 	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 6, "a later span with that id");
 }
 
-/* Where a snapshot that is not complete yet hides those behind it, they come in a later interval. */
+/* A snapshot that is not complete yet hides the later ones, so those come in a later interval. */
 Test(live_blocks, may_come_an_interval_behind_the_end_of_their_span)
 {
 	sp_live_blocks_span_ended(live, 5);
@@ -152,7 +152,7 @@ Test(live_blocks, may_come_an_interval_behind_the_end_of_their_span)
 		     5, "a later span with that id");
 }
 
-/* Without an end of that, the ends of spans do not fill the room for those of the next interval. */
+/* The ends of spans must not fill the room of the next interval for ever. */
 Test(live_blocks, know_no_ends_without_end)
 {
 	for (uint64_t i = 1; i <= 4 * (uint64_t)SP_LIVE_SPANS_MAX; i++) {
@@ -178,14 +178,14 @@ Test(live_blocks, keep_the_name_of_a_span_that_has_ended)
 		cr_expect_eq(l->name_id, 7);
 		cr_expect(l->span_id == 6 || (l->span_id == 0 && l->trace_id[0] == 0));
 	}
-	/* It is so from then on, and the other one's end is still to come. */
+	/* A block of an ended span has no span id any more. Now the other span ends. */
 	sp_live_blocks_span_ended(live, 6);
 	cr_expect(sp_live_blocks_changed(live));
 	sp_live_blocks_settle(live);
 	cr_expect_eq(collect(), 2);
 	for (uint32_t i = 1; i <= 2; i++)
 		cr_expect_eq(sp_stack_map_entry(map, i)->labels.span_id, 0);
-	/* A later span with an id that one had before is open. */
+	/* A later span that reuses an id is open. */
 	put(3, 6);
 	cr_expect_eq(collect(), 3);
 	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id +
@@ -194,7 +194,10 @@ Test(live_blocks, keep_the_name_of_a_span_that_has_ended)
 		     6);
 }
 
-/* What their addresses meant is not known any more, and what they would mean now is something else. */
+/*
+ * The objects of these stacks were forgotten, and the same addresses may belong to other objects
+ * now.
+ */
 Test(live_blocks, lose_stacks_that_nobody_understands)
 {
 	struct sp_stack stack;
@@ -236,7 +239,7 @@ Test(live_blocks, are_bounded_in_bytes)
 	cr_expect_eq(without_room() + sp_live_blocks_count(live), 10000);
 }
 
-/* Blocks whose stacks nobody understands any more do not keep the memory of these, which is no longer counted. */
+/* A block whose stack was dropped must not keep the stack's memory, which is not counted any more. */
 Test(live_blocks, are_bounded_in_bytes_without_their_stacks)
 {
 	uint64_t number = 1;
@@ -274,7 +277,7 @@ Test(live_blocks, count_ends_that_have_no_room)
 	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 0);
 }
 
-/* Beside a model: an array of what is there. */
+/* Compared with a model: an array of the blocks that exist. */
 Test(live_blocks, are_what_came_and_did_not_go)
 {
 	static bool there[2000], early[2000];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owners of the locks of this C library, held by this thread, and of words that are something else. */
+/* The owners of this C library's locks, which this thread holds, and of words that are no locks. */
 #define _GNU_SOURCE
 #include "export/off_cpu/lock_owner.h"
 
@@ -14,7 +14,7 @@
 
 #define PI2 13
 
-static uint64_t first, last; /* bytes that were read */
+static uint64_t first, last; /* addresses of bytes that were read */
 static unsigned reads;
 static bool is_refused;
 
@@ -81,7 +81,7 @@ Test(lock_owner, is_who_holds_a_mutex)
 		cr_expect(first >= (uintptr_t)&mutex && last <= (uintptr_t)(&mutex + 1));
 		cr_expect_eq(owner(&mutex, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 2),
 			     self());
-		/* of a private mutex nobody waits as for a shared one, nor for another value */
+		/* a thread that waits for this private mutex uses a private futex, and waits for the value 2 */
 		cr_expect_eq(owner(&mutex, FUTEX_WAIT, 2), 0);
 		cr_expect_eq(owner(&mutex, FUTEX_WAIT_PRIVATE, 1), 0);
 		cr_expect_eq(owner(&mutex, FUTEX_WAIT_PRIVATE, 0), 0);
@@ -107,7 +107,7 @@ Test(lock_owner, is_who_holds_a_robust_mutex)
 	}
 }
 
-/* The kernel's own words. */
+/* The words that the kernel itself writes. */
 Test(lock_owner, is_whom_the_kernel_lends_priority)
 {
 	uint32_t word = FUTEX_WAITERS | FUTEX_OWNER_DIED | 4711;
@@ -125,7 +125,7 @@ Test(lock_owner, is_whom_the_kernel_lends_priority)
 	cr_expect_eq(pthread_mutex_unlock(&mutex), 0);
 }
 
-/* As the C library writes it: a ceiling needs rights that a test has not got. */
+/* The word as the C library writes it: a real ceiling needs rights that a test has not got. */
 Test(lock_owner, is_who_holds_a_mutex_with_a_ceiling)
 {
 	uint32_t words[6] __attribute__((aligned(8))) = {30U << 19 | 2, 1, 4711, 1, 64, 0};
@@ -136,7 +136,7 @@ Test(lock_owner, is_who_holds_a_mutex_with_a_ceiling)
 	cr_expect_eq(owner(words, FUTEX_WAIT_PRIVATE, 30U << 19 | 2), 0, "of two protocols");
 }
 
-/* Each number of a mutex that no mutex has. */
+/* Each field has a value that no mutex has. */
 Test(lock_owner, is_nobody_where_something_else_is_there)
 {
 	static const uint32_t good[6] = {2, 0, 4711, 1, 0, 0};
@@ -190,7 +190,7 @@ Test(lock_owner, is_read_of_waits_for_words_of_a_process_alone)
 	cr_expect_eq(reads, 0);
 }
 
-/* Its readers wait for the third word, its writers for the fourth. */
+/* Readers of the lock wait for the third word, writers for the fourth. */
 Test(lock_owner, is_the_writer_of_a_lock_for_readers_and_writers)
 {
 	pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;

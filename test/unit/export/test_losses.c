@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of losses: one sentence for each cause and interval. */
+/* The messages about losses: one sentence for each cause and interval. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,14 +51,34 @@ Test(losses, that_are_no_profiles_are_told_in_words, .timeout = 20)
 	push_tell();
 
 	cr_expect_eq(push_lines_with("\n"), 3, "%s", core.log);
-	cr_expect(core_logged("12 samples found the ring buffer full: the machine is very busy\n"),
-		  "%s", core.log);
+	cr_expect(core_logged("12 samples found no room in the ring buffer\n"), "%s", core.log);
 	cr_expect(core_logged("5 samples lost before a profile was made of them\n"), "%s",
 		  core.log);
 	cr_expect(core_logged("1 profile lost: the process ended before it was sent, 3 samples\n"));
 }
 
-/* A profile of the wall clock may stand for nothing that is not in others. */
+/* A program with spans that stay open for long has such samples in each interval, and loses none. */
+Test(losses, of_labels_for_want_of_frames_are_told_once, .timeout = 20)
+{
+	core_reset();
+	core.counter[SP_COUNT_SAMPLES_TOO_DEEP] = 3;
+	push_tell();
+	cr_expect_eq(push_lines_with("\n"), 1, "%s", core.log);
+	cr_expect(core_logged("3 samples have no label: more than 128 spans or scopes"), "%s",
+		  core.log);
+	cr_expect(core_logged("; end spans and scopes that are not needed any more\n"));
+
+	core.log[0] = '\0';
+	core.counter[SP_COUNT_SAMPLES_TOO_DEEP] = 8;
+	core.counter[SP_COUNT_DROP_RING_FULL] = 1;
+	push_tell();
+	cr_expect_eq(push_lines_with("\n"), 1, "%s", core.log);
+	core.counter[SP_COUNT_DROP_RING_FULL] = 2;
+	push_tell();
+	cr_expect_eq(push_lines_with("room in the ring buffer"), 2, "each time");
+}
+
+/* All samples of a wall-clock profile may be counted in other profiles. */
 Test(losses, of_waits_are_told_as_waits, .timeout = 20)
 {
 	core_reset();
@@ -87,7 +107,7 @@ Test(losses, of_profiles_that_no_folder_took_are_one_sentence, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_FILE_FAILED], 1);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 3);
 
-	/* Where there is a server, too, nothing is lost but the file. */
+	/* If there is a server, only the file is lost. */
 	core.log[0] = '\0';
 	core.counter[SP_COUNT_FILE_FAILED] = 2;
 	push_tell();
@@ -102,10 +122,37 @@ Test(losses, of_one_are_told_in_the_singular, .timeout = 20)
 	core.counter[SP_COUNT_SAMPLES_UNSENT] = 1;
 	push_tell();
 
-	cr_expect_str_eq(core.log,
-			 "lost since the last push: 1 sample found the ring buffer full: the "
-			 "machine is very busy\n"
-			 "1 sample lost before a profile was made of it\n");
+	cr_expect_str_eq(core.log, "lost since the last push: 1 sample found no room in the ring "
+				   "buffer\n"
+				   "1 sample lost before a profile was made of it\n");
+}
+
+/* Only some counters say "lost": otherwise the sum of the lines would be wrong. */
+Test(losses, of_what_is_there_or_was_counted_are_no_whole_ones, .timeout = 20)
+{
+	static const char *const words[] = {"of the samples",  " in (other)",  " has (other)",
+					    " called (other)", " for (other)", "has no label"};
+
+	for (size_t i = 0; i < sp_loss_words_n; i++) {
+		const struct sp_loss_words *w = &sp_loss_words[i];
+
+		for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++)
+			if (strstr(w->one, words[k]) != NULL)
+				cr_expect_neq(sp_loss_kind_of(w->counter), SP_LOSS_WHOLE, "%s",
+					      w->one);
+	}
+}
+
+Test(losses, of_allocations_are_told_with_what_helps, .timeout = 20)
+{
+	core_reset();
+	core.counter[SP_COUNT_DROP_RING_FULL] = 3;
+	core.counter[SP_COUNT_DROP_ALLOCATIONS] = 2;
+	push_tell();
+
+	cr_expect(core_logged("2 of the samples that found no room were of allocations"), "%s",
+		  core.log);
+	cr_expect(core_logged("raise SPANPROF_ALLOC_INTERVAL"), "%s", core.log);
 }
 
 Test(losses, of_more_kinds_than_there_is_room_for_are_still_counted, .timeout = 20)
@@ -120,7 +167,7 @@ Test(losses, of_more_kinds_than_there_is_room_for_are_still_counted, .timeout = 
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 40);
 }
 
-/* The server's words, and a number. */
+/* The server's words, with a number in them. */
 static void refuse_only(int code, const char *words, unsigned number)
 {
 	u.answers = 1;
@@ -133,7 +180,7 @@ static void refuse_only(int code, const char *words, unsigned number)
 	sp_push_run(u.push);
 }
 
-/* ... at the end of an interval. */
+/* The same at the end of an interval. */
 static void refuse(int code, const char *words, unsigned number)
 {
 	refuse_only(code, words, number);
@@ -191,7 +238,7 @@ Test(losses, what_a_server_says_is_one_short_line, .timeout = 20)
 	cr_expect_leq(strlen(strstr(core.log, "status 413")), 320, "%s", core.log);
 }
 
-/* Of a process that has ended nobody reads the stderr. */
+/* If the process has ended, its stderr has no reader. */
 Test(losses, are_told_by_another_process_when_they_are_handed_over, .timeout = 20)
 {
 	static struct sp_losses heir;

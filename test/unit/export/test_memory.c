@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations summed up, encoded as a profile of their own, and shown by spanprof-report. */
+/* Allocations are summed up, encoded as a separate profile, and shown by spanprof-report. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ static void put(uint64_t span_id, uint64_t bytes)
 	cr_expect_eq(sp_stack_map_put_allocation(allocations, &s, 0, 0, MEAN), SP_STACK_KEPT);
 }
 
-/* The first entry is what has no room. */
+/* The first entry is the one for samples without room. */
 static double blocks_of(uint32_t entry)
 {
 	return (double)sp_stack_map_entry(allocations, entry)->weight / SP_STACK_BLOCK;
@@ -64,7 +64,7 @@ Test(memory_profile, counts_a_sample_for_the_inverse_of_its_chance)
 	cr_expect_eq(sp_stack_map_entry(allocations, 4)->unsampled_ns, UINT64_C(1) << 30);
 }
 
-/* What a host writes may be anything. */
+/* The host may write any numbers. */
 Test(memory_profile, has_sums_that_end)
 {
 	for (int i = 0; i < 3; i++)
@@ -119,15 +119,15 @@ Test(memory_profile, has_the_types_that_go_and_pyroscope_know)
 	cr_expect_eq(p->sample[0]->value[1], 829411);
 	cr_expect_eq(p->sample[1]->value[1], 4195712);
 	profile_done(p);
-	free(encoded.bytes.data);
+	sp_encoded_fini(&encoded);
 
-	/* And the profile of CPU time has nothing of it. */
+	/* The profile of CPU time has no part of it. */
 	p = encode(SP_PROFILE_CPU, &encoded);
 	cr_expect_eq(encoded.samples, 1);
 	cr_expect_eq(profile_total(p, 0), 1);
 	profile_done(p);
-	free(encoded.bytes.data);
-	sp_interval_release(interval);
+	sp_encoded_fini(&encoded);
+	sp_interval_free(interval);
 	sp_symbolizer_free(symbolizer);
 	sp_modules_free(modules);
 }
@@ -186,7 +186,7 @@ Test(memory_report, tells_blocks_and_bytes)
 	json_decref(j);
 }
 
-/* What is there, of which some belongs to a span that is still open. */
+/* Memory in use, some of it in a span that is still open. */
 static const struct report_stack in_use[] = {
 	{parse, 3, NULL, "GET", NULL, 300, 3 << 20, NULL, NULL},
 	{parse, 3, "00000000000000ab", "GET", NULL, 200, 2 << 20, NULL, NULL},
@@ -205,11 +205,11 @@ Test(memory_report, tells_what_spans_have_left_behind)
 	cr_expect(printed("1 profile, 600 blocks, 6.00 MiB in use; in spans: 500 blocks, 5.00 MiB "
 			  "in use (83.3 %), 1 span\n"),
 		  "%s", output);
-	cr_expect(printed("     open    blocks        MiB  % of spans  span_name: allocated in it "
-			  "and still there after it ended\n"
+	cr_expect(printed("     open    blocks        MiB  % of spans  span_name: allocated in the "
+			  "span and in use after its end\n"
 			  "        1       300       3.00       60.0%  GET\n"),
 		  "%s", output);
-	cr_expect(printed("span_id           span_name of one that is open\n"
+	cr_expect(printed("span_id           span_name of an open span\n"
 			  "                200      2.000       40.0%  00000000000000ab  GET\n"),
 		  "%s", output);
 	cr_assert_eq(run_scratch("--type", "inuse_space", "--json"), 0, "%s", output);
@@ -222,6 +222,7 @@ Test(memory_report, tells_what_spans_have_left_behind)
 	json_decref(j);
 }
 
+/* As an exporter does, the file's name has the time at which its profile began. */
 static void write_in_use(const char *name, size_t n, int64_t time_s)
 {
 	struct sp_bytes b = report_profile_of_at(SP_PROFILE_IN_USE, in_use, n, time_s);
@@ -230,27 +231,89 @@ static void write_in_use(const char *name, size_t n, int64_t time_s)
 	free(b.data);
 }
 
-/* What was in use at one time and at a later one is no sum. The last profile of a process may be in several files. */
+/*
+ * Memory in use at one time and at a later time is not added. The last profile of a process may be in several files.
+ */
 Test(memory_report, has_the_last_of_each_process)
 {
-	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000a-000001-inuse.pb", 3, 100);
-	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000a-000002-inuse.pb", 1, 200);
-	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000a-000003-inuse.pb", 1, 200);
-	/* Another process of that number, and one that has freed all. */
-	write_in_use("spanprof-a-b-7-20261126T100000Z-0000000b-000001-inuse.pb", 2, 50);
-	write_in_use("spanprof-a-b-8-20261126T100000Z-0000000a-000001-inuse.pb", 3, 100);
-	write_in_use("spanprof-a-b-8-20261126T100100Z-0000000a-000002-inuse.pb", 0, 200);
+	write_in_use("spanprof-a-b-7-19700101T000140Z-0000000a-000001-inuse.pb", 3, 100);
+	write_in_use("spanprof-a-b-7-19700101T000320Z-0000000a-000002-inuse.pb", 1, 200);
+	write_in_use("spanprof-a-b-7-19700101T000320Z-0000000a-000003-inuse.pb", 1, 200);
+	/* Another process of that id, and one that has freed everything. */
+	write_in_use("spanprof-a-b-7-19700101T000310Z-0000000b-000001-inuse.pb", 2, 190);
+	write_in_use("spanprof-a-b-8-19700101T000140Z-0000000a-000001-inuse.pb", 3, 100);
+	write_in_use("spanprof-a-b-8-19700101T000320Z-0000000a-000002-inuse.pb", 0, 200);
 
 	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
 	cr_expect(printed("4 profiles, 1100 blocks, 11.00 MiB in use;"), "%s", output);
-	/* Before the last ones others were the last. */
+	/* At an earlier time other profiles were the last ones. */
 	cr_assert_eq(run_scratch("--type", "inuse_space", "--to", "1970-01-01T00:02:30Z"), 0, "%s",
 		     output);
-	cr_expect(printed("3 profiles, 1700 blocks, 17.00 MiB in use;"), "%s", output);
-	/* Of unknown processes all are shown. */
+	cr_expect(printed("2 profiles, 1200 blocks, 12.00 MiB in use;"), "%s", output);
+	/* If the processes are unknown, all profiles are shown. */
 	write_in_use("other.pb", 1, 10);
 	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
 	cr_expect(printed("5 profiles, 1400 blocks, 14.00 MiB in use;"), "%s", output);
+}
+
+/* Each profile covers ten seconds, so a process that still lives there would have a later profile. */
+Test(memory_report, has_no_memory_of_processes_that_have_ended)
+{
+	write_in_use("spanprof-a-7-19700101T000140Z-0000000a-000001-inuse.pb", 3, 100);
+	write_in_use("spanprof-a-8-19700101T000150Z-0000000b-000001-inuse.pb", 1, 110);
+
+	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
+	cr_expect(printed("2 profiles, 900 blocks, 9.00 MiB in use;"), "%s", output);
+	write_in_use("spanprof-a-8-19700101T000152Z-0000000b-000002-inuse.pb", 1, 112);
+	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
+	cr_expect(printed("1 profile, 300 blocks, 3.00 MiB in use;"), "%s", output);
+	cr_assert_eq(run_scratch("--type", "inuse_space", "--to", "1970-01-01T00:01:56Z"), 0, "%s",
+		     output);
+	cr_expect(printed("2 profiles, 900 blocks, 9.00 MiB in use;"), "%s", output);
+}
+
+static void write_damaged(const char *name)
+{
+	scratch_write(name, "no profile", 10);
+}
+
+/* If a damaged file is opened, there is a message. */
+Test(memory_report, opens_no_older_file_of_a_process)
+{
+	write_damaged("spanprof-a-7-19700101T000130Z-0000000a-000001-inuse.pb");
+	write_damaged("spanprof-a-7-19700101T000139Z-0000000a-000002-inuse.pb");
+	write_in_use("spanprof-a-7-19700101T000140Z-0000000a-000003-inuse.pb", 3, 100);
+	/*
+	 * Older files of a process that has ended are not opened either, nor files of other types.
+	 */
+	write_damaged("spanprof-a-8-19700101T000040Z-0000000b-000001-inuse.pb");
+	write_in_use("spanprof-a-8-19700101T000050Z-0000000b-000002-inuse.pb", 2, 50);
+	write_damaged("spanprof-a-7-19700101T000140Z-0000000a-000004.pb");
+	write_damaged("spanprof-a-7-19700101T000140Z-0000000a-000005-memory.pb");
+
+	cr_assert_eq(run_scratch("--type", "inuse_space"), 0, "%s", output);
+	cr_expect(printed("1 profile, 600 blocks, 6.00 MiB in use;"), "%s", output);
+	cr_expect_not(printed("not a pprof profile"), "%s", output);
+	/* With an earlier --to, these files are the last ones. */
+	cr_assert_eq(run_scratch("--type", "inuse_space", "--to", "1970-01-01T00:01:40Z"), 2, "%s",
+		     output);
+	cr_expect(printed("000002-inuse.pb: not a pprof profile\n"), "%s", output);
+	cr_expect(printed("000001-inuse.pb: not a pprof profile\n"), "%s", output);
+}
+
+/* The last file before a loss of power may be damaged: the one before it is shown. */
+Test(memory_report, has_the_last_that_can_be_read)
+{
+	write_in_use("spanprof-a-7-19700101T000130Z-0000000a-000001-inuse.pb", 1, 90);
+	write_in_use("spanprof-a-7-19700101T000140Z-0000000a-000002-inuse.pb", 3, 100);
+	write_damaged("spanprof-a-7-19700101T000150Z-0000000a-000003-inuse.pb");
+	write_damaged("spanprof-a-7-19700101T000140Z-0000000a-000004-inuse.pb");
+
+	cr_assert_eq(run_scratch("--type", "inuse_space"), 2, "%s", output);
+	cr_expect(printed("1 profile, 600 blocks, 6.00 MiB in use;"), "%s", output);
+	cr_expect(printed("000003-inuse.pb: not a pprof profile\n"), "%s", output);
+	cr_expect(printed("000004-inuse.pb: not a pprof profile\n"), "%s", output);
+	cr_expect_not(printed("000001-inuse.pb"), "%s", output);
 }
 
 Test(memory_report, is_not_added_to_time)

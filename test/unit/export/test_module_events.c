@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the handler told of objects, beside what the list of mappings says. */
+/* Module events of the handler compared with the list of mappings. */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -64,7 +64,7 @@ Test(module_events, make_known_what_was_only_ever_told_of, .timeout = 20)
 	sp_modules_free(m);
 }
 
-/* What the handler does not tell because it told it before, the list must not contradict. */
+/* The handler does not repeat an event, so the list must not contradict it. */
 Test(module_events, are_not_replaced_by_what_is_listed_in_between, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
@@ -73,7 +73,7 @@ Test(module_events, are_not_replaced_by_what_is_listed_in_between, .timeout = 20
 	fake_host_line(NOTHING);
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	sp_modules_take_event(m, &s);
-	/* Another one that no sample is in, over the end of the first and beyond. */
+	/* Another object without samples covers the end of the first one and more. */
 	fake_host_unmap_all();
 	fake_host_map(fake_host_object("unseen.so", 0x3000, 9), 0x11000, 0x3000);
 	for (unsigned interval = 1; interval <= 2; interval++) {
@@ -104,7 +104,7 @@ Test(module_events, end_an_epoch_where_one_object_takes_the_place_of_another, .t
 	cr_assert_eq(sp_modules_refresh(m), 0);
 	for (unsigned i = 0; i < 60; i++) {
 		static const char *const path[] = {"/lib/a.so", "/lib/b.so", "/lib/c.so"};
-		/* The last one is larger, and begins before the others. */
+		/* The last object is larger, and begins before the others. */
 		struct sp_module_event s =
 			event_of(path[i % 3], i % 3 == 2 ? 0xf000 : 0x10000,
 				 i % 3 == 2 ? 0x3000 : 0x2000, (uint8_t)(1 + i % 3));
@@ -142,7 +142,7 @@ Test(module_events, of_what_is_mapped_are_no_news, .timeout = 20)
 	s.build_id_len = mod->build_id_len;
 	memcpy(s.build_id, mod->build_id, mod->build_id_len);
 	s.load[0].vaddr = mod->lo - mod->bias;
-	/* As _dl_find_object has it: to the page. */
+	/* _dl_find_object rounds to the page. */
 	s.load[0].memsz = mod->hi - mod->lo + 100;
 	(void)snprintf(s.path, sizeof(s.path), "%s", mod->path);
 	sp_modules_take_event(m, &s);
@@ -152,17 +152,138 @@ Test(module_events, of_what_is_mapped_are_no_news, .timeout = 20)
 	sp_modules_free(m);
 }
 
-/* What has no build id is told from others by its file, which the loader may have found by another path. */
+/* Makes an object without a build id and with that byte somewhere in its file; and the handler's event for it. */
+static const char *plugin(const char *name, uint8_t byte, long at)
+{
+	const char *path = fake_host_object(name, 0x2000, 0);
+	FILE *f = fopen(path, "r+");
+
+	cr_assert_not_null(f);
+	cr_assert_eq(fseek(f, at, SEEK_SET), 0);
+	cr_assert_eq(fputc(byte, f), byte);
+	cr_assert_eq(fclose(f), 0);
+	return path;
+}
+
+static struct sp_module_event plugin_event(const char *path, uint64_t bias)
+{
+	struct sp_module_event s = event_of(path, bias, 0x2000, 0);
+	uint64_t page[SP_MODULE_CONTENT_BYTES / 8];
+	FILE *f = fopen(path, "r");
+
+	cr_assert_not_null(f);
+	cr_assert_eq(fread(page, sizeof(page), 1, f), 1);
+	(void)fclose(f);
+	s.content = sp_module_content(page);
+	return s;
+}
+
+#define IN_FIRST_PAGE 1000
+#define BEHIND_IT 5000
+
+/* An object without a build id is identified by its file, and the loader's path may be a link to the file. */
 Test(module_events, of_a_file_that_is_mapped_are_no_news_by_whatever_path, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
-	struct sp_module_event s = event_of("/lib/link.so", 0x10000, 0x2000, 0);
+	char *file = strdup(plugin("file.so", 1, IN_FIRST_PAGE));
+	struct sp_module_event s = plugin_event(file, 0x10000);
 
-	fake_host_map(fake_host_object("file.so", 0x2000, 0), 0x10000, 0x2000);
+	fake_host_map(file, 0x10000, 0x2000);
 	cr_assert_eq(sp_modules_refresh(m), 0);
+	(void)snprintf(s.path, sizeof(s.path), "%s.link", file);
+	cr_assert_eq(symlink(file, s.path), 0);
 	sp_modules_take_event(m, &s);
 	cr_expect_eq(sp_modules_epoch(m), 0);
 	cr_expect_str_eq(name_at(m, 0x11000, 0), "file.so");
+	(void)snprintf(s.path, sizeof(s.path), "./file.so");
+	sp_modules_take_event(m, &s);
+	cr_expect_eq(sp_modules_epoch(m), 0, "of a relative path the last part is known");
+	cr_assert_eq(unlink(file), 0);
+	(void)snprintf(s.path, sizeof(s.path), "%s", file);
+	sp_modules_take_event(m, &s);
+	cr_expect_eq(sp_modules_epoch(m), 0, "the file is deleted");
+	(void)snprintf(s.path, sizeof(s.path), "%s.link", file);
+	(void)unlink(s.path);
+	free(file);
+	sp_modules_free(m);
+}
+
+/* The mappings that were read last show the earlier plugin. */
+Test(module_events, of_another_plugin_at_the_addresses_get_no_file_of_the_first, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	char *first = strdup(plugin("first.so", 1, IN_FIRST_PAGE));
+	char *second = strdup(plugin("second.so", 2, IN_FIRST_PAGE));
+	char *alike = strdup(plugin("alike.so", 1, IN_FIRST_PAGE));
+	struct sp_module_event s = plugin_event(first, 0x10000);
+	uint32_t epoch;
+
+	fake_host_map(first, 0x10000, 0x2000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	cr_expect_eq(sp_modules_epoch(m), 0);
+	cr_expect_str_eq(sp_modules_find(m, 0x11000, 0)->path, first);
+
+	s = plugin_event(second, 0x10000);
+	sp_modules_take_event(m, &s);
+	epoch = sp_modules_epoch(m);
+	cr_expect_str_eq(name_at(m, 0x11000, epoch), "second.so");
+	cr_expect_str_eq(sp_modules_find(m, 0x11000, epoch)->path, "", "the first one's file");
+	cr_expect_str_eq(name_at(m, 0x11000, 0), "first.so");
+
+	/* The same bytes under another name. */
+	s = plugin_event(alike, 0x10000);
+	sp_modules_take_event(m, &s);
+	epoch = sp_modules_epoch(m);
+	cr_expect_str_eq(name_at(m, 0x11000, epoch), "alike.so");
+	cr_expect_str_eq(sp_modules_find(m, 0x11000, epoch)->path, "");
+	/* It gets its file once the mappings show it. */
+	fake_host_unmap_all();
+	fake_host_map(alike, 0x10000, 0x2000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_expect_str_eq(sp_modules_find(m, 0x11000, epoch)->path, alike);
+
+	/* Other bytes under the same name: a generated plugin. */
+	(void)plugin("alike.so", 3, IN_FIRST_PAGE);
+	s = plugin_event(alike, 0x10000);
+	sp_modules_take_event(m, &s);
+	cr_expect_gt(sp_modules_epoch(m), epoch);
+	cr_expect_str_eq(sp_modules_find(m, 0x11000, sp_modules_epoch(m))->path, "");
+	cr_expect_neq(sp_modules_find(m, 0x11000, sp_modules_epoch(m))->serial,
+		      sp_modules_find(m, 0x11000, epoch)->serial);
+	free(first);
+	free(second);
+	free(alike);
+	sp_modules_free(m);
+}
+
+/* Two plugins with equal first pages, and the second has taken the file name of the first. */
+Test(module_events, are_not_believed_where_the_mappings_show_another_file, .timeout = 20)
+{
+	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
+	char *path = strdup(plugin("plugin.so", 1, BEHIND_IT));
+	struct sp_module_event s = plugin_event(path, 0x10000);
+	uint32_t serial;
+
+	fake_host_map(path, 0x10000, 0x2000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	sp_modules_take_event(m, &s);
+	serial = sp_modules_find(m, 0x11000, 0)->serial;
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_expect_eq(sp_modules_epoch(m), 0, "the same file");
+
+	/* The old file keeps its inode, so the new one gets another. */
+	(void)snprintf(s.path, sizeof(s.path), "%s.old", path);
+	cr_assert_eq(rename(path, s.path), 0);
+	cr_assert_str_eq(plugin("plugin.so", 2, BEHIND_IT), path);
+	fake_host_unmap_all();
+	fake_host_map(path, 0x10000, 0x2000);
+	cr_assert_eq(sp_modules_refresh(m), 0);
+	cr_expect_eq(sp_modules_epoch(m), 1);
+	cr_expect_neq(sp_modules_find(m, 0x11000, sp_modules_epoch(m))->serial, serial);
+	cr_expect_eq(sp_modules_find(m, 0x11000, 0)->serial, serial);
+	(void)unlink(s.path);
+	free(path);
 	sp_modules_free(m);
 }
 
@@ -173,7 +294,7 @@ static bool was_opened(int watch)
 	return read(watch, event, sizeof(event)) > 0;
 }
 
-/* As for a push; then the name of that address. */
+/* Prepares as for a push; then names that address. */
 static void prepare(struct sp_symbolizer *s, struct sp_modules *m, uint64_t pc, struct sp_frame *f)
 {
 	sp_symbolizer_begin(s);
@@ -184,7 +305,7 @@ static void prepare(struct sp_symbolizer *s, struct sp_modules *m, uint64_t pc, 
 	sp_symbolize(s, pc, sp_modules_epoch(m), f);
 }
 
-/* All that the exporter does with an address. */
+/* Everything that the exporter does with an address. */
 static void symbolize(struct sp_modules *m, uint64_t pc, char name[256])
 {
 	const struct sp_symbolizer_options options = {.mode = SP_SYMBOLIZE_FULL,
@@ -197,7 +318,7 @@ static void symbolize(struct sp_modules *m, uint64_t pc, char name[256])
 	sp_symbolizer_free(s);
 }
 
-/* Whoever can write to the ring could have the exporter open what only the exporter may. */
+/* Otherwise a writer to the ring could have the exporter open files that only the exporter may open. */
 Test(module_events, lead_to_no_file_that_is_not_mapped, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
@@ -215,13 +336,13 @@ Test(module_events, lead_to_no_file_that_is_not_mapped, .timeout = 20)
 	cr_expect_str_eq(name_at(m, 0x11000, sp_modules_epoch(m)), "secret.so");
 	cr_expect_str_eq(name, "secret.so+0x1000");
 	cr_expect_not(was_opened(watch), "a file was opened because an event named it");
-	/* Without a build id nothing but the file tells what it is. */
+	/* Without a build id only the file identifies the object. */
 	s = event_of(path, 0x40000, 0x2000, 0);
 	sp_modules_take_event(m, &s);
 	symbolize(m, 0x41000, name);
 	cr_expect_not(was_opened(watch), "a file without a build id was opened");
 
-	/* Nor is what the kernel shows instead of a path looked for where we are. */
+	/* The kernel's text in place of a path is not searched in our folder either. */
 	cr_assert_eq(stat(path, &st), 0);
 	*strrchr(path, '/') = '\0';
 	cr_assert_eq(chdir(path), 0);
@@ -244,7 +365,7 @@ Test(module_events, lead_to_no_file_that_is_not_mapped, .timeout = 20)
 	sp_modules_free(m);
 }
 
-/* A symbolizer that has met a build without its file reads the file when the mappings show it. */
+/* A symbolizer that has met a build without its file reads the file once the mappings show it. */
 Test(module_events, have_symbols_once_they_are_seen_mapped, .timeout = 20)
 {
 	struct sp_modules *before = sp_modules_new("/proc/self", -1);
@@ -265,7 +386,7 @@ Test(module_events, have_symbols_once_they_are_seen_mapped, .timeout = 20)
 	cr_assert_eq(sp_modules_refresh(before), 0);
 	mod = sp_modules_find(before, outer, 0);
 	cr_assert_not_null(mod);
-	/* The same build somewhere else, which is gone again. */
+	/* The same build at another address, which is gone again. */
 	e.bias = 0x100000;
 	e.load[0].vaddr = mod->lo - mod->bias;
 	e.load[0].memsz = mod->hi - mod->lo;
@@ -310,7 +431,7 @@ Test(module_events, without_sense_change_nothing, .timeout = 20)
 	sp_modules_free(m);
 }
 
-/* A block that is still there has a stack in an object that is gone. Objects that come and go have room all the same. */
+/* A block in use has a stack in an object that is gone. Still there is room for objects that come and go. */
 Test(module_events, of_what_is_gone_are_kept_for_old_stacks_as_long_as_there_is_room, .timeout = 60)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
@@ -342,7 +463,10 @@ Test(module_events, of_what_is_gone_are_kept_for_old_stacks_as_long_as_there_is_
 	sp_modules_free(m);
 }
 
-/* Tombstones have a bound. What a sample was in is then unknown, and never what came to its addresses later. */
+/*
+ * The number of dead modules is bounded. The object of an old sample is then unknown, and never the object that came
+ * to its addresses later.
+ */
 Test(module_events, beyond_what_an_interval_has_room_for_leave_old_samples_without_a_name,
      .timeout = 60)
 {

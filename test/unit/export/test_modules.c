@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of loaded objects: of this process, and of made-up ones for reused addresses. */
+/* The list of loaded objects: of this process, and of fake ones with reused addresses. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 #include "sampler/base/text.h"
 #include "test/unit/emulated.h"
 
-/* Ships with libc and is loaded by nobody. */
+/* Comes with libc, and no program loads it. */
 #define RARE_LIB "libBrokenLocale.so.1"
 
 TestSuite(modules, .fini = fake_host_end);
@@ -201,7 +201,7 @@ static uint32_t serial_for_another_process(const char *proc)
 	return serial;
 }
 
-/* Processes of a family share what was read of it, but not of one that has taken its name. */
+/* Processes of a family share the results of a file, but not with another file of the same name. */
 Test(modules, an_object_without_build_id_is_known_by_its_file, .timeout = 20)
 {
 	const char *proc = fake_host_start();
@@ -213,7 +213,7 @@ Test(modules, an_object_without_build_id_is_known_by_its_file, .timeout = 20)
 	serial = serial_for_another_process(proc);
 	cr_expect_eq(serial_for_another_process(proc), serial);
 
-	/* It still exists, so that the other one gets another number. */
+	/* The former file still exists, so the new one gets another inode. */
 	(void)snprintf(former, sizeof(former), "%s.former", object);
 	cr_assert_eq(rename(object, former), 0);
 	fake_host_unmap_all();
@@ -221,7 +221,7 @@ Test(modules, an_object_without_build_id_is_known_by_its_file, .timeout = 20)
 	cr_expect_neq(serial_for_another_process(proc), serial);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* which has an allocator of its own */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer has its own allocator */
 static size_t memory(void)
 {
 	struct mallinfo2 m = mallinfo2();
@@ -252,7 +252,7 @@ Test(modules, a_copy_tells_how_much_memory_it_takes, .timeout = 20)
 	grown = memory() - before;
 	bytes = sp_modules_bytes(copy);
 
-	/* An allocation takes some bytes more than it is asked for. */
+	/* An allocation takes a few bytes more than requested. */
 	cr_expect_leq(bytes, grown);
 	cr_expect_leq(grown, bytes + (alive + dead + 10) * 32, "%zu of %zu", bytes, grown);
 	cr_expect_leq(grown, (alive + dead) * 512 + 8192, "%zu", grown);
@@ -294,7 +294,7 @@ Test(modules, takes_in_what_comes_and_buries_what_is_gone, .timeout = 20)
 		(void)snprintf(name, sizeof(name), "%u.so", i);
 		path[i] = fake_host_object(name, 0x1000, (uint8_t)(i + 1));
 	}
-	/* Half of them, then the others between these. */
+	/* First every second object, then those between them. */
 	for (unsigned step = 2; step >= 1; step--) {
 		fake_host_unmap_all();
 		for (unsigned i = 0; i < 40; i += step)
@@ -321,7 +321,7 @@ Test(modules, takes_in_what_comes_and_buries_what_is_gone, .timeout = 20)
 	sp_modules_free(m);
 }
 
-/* As the vDSO on aarch64 in that of the loader. */
+/* On aarch64 the vDSO is in the loader's gap. */
 Test(modules, may_lie_in_the_gap_of_another_one, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
@@ -338,7 +338,7 @@ Test(modules, may_lie_in_the_gap_of_another_one, .timeout = 20)
 	sp_modules_free(m);
 }
 
-/* What stands behind the part of the list that was read is not gone. */
+/* Mappings behind the part of the list that was read are not gone. */
 Test(modules, buries_nothing_that_it_could_not_look_at, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new(fake_host_start(), -1);
@@ -363,7 +363,7 @@ Test(modules, buries_nothing_that_it_could_not_look_at, .timeout = 20)
 	sp_modules_free(m);
 }
 
-/* Where a function begins, by the call frame information alone. */
+/* The start of a function, by the call frame information alone. */
 static bool function_of(const struct sp_module *mod, uint64_t pc, uint64_t *start)
 {
 	static const struct sp_build_sources none = {.debug_root = "/nonexistent"};
@@ -424,7 +424,7 @@ Test(modules, agrees_with_the_symbol_table_on_every_function_of_this_program, .t
 	sp_modules_free(m);
 }
 
-/* A path may by now lead to another file, with other functions. */
+/* A path may lead to another file by now, with other functions. */
 Test(modules, reads_no_functions_of_another_build_at_the_same_path, .timeout = 20)
 {
 	struct sp_modules *m = sp_modules_new("/proc/self", -1);

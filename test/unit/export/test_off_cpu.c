@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time of waits by name, of threads whose every moment is known: a model of them goes on by a clock of its own, and
- * what the looks add up to is compared with what they did.
+ * Sums of waiting time by span name, for threads whose every moment is known. A model of the threads runs by a clock
+ * of its own, and the sums of the looks are compared with the model's.
  */
 #define _GNU_SOURCE
 #include "export/off_cpu/off_cpu.h"
@@ -26,20 +26,20 @@
 #define MS UINT64_C(1000000)
 #define THREADS 1000U
 #define NAMES 11U
-/* What a look costs on a slow day. */
+/* The cost of a look on a slow day. */
 #define LOOK_NS (15 * US)
 
-/* The model */
+/* The model. */
 
-/* What a thread does again and again: it waits for a processor, computes, and is blocked, in a span or in none. */
+/* The cycle of a thread: it waits for a processor, computes, and is blocked, in a span or in none. */
 struct step {
-	uint64_t span_id; /* 0 = in none */
+	uint64_t span_id; /* 0 = no span */
 	uint64_t delay_ns;
 	uint64_t cpu_ns;
 	uint64_t blocked_ns;
 };
 
-/* The lengths of the spans with the ids 1 to 6, which compute more, the shorter they are. */
+/* The lengths of the spans with ids 1 to 6. The shorter the spans are, the more they compute. */
 static const struct step steps[NAMES] = {
 	{0, 3 * US, 30 * US, 90 * US},   {1, 5 * US, 50 * US, 50 * US},
 	{2, 30 * US, 300 * US, MS},      {3, 40 * US, 400 * US, 2 * MS},
@@ -59,12 +59,12 @@ static const struct step steps[NAMES] = {
 enum mode { RUNNABLE, RUNS, BLOCKED };
 
 static struct model {
-	uint64_t at_ns; /* so far it is known */
+	uint64_t at_ns; /* the time up to which it is known */
 	enum mode mode;
 	unsigned step;
 	uint64_t until_ns;
 	struct sp_task_times times;
-	uint64_t phase_ns; /* until when it repeats the step */
+	uint64_t phase_ns; /* the thread repeats the step until then */
 	uint32_t changes;
 	bool is_walked;
 } model[THREADS];
@@ -73,36 +73,36 @@ static uint64_t now_ns;
 static uint64_t cpu_ns;
 static uint64_t seed;
 static unsigned threads;
-static unsigned first_step, last_step; /* one of these is drawn each time */
-static uint64_t share[NAMES];          /* that is below this */
+static unsigned first_step, last_step; /* each draw is one of these */
+static uint64_t share[NAMES];          /* a draw below this number takes that step */
 static uint64_t phase_ns;
 static uint64_t reads; /* of clocks */
 static unsigned walks;
 static bool is_hidden, is_gone;
-static bool is_lock;        /* the first thread waits for one */
-static bool is_handed_over; /* the second one waits for it too */
-static uint32_t owners[8];  /* of that lock, each time it is read */
-static uint16_t walked;     /* frames of a stack */
+static bool is_lock;        /* the first thread waits for a lock */
+static bool is_handed_over; /* the second thread waits for it too */
+static uint32_t owners[8];  /* the lock's owner, for each reading */
+static uint16_t walked;     /* number of frames in a stack */
 static unsigned lock_reads;
-static bool runs_at
-	[8]; /* the first thread, or the second one, has run when the lock is read so often */
+/* the first or second thread has run when the lock has been read this often */
+static bool runs_at[8];
 static bool other_runs_at[8];
-static uint32_t circle; /* so many threads wait for each other's locks; 0 = none does */
+static uint32_t circle; /* number of threads in a circle of locks; 0 = no circle */
 static bool runs_for_ever;
-static uint64_t begins_ns;     /* so long after the threads the exporter begins */
-static uint64_t late_ns;       /* a round comes so much too late, on the average */
-static unsigned starved;       /* the exporter gets one of so many units of time; 0 = all of it */
-static uint64_t first_walk_ns; /* what the first stack of each thread costs */
-static bool moves;             /* the first thread waits elsewhere once the lock was read */
+static uint64_t begins_ns;     /* delay between the start of the threads and of the exporter */
+static uint64_t late_ns;       /* mean delay of a round */
+static unsigned starved;       /* the exporter gets 1 of this many units of time; 0 = all of them */
+static uint64_t first_walk_ns; /* cost of the first stack of each thread */
+static bool moves;             /* the first thread waits elsewhere after a reading of the lock */
 static char last_leaf[256];
 static uint16_t depth;
-static bool is_unlabelled; /* nothing that threads do changes their labels */
+static bool is_unlabelled; /* the threads never change their labels */
 static struct {
-	uint64_t off_ns; /* what it did */
-	uint64_t got_ns; /* what was put */
+	uint64_t off_ns; /* real time */
+	uint64_t got_ns; /* time in the records */
 	uint64_t looks;
 } sum[NAMES];
-static uint64_t early_ns; /* what they did of the last step before the exporter began */
+static uint64_t early_ns; /* time of the last step before the exporter began */
 static struct sp_thread_labels_part *part;
 static struct sp_off_cpu *off_cpu;
 
@@ -111,13 +111,13 @@ static uint64_t draw(uint64_t below)
 	return sp_random_next(&seed) % below;
 }
 
-/* As long as that, on the average. */
+/* A random duration with that mean. */
 static uint64_t about(uint64_t ns)
 {
 	return ns / 2 + draw(ns + 1);
 }
 
-/* Each of them fills as much of the time, on the average: short ones come more often. */
+/* Each step fills the same part of the time on the average, so short ones are drawn more often. */
 static unsigned draw_step(void)
 {
 	uint64_t at = draw(share[last_step]);
@@ -147,7 +147,10 @@ static void enter(struct model *m, enum mode mode)
 	m->times.slices += mode == RUNS;
 }
 
-/* The kernel counts what a thread waited for a processor when it gets one; a processor's time is known at once here. */
+/*
+ * The kernel adds the time for which a thread waited for a processor when the thread gets one; time on a processor is
+ * known at once here.
+ */
 static void go_on(struct model *m)
 {
 	while (m->at_ns < now_ns) {
@@ -190,7 +193,7 @@ static struct sp_thread_labels_part *labels(void *self, uint32_t *places)
 	return part;
 }
 
-/* Nobody writes what the model does. */
+/* The model itself writes the labels, not a host. */
 static struct sp_thread_labels_part *only_labels(void *self, uint32_t *places)
 {
 	(void)self;
@@ -210,7 +213,7 @@ static uint64_t read_cpu(void *arg)
 	return cpu_ns;
 }
 
-/* The exporter's time on a processor, and what passes meanwhile. */
+/* The exporter uses CPU time, and the clock of the model advances. */
 static void spend_ns(uint64_t ns)
 {
 	cpu_ns += ns;
@@ -279,7 +282,7 @@ static bool may_be_lock(void *arg, uint64_t pc)
 	return is_lock;
 }
 
-/* Now and then it has gone on: no stack, and its time all the same. */
+/* Now and then the thread has gone on: no stack, but its time counts. */
 static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, struct sp_sample *s)
 {
 	(void)arg;
@@ -294,13 +297,14 @@ static int walk(void *arg, uint32_t tid, const struct sp_task_place *place, stru
 	return walked == 0 && draw(3) == 0 ? -EAGAIN : 0;
 }
 
-/* The same draws in each run: what is expected of sums allows for chance, but not for many runs of it. */
+/* The draws are the same in each run. The bounds on sums allow for chance in one run, not in many. */
 static const struct sp_off_cpu_kernel kernel = {read_now, read_cpu,    read_times, read_place,
 						walk,     read_memory, NULL,       1};
 
-static unsigned deadlocks, deadlocked; /* told, and the threads in the last one */
-static unsigned deadlocks_refused;     /* so many are not taken */
-static unsigned put_owners;            /* waits whose owner is known */
+/* reported deadlocks, and the number of threads in the last one */
+static unsigned deadlocks, deadlocked;
+static unsigned deadlocks_refused; /* this many reports are refused */
+static unsigned put_owners;        /* waits with a known owner */
 static uint64_t owner_span, owner_function;
 
 static void keep(void *arg, const struct sp_wait *w)
@@ -356,7 +360,7 @@ static void tear_down(void)
 
 TestSuite(off_cpu, .init = set_up, .fini = tear_down, .timeout = 120);
 
-/* To that instant, at which there is no look: one that is due later is not waited for. */
+/* Advances to that moment without a look at it: a look that is due later is not awaited. */
 static void go_to(uint64_t end)
 {
 	while (now_ns < end) {
@@ -368,7 +372,7 @@ static void go_to(uint64_t end)
 	now_ns = end;
 }
 
-/* So many threads do these steps, each for the length of a phase before the next one is drawn. */
+/* n threads do these steps. Each thread repeats a step for a phase before it draws the next one. */
 static void run_for(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t ns)
 {
 	const struct sp_off_cpu_hooks hooks = {.put = keep,
@@ -408,15 +412,15 @@ static void run_for(unsigned n, unsigned first, unsigned last, uint64_t phase, u
 		go_on(&model[i]);
 }
 
-/* For so many looks: 50 a second at each thread, or about 1,000 in all. */
+/* Runs for that many looks: 50 a second at each thread, or about 1,000 in all. */
 static void run(unsigned n, unsigned first, unsigned last, uint64_t phase, uint64_t looks)
 {
 	run_for(n, first, last, phase, looks * SP_NS_PER_S / (n < 20 ? n * 50 : 1000));
 }
 
 /*
- * Within 2 %, and what so many looks may miss by chance. A standard error is 141 %, divided by the root of their number;
- * of a hundred sums and more none may be beyond four of them.
+ * Within 2 %, and the error that so many looks may have by chance. A standard error is 141 %, divided by the root of
+ * their number; more than a hundred sums are checked, and none may be off by more than four of them.
  */
 static void expect_right(const char *what)
 {
@@ -439,7 +443,7 @@ static void expect_right(const char *what)
 	cr_expect_eq(sum[0].got_ns, 0, "outside of spans nothing is put");
 }
 
-/* The more threads, the more there is to be done for each look. */
+/* The more threads, the less often each is looked at. */
 static const struct {
 	unsigned threads;
 	uint64_t looks;
@@ -455,7 +459,7 @@ Test(off_cpu, of_one_name_is_what_the_threads_waited)
 		}
 }
 
-/* A thread does all of them, in any order. */
+/* A thread does all steps, in any order. */
 Test(off_cpu, of_names_beside_each_other_is_what_the_threads_waited)
 {
 	for (unsigned c = 0; c < CROWDS; c++) {
@@ -464,7 +468,7 @@ Test(off_cpu, of_names_beside_each_other_is_what_the_threads_waited)
 	}
 }
 
-/* It does one of them for a tenth of a second, which is a few looks long, and then another one. */
+/* A thread does one step for a tenth of a second, which is a few looks long, and then another one. */
 Test(off_cpu, of_names_in_turn_is_what_the_threads_waited)
 {
 	for (unsigned c = 0; c < CROWDS; c++) {
@@ -473,7 +477,7 @@ Test(off_cpu, of_names_in_turn_is_what_the_threads_waited)
 	}
 }
 
-/* Now and then it waits, and now and then it computes, outside of spans. */
+/* Now and then the thread waits, and now and then it computes, outside of spans. */
 Test(off_cpu, of_names_beside_time_outside_of_spans_is_what_the_threads_waited)
 {
 	for (unsigned c = 0; c < CROWDS; c++) {
@@ -484,7 +488,7 @@ Test(off_cpu, of_names_beside_time_outside_of_spans_is_what_the_threads_waited)
 	}
 }
 
-/* On a machine whose processors are full, where rounds come late and take long, the first ones above all. */
+/* On a machine with full processors rounds come late and take long, above all the first ones. */
 Test(off_cpu, of_a_starved_exporter_is_what_the_threads_waited)
 {
 	late_ns = 50 * MS;
@@ -496,7 +500,10 @@ Test(off_cpu, of_a_starved_exporter_is_what_the_threads_waited)
 	}
 }
 
-/* What was over then is no look's, and told, if it is more than what is over at the start of each program. */
+/*
+ * No look has the waiting time before the exporter began. That time is reported if it is more than is usual at the
+ * start of a program.
+ */
 Test(off_cpu, tells_what_was_over_when_it_began)
 {
 	static const struct {
@@ -517,14 +524,14 @@ Test(off_cpu, tells_what_was_over_when_it_began)
 		expect_right("late");
 		told = (double)core.counter[SP_COUNT_WAITS_UNWATCHED];
 		off = (double)early_ns / (double)MS;
-		/* The first round looks at some of them. */
+		/* The first round looks at some of the threads. */
 		cr_expect(starts[i].is_told ? told > 0.5 * off && told < 2 * off : told == 0,
 			  "start %zu: %.0f ms instead of %.0f", i, told, off);
 		cr_expect(starts[i].threads > 1 || (told > 0.98 * off && told < 1.02 * off));
 	}
 }
 
-/* Also one that waits for nothing is in a span. */
+/* A thread that does not wait counts as well. */
 Test(off_cpu, counts_threads_in_spans)
 {
 	struct sp_off_cpu_news news;
@@ -535,8 +542,8 @@ Test(off_cpu, counts_threads_in_spans)
 }
 
 /*
- * Threads that end after some looks, and have waited for nothing but processors: what is left over of them is what they
- * got in advance. How often the rounds come is learnt from a few of them each time.
+ * Threads that end after a few looks, and have waited only for processors: the advance covers their last part. A few
+ * looks of each round show how often the rounds come.
  */
 Test(off_cpu, of_threads_that_end_is_what_they_waited_for_processors)
 {
@@ -552,7 +559,7 @@ Test(off_cpu, of_threads_that_end_is_what_they_waited_for_processors)
 		  off / 1e6);
 }
 
-/* Beside a thousand threads as beside one. */
+/* The limit is the same for a thousand threads and for one. */
 Test(off_cpu, takes_two_percent_of_a_processor)
 {
 	for (unsigned c = 0; c < CROWDS; c++) {
@@ -573,7 +580,7 @@ Test(off_cpu, takes_two_percent_of_a_processor)
 	}
 }
 
-/* Where processors are full it would not be over before the next one is due, or the threads end. */
+/* On full processors a longer round would not be over before the next one is due, or before the threads end. */
 Test(off_cpu, takes_no_more_for_a_round_that_comes_very_late)
 {
 	uint64_t then;
@@ -585,7 +592,7 @@ Test(off_cpu, takes_no_more_for_a_round_that_comes_very_late)
 	cr_expect_leq(cpu_ns - then, 2 * MS, "%llu us", (unsigned long long)((cpu_ns - then) / US));
 }
 
-/* Threads that are blocked outside of spans, once with a label and then never again, are left alone. */
+/* Threads that are blocked outside of spans, once with a label and then without a change, cost nothing. */
 Test(off_cpu, leaves_idle_threads_alone)
 {
 	uint64_t then;
@@ -602,7 +609,7 @@ Test(off_cpu, leaves_idle_threads_alone)
 	then = reads;
 	go_to(now_ns + 100 * SP_NS_PER_S);
 	cr_expect_leq(reads - then, threads * 10, "%llu reads", (unsigned long long)(reads - then));
-	/* And what they do then in a span is right again. */
+	/* When they enter spans later, the sums are right again. */
 	memset(sum, 0, sizeof(sum));
 	for (unsigned i = 0; i < threads; i++) {
 		model[i].phase_ns = 0;
@@ -614,7 +621,7 @@ Test(off_cpu, leaves_idle_threads_alone)
 	expect_right("idle");
 }
 
-/* Work outside of spans, as of requests that are not in the sample of traces, changes no label that is looked at. */
+/* Work outside of spans, as in requests that are not in the sample of traces, changes no label that a look reads. */
 Test(off_cpu, what_was_done_outside_of_spans_after_a_long_rest_is_not_of_the_next_spans)
 {
 	run(24, 6, 6, 1, 3000);
@@ -642,7 +649,7 @@ Test(off_cpu, what_was_done_outside_of_spans_after_a_long_rest_is_not_of_the_nex
 	expect_right("after a rest");
 }
 
-/* One thread is blocked in a span for good. */
+/* One thread is blocked in a span for ever. */
 static void block_for_good(void)
 {
 	run(1, 6, 6, UINT64_MAX / 2, 0);
@@ -670,20 +677,20 @@ Test(off_cpu, walks_a_stack_once_for_a_wait)
 	unsigned then;
 
 	block_for_good();
-	/* A walk may have found nothing. */
+	/* A walk may have failed. */
 	while (walks == 0 || sum[6].looks < walks + 3)
 		go_to(now_ns + MS);
 	then = walks;
 	go_to(now_ns + SP_NS_PER_S);
 	cr_expect_eq(walks, then);
 	cr_expect_gt(sum[6].looks, 10);
-	/* It has run meanwhile, and is blocked at the same place. */
+	/* The thread has run meanwhile, and is blocked at the same place again. */
 	model[0].times.slices++;
 	while (walks == then)
 		go_to(now_ns + MS);
 }
 
-/* Two threads in spans; the first waits for a lock that the second one holds, which is blocked itself. */
+/* Two threads in spans. The first waits for a lock of the second, which is blocked itself. */
 static void wait_for_lock(void)
 {
 	run(2, 6, 6, UINT64_MAX / 2, 0);
@@ -701,7 +708,7 @@ static void wait_for_lock(void)
 	owner_span = owner_function = 0;
 }
 
-/* The next round in which the lock is looked at. */
+/* Runs until the next round that reads the lock. */
 static void look_at_lock(void)
 {
 	for (lock_reads = 0; lock_reads == 0;) {
@@ -720,7 +727,7 @@ Test(off_cpu, tells_who_holds_the_lock)
 	cr_expect_eq(owner_span, 6);
 	cr_expect_eq(owner_function, 2);
 	cr_expect_eq(lock_reads, 3);
-	/* Its span is another one. */
+	/* The second thread has entered another span. */
 	model[1].step = 5;
 	model[1].changes = 1;
 	look_at_lock();
@@ -733,13 +740,13 @@ Test(off_cpu, tells_no_owner_that_may_be_wrong)
 		uint32_t owners[3];
 		bool runs, is_outside;
 	} wrong[] = {
-		{.owners = {1, 1, 1}},                     /* itself */
-		{.owners = {0, 2, 2}},                     /* nobody */
-		{.owners = {3, 3, 3}},                     /* none of the threads with spans */
-		{.owners = {2, 0, 2}},                     /* given back while its span is read */
-		{.owners = {2, 1, 2}},                     /* and taken by another one */
-		{.owners = {2, 2, 2}, .runs = true},       /* who waited has gone on */
-		{.owners = {2, 2, 2}, .is_outside = true}, /* it is in no span */
+		{.owners = {1, 1, 1}},                     /* the thread itself */
+		{.owners = {0, 2, 2}},                     /* no thread */
+		{.owners = {3, 3, 3}},                     /* no thread with spans */
+		{.owners = {2, 0, 2}},                     /* released while its span is read */
+		{.owners = {2, 1, 2}},                     /* and taken by another thread */
+		{.owners = {2, 2, 2}, .runs = true},       /* the waiting thread has gone on */
+		{.owners = {2, 2, 2}, .is_outside = true}, /* the owner is in no span */
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -757,7 +764,7 @@ Test(off_cpu, tells_no_owner_that_may_be_wrong)
 	}
 }
 
-/* Where the kernel does not count how often a thread has run, its place has to be the same. */
+/* If the kernel does not count how often a thread has run, its place has to be the same. */
 Test(off_cpu, tells_an_owner_where_nothing_is_counted)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -771,7 +778,7 @@ Test(off_cpu, tells_an_owner_where_nothing_is_counted)
 	}
 }
 
-/* Its span is right, and where it waits may be where it waited without the lock. */
+/* The owner's span is right, but the place where it waits may be from the time before it had the lock. */
 Test(off_cpu, tells_no_function_that_may_be_wrong)
 {
 	for (unsigned i = 0; i < 5; i++) {
@@ -820,14 +827,14 @@ Test(off_cpu, tells_of_a_deadlock_once)
 		cr_expect_eq(deadlocks, n <= SP_DEADLOCK_MAX, "%u threads", n);
 		cr_expect(n > SP_DEADLOCK_MAX || deadlocked == n);
 	}
-	/* They get out of it, and into the next one. */
+	/* The threads leave the circle, and enter the next one. */
 	wait_in_circle(3);
 	go_to(now_ns + SP_NS_PER_S);
 	for (unsigned i = 0; i < 3; i++)
 		model[i].times.slices++;
 	go_to(now_ns + SP_NS_PER_S);
 	cr_expect_eq(deadlocks, 2);
-	/* There was no room for it at first. */
+	/* At first the report was refused. */
 	wait_in_circle(3);
 	deadlocks_refused = 4;
 	go_to(now_ns + SP_NS_PER_S);
@@ -841,7 +848,7 @@ Test(off_cpu, tells_of_no_deadlock_where_one_may_have_gone_on)
 	runs_for_ever = true;
 	go_to(now_ns + SP_NS_PER_S);
 	cr_expect_eq(deadlocks, 0);
-	/* No circle: each waits for the next one, and the last one for nothing. */
+	/* No circle: each waits for the next one, but the last one waits for nothing. */
 	wait_in_circle(3);
 	runs_for_ever = false;
 	model[2].mode = RUNS;
@@ -859,7 +866,7 @@ Test(off_cpu, says_why_there_is_no_stack)
 	cr_expect_gt(sum[6].got_ns, SP_NS_PER_S / 2);
 }
 
-/* Its files are not looked for again, until another thread has the place. */
+/* Its files are not opened again until another thread has its entry. */
 Test(off_cpu, forgets_a_thread_that_has_ended)
 {
 	uint64_t then;
@@ -876,7 +883,7 @@ Test(off_cpu, forgets_a_thread_that_has_ended)
 	go_to(now_ns + 1);
 }
 
-/* A host may write whatever it wants: its own numbers are wrong then, and nothing else is. */
+/* A host may write any values: only its own numbers are wrong then. */
 Test(off_cpu, of_a_hostile_host_is_no_longer_than_the_time)
 {
 	struct sp_off_cpu_news before, after;
@@ -898,7 +905,7 @@ Test(off_cpu, of_a_hostile_host_is_no_longer_than_the_time)
 	}
 }
 
-/* The threads of this process, as the kernel of this machine has them. */
+/* The threads of this process, as this machine's kernel shows them. */
 static _Atomic bool may_end;
 
 static void *sleep_in_span(void *arg)

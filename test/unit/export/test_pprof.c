@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profile builder, read back by protobuf-c and checked by the server's rules. */
+/* The profile builder: its output is read by protobuf-c and checked by the server's rules. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -179,7 +179,7 @@ static size_t size_of(unsigned n, const struct sp_pprof_limits *limits, int *las
 	return b.len;
 }
 
-/* The length that stands before a sample takes one byte up to 127, two up to 16383, then three. */
+/* The length before a sample takes one byte up to 127, two up to 16383, then three. */
 Test(pprof, writes_samples_of_every_length, .timeout = 20)
 {
 	static const size_t depths[] = {1, 100, 112, 113, 114, 127, 128, 129, 16300, 16400, 20000};
@@ -225,7 +225,7 @@ Test(pprof, keeps_to_the_byte_limit_exactly, .timeout = 20)
 	limits.bytes = size - 1;
 	(void)size_of(300, &limits, &last);
 	cr_expect_eq(last, -E2BIG, "one byte too many was let through");
-	/* The books may run a few bytes ahead (frames of empty lists), never behind. */
+	/* The estimated size may be a few bytes too large (frames of empty lists), but never too small. */
 	limits.bytes = size + 4;
 	(void)size_of(300, &limits, &last);
 	cr_expect_eq(last, 0);
@@ -234,12 +234,16 @@ Test(pprof, keeps_to_the_byte_limit_exactly, .timeout = 20)
 Test(pprof, request_holds_labels_and_profile, .timeout = 20)
 {
 	const struct sp_label labels[] = {{"__name__", "process_cpu"}, {"service_name", "shop"}};
-	uint8_t raw[] = {1, 0, 2};
-	const struct sp_bytes in = {raw, sizeof(raw)};
-	struct sp_bytes out;
+	uint8_t raw[70000];
+	struct sp_bytes out, inner;
 	Spanprof__Push__PushRequest *r;
 
-	cr_assert_eq(sp_pprof_request(labels, 2, "id-1", &in, &out), 0);
+	for (size_t i = 0; i < sizeof(raw); i++)
+		raw[i] = (uint8_t)(i * 7 >> 3);
+	cr_assert_eq(sp_pprof_request_head(labels, 2, "id-1", sizeof(raw), &out), 0);
+	out.data = realloc(out.data, out.len + sizeof(raw));
+	memcpy(out.data + out.len, raw, sizeof(raw));
+	out.len += sizeof(raw);
 	r = spanprof__push__push_request__unpack(NULL, out.len, out.data);
 
 	cr_assert_not_null(r);
@@ -249,8 +253,14 @@ Test(pprof, request_holds_labels_and_profile, .timeout = 20)
 	cr_expect_str_eq(r->series[0]->labels[1]->value, "shop");
 	cr_assert_eq(r->series[0]->n_samples, 1);
 	cr_expect_str_eq(r->series[0]->samples[0]->id, "id-1");
-	cr_assert_eq(r->series[0]->samples[0]->raw_profile.len, 3);
-	cr_expect_eq(memcmp(r->series[0]->samples[0]->raw_profile.data, raw, 3), 0);
+	cr_assert_eq(r->series[0]->samples[0]->raw_profile.len, sizeof(raw));
+	cr_expect_arr_eq(r->series[0]->samples[0]->raw_profile.data, raw, sizeof(raw));
 	spanprof__push__push_request__free_unpacked(r, NULL);
+	cr_assert_eq(sp_pprof_of_request(&out, &inner), 0);
+	cr_assert_eq(inner.len, sizeof(raw));
+	cr_expect_arr_eq(inner.data, raw, sizeof(raw));
+	free(inner.data);
+	out.len--;
+	cr_expect_eq(sp_pprof_of_request(&out, &inner), -EINVAL, "a byte is missing");
 	free(out.data);
 }

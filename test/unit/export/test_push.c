@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue and its retries, with a clock and a server that the test turns by hand. */
+/* The queue and its retries, with a clock and a server that the test controls. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ Test(push, knows_how_the_last_tries_went, .timeout = 20)
 	u.answer[1].has_skew = true;
 	u.answer[1].skew_ms = -2500;
 	push_put('a', 1);
-	news = sp_push_news(u.push);
+	news = sp_push_news(u.push, 0);
 	cr_expect_eq(news->attempts, 0);
 	sp_push_run(u.push);
 	cr_expect_eq(news->attempts, 1);
@@ -85,25 +85,6 @@ Test(push, knows_how_the_last_tries_went, .timeout = 20)
 	cr_expect_not(core_logged("clock"), "%s", core.log);
 }
 
-Test(push, says_once_that_the_clocks_differ_by_more_than_an_hour, .timeout = 20)
-{
-	push_start(8, 0);
-	push_status(200);
-	u.answer[0].has_skew = true;
-	u.answer[0].skew_ms = 3600000;
-	push_put('a', 1);
-	sp_push_run(u.push);
-	cr_expect_str_eq(core.log, "");
-	u.answer[0].skew_ms = -3600001;
-	push_put('a', 1);
-	push_put('a', 1);
-	sp_push_run(u.push);
-
-	cr_expect(core_logged("the server's clock is 3600 s behind this machine's"), "%s",
-		  core.log);
-	cr_expect_null(strchr(strchr(core.log, '\n') + 1, '\n'), "%s", core.log);
-}
-
 static void push_with_skew(int64_t skew_ms)
 {
 	u.answer[0].skew_ms = skew_ms;
@@ -111,19 +92,218 @@ static void push_with_skew(int64_t skew_ms)
 	sp_push_run(u.push);
 }
 
-/* A clock that is set to local time is an hour off, and each answer takes another time to come. */
-Test(push, says_again_that_the_clocks_differ_where_they_were_right_meanwhile, .timeout = 20)
+/*
+ * The server refuses profiles that began more than an hour ago, or more than ten minutes in its
+ * future.
+ */
+Test(push, says_once_that_the_clocks_differ_by_more_than_the_server_takes, .timeout = 20)
+{
+	static const struct {
+		int64_t least_ms;
+		const char *words;
+	} rule[] = {{3600000, "the server's clock is 3600 s ahead of this machine's"},
+		    {-600000, "the server's clock is 600 s behind this machine's"}};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(rule); i++) {
+		push_start(8, 0);
+		u.answers = u.posts = 0;
+		push_status(200);
+		u.answer[0].has_skew = true;
+		push_with_skew(rule[i].least_ms - rule[i].least_ms / 100);
+		cr_expect_str_eq(core.log, "");
+		push_with_skew(rule[i].least_ms);
+		push_with_skew(rule[i].least_ms);
+		cr_expect(core_logged(rule[i].words), "%s", core.log);
+		cr_expect_eq(push_lines_with("the server's clock is"), 1, "%s", core.log);
+		/*
+		 * A clock that is set to local time is off by about an hour; the measured
+		 * difference varies with the time that each answer takes.
+		 */
+		push_with_skew(rule[i].least_ms / 2 + rule[i].least_ms / 100);
+		push_with_skew(rule[i].least_ms);
+		cr_expect_eq(push_lines_with("the server's clock is"), 1, "%s", core.log);
+		push_with_skew(rule[i].least_ms / 2);
+		push_with_skew(rule[i].least_ms);
+		cr_expect_eq(push_lines_with("the server's clock is"), 2, "%s", core.log);
+		push_finish();
+	}
+	push_start(1, 0);
+}
+
+/* The server refuses with Pyroscope's sentence; its clock is behind_s seconds behind ours. */
+static void refuse_for_its_time(int64_t behind_s)
+{
+	u.answers = u.posts = 0;
+	push_answer(&u.answer[u.answers++], 400,
+		    "{\"code\":\"invalid_argument\",\"message\":\"profile with labels "
+		    "'{__name__=\"process_cpu\", service_name=\"checkout\"}' is outside of "
+		    "ingestion window (profile timestamp: 2026-11-28 10:20:00 +0000 UTC, the "
+		    "ingestion window "
+		    "starts at 2026-11-28 09:05:00 +0000 UTC and ends at 2026-11-28 10:15:00 +0000 "
+		    "UTC)\"}");
+	u.answer[0].has_skew = true;
+	u.answer[0].skew_ms = -behind_s * 1000;
+	memset(u.sent, 0, sizeof(u.sent));
+}
+
+Test(push, a_profile_from_the_future_is_tried_again_when_its_time_has_come, .timeout = 20)
+{
+	push_start(2, 0);
+	refuse_for_its_time(900);
+	for (unsigned i = 0; i < 10; i++) {
+		push_put('a', 1);
+		sp_push_run(u.push);
+		u.now += 15 * SP_NS_PER_S;
+	}
+	cr_expect_eq(sp_push_queued(u.push), 10, "it has room for them though the queue is full");
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
+	cr_expect(core_logged("profile with labels '{...}' is outside of"), "%s", core.log);
+	cr_expect(core_logged("and ends at 2026-11-28 10:15:00 +0000 UTC)"), "all of it: %s",
+		  core.log);
+	cr_expect(core_logged("; set this machine's clock, or the server's"), "%s", core.log);
+	cr_expect(core_logged("will try again"), "%s", core.log);
+	cr_expect_eq(sp_push_due_ms(u.push), 302000 - 150000);
+	u.answers = 0;
+	push_status(200);
+	for (unsigned i = 0; i < 21; i++) {
+		sp_push_run(u.push);
+		u.now += 15 * SP_NS_PER_S;
+	}
+	cr_expect_eq(sp_push_queued(u.push), 0);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 10);
+}
+
+/*
+ * A server that takes no profile from the future gets it when its time has come. A profile that is
+ * refused for its age is not sent again.
+ */
+Test(push, a_profile_waits_for_its_time_twice_at_most, .timeout = 20)
+{
+	push_start(2, 0);
+	refuse_for_its_time(900);
+	push_put('a', 1);
+	sp_push_run(u.push);
+	u.now += 302 * SP_NS_PER_S;
+	sp_push_run(u.push);
+	cr_expect_str_eq(u.sent, "aa");
+	cr_expect_eq(sp_push_due_ms(u.push), 600000);
+	u.now += 600 * SP_NS_PER_S;
+	u.answer[0].skew_ms = -902000;
+	sp_push_run(u.push);
+	cr_expect_str_eq(u.sent, "aaa");
+	cr_expect_eq(sp_push_queued(u.push), 0);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 1);
+	refuse_for_its_time(-4000);
+	push_put('b', 1);
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_REJECTED], 2);
+}
+
+Test(push, the_end_does_not_wait_for_the_time_of_a_profile, .timeout = 20)
+{
+	push_start(2, 0);
+	refuse_for_its_time(900);
+	push_put('a', 7);
+	sp_push_run(u.push);
+	push_flush(true, 2000);
+	cr_expect_eq(core.flush_left, 2000);
+	cr_expect(core_logged("has taken the last profile (samples: 7)"), "%s", core.log);
+	sp_push_abandon(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 7);
+}
+
+/* libcurl's messages with the words of OpenSSL 1.1 and 3, BoringSSL and GnuTLS. */
+Test(push, knows_an_alert_of_tls, .timeout = 20)
+{
+	static const char *const alert[] = {
+		"OpenSSL SSL_read: OpenSSL/3.0.17: error:0A00045C:SSL routines::tlsv13 alert "
+		"certificate required, errno 0",
+		"OpenSSL SSL_read: error:14094412:SSL routines:ssl3_read_bytes:sslv3 alert bad "
+		"certificate, errno 0",
+		("BoringSSL SSL_read: error:1000045c:SSL "
+		 "routines:OPENSSL_internal:TLSV1_ALERT_CERTIFICATE_REQUIRED, errno 0"),
+		"GnuTLS recv error (-12): A TLS fatal alert has been received.",
+	};
+	static const char *const other[] = {
+		"",
+		"Recv failure: Connection reset by peer",
+		"Empty reply from server",
+		("OpenSSL SSL_read: OpenSSL/3.0.17: error:0A000126:SSL routines::unexpected eof "
+		 "while reading, errno 0"),
+		"Failed to connect to alertmanager port 4040",
+	};
+
+	push_start(1, 0);
+	for (size_t i = 0; i < SP_ARRAY_LEN(alert); i++)
+		cr_expect(sp_reply_tells_alert(alert[i]), "%s", alert[i]);
+	for (size_t i = 0; i < SP_ARRAY_LEN(other); i++)
+		cr_expect_not(sp_reply_tells_alert(other[i]), "%s", other[i]);
+}
+
+/* libcurl's words for a server that expects TLS and closes the connection. */
+Test(push, without_an_answer_says_what_to_check, .timeout = 20)
+{
+	static const char *const words[] = {
+		"Empty reply from server",
+		"Server returned nothing (no headers, no data)",
+		"Recv failure: Connection reset by peer",
+		"Received HTTP/0.9 when not allowed",
+	};
+	char text[512];
+
+	push_start(1, 0);
+	for (size_t i = 0; i < SP_ARRAY_LEN(words); i++) {
+		struct sp_reply r = {.kind = SP_REPLY_UNREACHABLE, .text_len = strlen(words[i])};
+
+		memcpy(r.text, words[i], r.text_len);
+		(void)sp_reply_describe(&r, text, sizeof(text));
+		cr_expect_not_null(strstr(text, "speaks http there, not https"), "%s", text);
+	}
+}
+
+Test(push, success_after_failures_is_said_once, .timeout = 20)
 {
 	push_start(8, 0);
 	push_status(200);
-	u.answer[0].has_skew = true;
-	push_with_skew(3600001);
-	push_with_skew(1800001);
-	push_with_skew(3600001);
-	cr_expect_eq(push_lines_with("the server's clock is"), 1, "%s", core.log);
-	push_with_skew(-1800000);
-	push_with_skew(3600001);
-	cr_expect_eq(push_lines_with("the server's clock is"), 2, "%s", core.log);
+	push_put('a', 1);
+	sp_push_run(u.push);
+	u.answers = 0;
+	push_status(503);
+	push_put('b', 1);
+	sp_push_run(u.push);
+	cr_expect_eq(push_lines_with("pushes succeed again"), 0, "%s", core.log);
+	u.answers = 0;
+	push_status(200);
+	u.now += 60 * SP_NS_PER_S;
+	for (unsigned i = 0; i < 3; i++) {
+		push_put('c', 1);
+		sp_push_run(u.push);
+	}
+	cr_expect_eq(push_lines_with("pushes succeed again"), 1, "%s", core.log);
+}
+
+/*
+ * A page for signing in, or a foreign web server: the profile was not taken, and may be taken
+ * later.
+ */
+Test(push, an_answer_of_somebody_else_is_no_success, .timeout = 20)
+{
+	push_start(8, 0);
+	push_status(200);
+	u.answer[0].is_foreign = true;
+	push_answer(&u.answer[0], 200, "<html><title>Sign in</title></html>");
+	push_put('a', 3);
+	sp_push_run(u.push);
+	cr_expect_eq(sp_push_queued(u.push), 1);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 0);
+	cr_expect(core_logged("push failed, will try again: status 200: Sign in; no Pyroscope "
+			      "server answers so: check "
+			      "SPANPROF_SERVER_ADDRESS\n"),
+		  "%s", core.log);
+	u.answer[0].is_foreign = false;
+	u.now += 60 * SP_NS_PER_S;
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
 }
 
 Test(push, each_kind_of_refusal_is_said, .timeout = 20)
@@ -152,7 +332,10 @@ Test(push, doubles_the_bound_up_to_30_s, .timeout = 20)
 	push_unreachable();
 	push_put('a', 1);
 	for (size_t i = 0; i < sizeof(bound_ms) / sizeof(bound_ms[0]); i++) {
-		/* 0 .. bound: twice the bound plus one is the bound again. */
+		/*
+		 * The wait is 0 to the bound: the number "twice the bound plus one" makes it the
+		 * bound.
+		 */
 		u.dice = (uint64_t)bound_ms[i] * 2 + 1;
 		sp_push_run(u.push);
 		cr_expect_eq(sp_push_due_ms(u.push), bound_ms[i], "try %zu", i);
@@ -186,7 +369,10 @@ Test(push, treats_every_status_as_it_should_be, .timeout = 20)
 	}
 }
 
-/* OTLP/HTTP says which may be repeated; what is rejected of a request that was taken is lost, and may not be. */
+/*
+ * OTLP/HTTP says after which statuses a request may be sent again. If a server takes a request and
+ * rejects profiles of it, these are lost.
+ */
 Test(push, obeys_the_rules_of_otlp, .timeout = 20)
 {
 	static const int never[] = {301, 400, 401, 403, 404, 408, 413, 500, 501, 505};
@@ -223,7 +409,9 @@ Test(push, obeys_the_rules_of_otlp, .timeout = 20)
 	cr_expect(core_logged("the server refused it (200), 3 samples"), "%s", core.log);
 }
 
-/* What a server says of a profile that it takes is shown in one line, as is all that it says. */
+/*
+ * A server's remark on a profile that it takes is logged as one line, without control characters.
+ */
 Test(push, a_warning_of_otlp_is_one_clean_line, .timeout = 20)
 {
 	push_start(8, 0);
@@ -261,7 +449,7 @@ Test(push, gives_up_after_max_tries, .timeout = 20)
 		  core.log);
 }
 
-/* By its clock the profile lasted two hours, or ended before it began. */
+/* By the clock that was set, the profile lasted two hours, or ended before it began. */
 Test(push, a_clock_that_was_set_makes_no_profile_too_old, .timeout = 20)
 {
 	static const int64_t until_s[] = {7200, -7200};
@@ -311,7 +499,7 @@ Test(push, flush_leaves_what_its_time_was_not_enough_for, .timeout = 20)
 				   "samples\n");
 }
 
-/* A job that takes a second cannot wait for an administrator who mends its token. */
+/* A job that takes a second cannot wait until an administrator has renewed a token. */
 Test(push, a_flush_that_is_awaited_asks_once_who_does_not_know_us, .timeout = 20)
 {
 	static const int status[] = {401, 403, 404};
@@ -389,7 +577,10 @@ Test(push, a_flush_has_no_time_for_what_the_server_puts_off, .timeout = 20)
 	cr_expect_eq(sp_push_queued(u.push), 1);
 }
 
-/* Each 2 s a profile, eight places, and a server that is away for 14 s: there was a place for each. */
+/*
+ * A profile every 2 s, a queue of eight, and a server that is away for 14 s: the queue has a place
+ * for each.
+ */
 Test(push, what_the_queue_has_room_for_is_not_lost_by_waiting, .timeout = 20)
 {
 	u.interval_ms = 2000;
@@ -429,7 +620,10 @@ Test(push, says_each_kind_of_trouble_once_a_minute, .timeout = 20)
 	cr_expect(core_logged("(4 more such messages held back)"), "%s", core.log);
 }
 
-/* Each status has its minute, until there are too many: those that are left over share one. */
+/*
+ * Messages are limited to one per minute and status. If there are too many statuses, the rest share
+ * one limit.
+ */
 Test(push, trouble_of_many_kinds_is_bounded, .timeout = 20)
 {
 	push_start(16, 0);

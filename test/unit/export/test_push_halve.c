@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is too large is sent in parts, what there is no room for waits behind the others. */
+/*
+ * Profiles that are too large are sent in parts; profiles for which the server answers 429 wait
+ * behind others.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +13,11 @@
 
 TestSuite(push_halve, .fini = push_finish);
 
-static size_t limit; /* records that the server takes at once */
-static int status;   /* what it says to more */
+static size_t limit; /* records that the server takes in one request */
+static int status;   /* its answer to more records */
 static const char *words;
-static size_t taken;    /* records */
-static size_t requests; /* that were taken */
+static size_t taken;    /* records that were taken */
+static size_t requests; /* requests that were taken */
 
 static void server(const struct sp_message *message, struct sp_reply *reply)
 {
@@ -47,7 +50,7 @@ static void run_dry(void)
 	cr_expect_eq(sp_push_queued(u.push), 0);
 }
 
-/* The words of Pyroscope's push and of its /ingest, of grpc-go and of a proxy. */
+/* The words of Pyroscope's push and /ingest, of grpc-go and of a proxy. */
 Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 {
 	static const struct {
@@ -89,11 +92,10 @@ Test(push_halve, knows_a_limit_by_its_words, .timeout = 20)
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
 		start(4, said[i].status, said[i].words);
-		u.encoded = 0;
+		u.cuts = 0;
 		push_put_records('a', 8);
 		sp_push_run(u.push);
-		cr_expect_eq(u.encoded != 0, said[i].halved, "%d %s", said[i].status,
-			     said[i].words);
+		cr_expect_eq(u.cuts != 0, said[i].halved, "%d %s", said[i].status, said[i].words);
 		cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], said[i].halved ? 0 : 8);
 		push_finish();
 	}
@@ -116,7 +118,7 @@ static void put_128_and_lose_one(void (*but_one)(const struct sp_message *, stru
 	cr_expect_eq(taken, 127);
 }
 
-/* The record is the first of all. */
+/* The first record is the one that is too large. */
 static void all_but_one(const struct sp_message *message, struct sp_reply *reply)
 {
 	take_unless(taken == 0 && requests++ < 8, message, reply);
@@ -138,7 +140,10 @@ static void all_but_record_77(const struct sp_message *message, struct sp_reply 
 	take_unless(message->first <= 77 && 77 < message->end, message, reply);
 }
 
-/* What passed before it was small because of that one, and is no limit of the server. */
+/*
+ * The parts that the server took during the search were small because of this record, so their size
+ * is no limit of the server.
+ */
 Test(push_halve, one_sample_that_is_too_large_is_not_learnt_as_a_limit, .timeout = 20)
 {
 	put_128_and_lose_one(all_but_record_77);
@@ -150,25 +155,6 @@ Test(push_halve, one_sample_that_is_too_large_is_not_learnt_as_a_limit, .timeout
 	run_dry();
 
 	cr_expect_eq(u.posts, 1, "%u", u.posts);
-}
-
-static void all_but_record_one(const struct sp_message *message, struct sp_reply *reply)
-{
-	take_unless(message->first <= 1, message, reply);
-}
-
-/* The first record of an interval is "(other)", which has no samples as a rule. */
-Test(push_halve, a_record_of_nothing_hides_no_single_sample, .timeout = 20)
-{
-	start(1, 413, "");
-	u.server = all_but_record_one;
-	u.nothing = 1;
-	push_put_records('a', 129);
-	run_dry();
-
-	cr_expect_eq(taken, 127);
-	cr_expect_eq(u.posts, 8 + 1);
-	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
 }
 
 Test(push_halve, costs_little_where_not_even_one_sample_passes, .timeout = 20)
@@ -185,16 +171,18 @@ Test(push_halve, costs_little_where_not_even_one_sample_passes, .timeout = 20)
 
 	cr_expect_eq(taken, 0);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1600000);
-	/* Each profile twice down to one record. */
+	/* Each profile is cut down to one record twice. */
 	cr_expect_leq(u.posts, 100 * 32, "%u", u.posts);
 	push_tell();
 	cr_expect_leq(push_lines_with("lost"), 2, "%s", core.log);
 }
 
-/* Its parts need not have all samples of a whole: what none of them has is counted with the last. */
+/*
+ * The parts of a profile may have fewer samples than the whole: the rest counts with the last part.
+ */
 Test(push_halve, no_sample_is_left_between_the_parts, .timeout = 20)
 {
-	struct sp_message whole = {.end = 8, .records = 8, .samples = 10};
+	struct sp_message whole = {.end = 8, .samples = 10};
 
 	start(4, 413, "");
 	whole.body = (struct sp_bytes){calloc(9, 1), 9};
@@ -205,7 +193,10 @@ Test(push_halve, no_sample_is_left_between_the_parts, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 10);
 }
 
-/* What cannot be encoded any more is told with the answer for which it is sent in parts. */
+/*
+ * If there is no memory for a part, the loss is reported with the answer because of which the
+ * profile is sent in parts.
+ */
 Test(push_halve, the_rest_of_what_there_was_no_room_for_is_lost_with_that_answer, .timeout = 20)
 {
 	start(4, 429, "");
@@ -214,7 +205,7 @@ Test(push_halve, the_rest_of_what_there_was_no_room_for_is_lost_with_that_answer
 		sp_push_run(u.push);
 		u.now += 30 * SP_NS_PER_S;
 	}
-	u.is_gone = true;
+	u.no_memory = true;
 	run_dry();
 
 	cr_expect_eq(taken, 4);
@@ -223,10 +214,10 @@ Test(push_halve, the_rest_of_what_there_was_no_room_for_is_lost_with_that_answer
 		  core.log);
 }
 
-static void gone_after_it(const struct sp_message *message, struct sp_reply *reply)
+static void no_memory_after_it(const struct sp_message *message, struct sp_reply *reply)
 {
 	server(message, reply);
-	u.is_gone = true;
+	u.no_memory = true;
 }
 
 Test(push_halve, nor_what_is_sent_in_parts_because_others_were_too_large, .timeout = 20)
@@ -234,7 +225,7 @@ Test(push_halve, nor_what_is_sent_in_parts_because_others_were_too_large, .timeo
 	start(4, 413, "");
 	push_put_records('a', 8);
 	run_dry();
-	u.server = gone_after_it;
+	u.server = no_memory_after_it;
 	push_put_records('b', 8);
 	run_dry();
 
@@ -244,7 +235,7 @@ Test(push_halve, nor_what_is_sent_in_parts_because_others_were_too_large, .timeo
 		  core.log);
 }
 
-/* A server that was set up wrong for a while, or has got larger limits. */
+/* A server may have been misconfigured for a while, or get higher limits. */
 Test(push_halve, what_was_learnt_is_forgotten_after_an_hour, .timeout = 20)
 {
 	start(100, 413, "");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transfer takes its time: nothing waits for it, and nothing is sent twice that may have arrived. */
+/*
+ * Transfers that take time: no call waits for one, and no profile is sent twice that may have
+ * arrived.
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -8,7 +11,7 @@
 
 TestSuite(push_transfer, .fini = push_finish);
 
-/* One transfer is under way and will be answered so. */
+/* Begins a transfer that will get this answer. */
 static void begin(int status)
 {
 	push_start(2, 0);
@@ -16,7 +19,7 @@ static void begin(int status)
 	push_put('a', 3);
 	u.hangs = true;
 	sp_push_run(u.push);
-	cr_assert(sp_push_under_way(u.push));
+	cr_assert_neq(sp_push_moves(u.push) & UINT8_MAX, 0);
 }
 
 static uint64_t lost(void)
@@ -38,7 +41,7 @@ Test(push_transfer, what_was_sent_and_not_answered_is_not_sent_again, .timeout =
 	u.now += 60 * SP_NS_PER_S;
 	sp_push_run(u.push);
 
-	cr_expect_str_eq(u.sent, "ab");
+	cr_expect_str_eq(u.sent, "a0b", "an empty push goes first");
 	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 1);
 	cr_expect_eq(lost(), 4);
 	cr_expect_eq(core.counter[SP_COUNT_PUSH_RETRIED], 0);
@@ -50,7 +53,105 @@ Test(push_transfer, what_was_sent_and_not_answered_is_not_sent_again, .timeout =
 		"%s", core.log);
 }
 
-/* So that whoever sleeps until then sees it in time. */
+/* A forwarder of layer 4 accepts a connection and closes it while no server is behind it. */
+Test(push_transfer, an_outage_behind_a_forwarder_costs_one_profile, .timeout = 20)
+{
+	push_start(16, 0);
+	push_no_answer(true);
+	for (unsigned i = 0; i < 10; i++) {
+		push_put((char)('a' + i), 1);
+		sp_push_run(u.push);
+		u.now += 60 * SP_NS_PER_S;
+	}
+	cr_expect_str_eq(u.sent, "a000000000");
+	cr_expect_eq(lost(), 1);
+	u.answers = 0;
+	push_status(200);
+	sp_push_run(u.push);
+	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 9);
+	cr_expect_eq(lost(), 1);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 1);
+}
+
+/*
+ * Any answer shows that a server reads requests, except those by which a forwarder says that no
+ * server is there.
+ */
+Test(push_transfer, what_answers_an_empty_push_gets_profiles, .timeout = 20)
+{
+	static const struct {
+		int status;
+		bool is_there;
+	} rule[] = {{200, true},  {204, true},  {301, true},  {400, true}, {401, true},
+		    {404, true},  {422, true},  {429, true},  {500, true}, {501, true},
+		    {502, false}, {503, false}, {504, false}, {505, true}};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(rule); i++) {
+		push_start(8, 0);
+		u.answers = u.posts = 0;
+		memset(u.sent, 0, sizeof(u.sent));
+		push_no_answer(true);
+		push_status(rule[i].status);
+		push_status(200);
+		push_put('a', 1);
+		push_put('b', 1);
+		sp_push_run(u.push);
+		u.now += 60 * SP_NS_PER_S;
+		sp_push_run(u.push);
+		cr_expect_str_eq(u.sent, rule[i].is_there ? "a0b" : "a0", "%d: %s", rule[i].status,
+				 u.sent);
+		push_finish();
+	}
+	push_start(1, 0);
+}
+
+/* An empty push sends no profile, so it is neither a success nor the failure of a profile. */
+Test(push_transfer, an_empty_push_is_no_push_of_a_profile, .timeout = 20)
+{
+	const struct sp_push_news *news;
+
+	push_start(8, 1);
+	push_no_answer(true);
+	push_status(200);
+	u.answer[1].answered_ms = 1234;
+	push_status(404);
+	push_put('a', 1);
+	push_put('b', 1);
+	sp_push_run(u.push);
+	news = sp_push_news(u.push, 0);
+	u.hangs = true;
+	u.now += 60 * SP_NS_PER_S;
+	sp_push_run(u.push);
+	cr_expect_str_eq(u.sent, "a0");
+	u.hangs = false;
+	sp_push_run(u.push);
+	cr_expect_str_eq(u.sent, "a0b");
+	cr_expect_eq(news->last_success_ms, 0);
+	cr_expect_eq(news->last_status, 404);
+	cr_expect_eq(news->attempts, 2);
+	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0);
+}
+
+/* An empty push that does not end is stopped, without an effect. */
+Test(push_transfer, an_empty_push_under_way_is_stopped_with_the_queue, .timeout = 20)
+{
+	push_start(8, 0);
+	push_no_answer(true);
+	push_put('a', 1);
+	push_put('b', 1);
+	sp_push_run(u.push);
+	u.now += 60 * SP_NS_PER_S;
+	u.hangs = u.all_sent = true;
+	sp_push_run(u.push);
+	cr_assert_str_eq(u.sent, "a0");
+	cr_expect_eq(sp_push_due_ms(u.push), 500);
+	sp_push_abandon(u.push);
+	cr_expect_eq(sp_push_moves(u.push) & UINT8_MAX, 0);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNANSWERED], 1);
+	cr_expect_eq(core.counter[SP_COUNT_BATCH_UNSENT], 1);
+}
+
+/* A caller that sleeps until the due time notices the timeout in time. */
 Test(push_transfer, it_is_due_when_its_time_or_that_of_a_flush_is_up, .timeout = 20)
 {
 	begin(200);

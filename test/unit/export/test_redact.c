@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts in which addresses hold secrets. */
+/* Secrets in URLs are removed from texts. */
 #include <criterion/criterion.h>
 #include <string.h>
 

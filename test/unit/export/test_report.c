@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spanprof-report from its command line: sums, filters, other people's files. */
+/* spanprof-report from its command line: sums, filters, files of other programs. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -31,7 +31,7 @@ static void write_profile(const char *name, bool packed)
 	free(b.data);
 }
 
-/* Runs the tool; what it printed is in output (both streams). */
+/* Runs the tool; output has both streams. */
 static int run(const char *a, const char *b, const char *c)
 {
 	return report_run((const char *const[]){a, b, c, NULL}, output, sizeof(output));
@@ -50,10 +50,11 @@ Test(report, prints_a_row_per_span_name, .timeout = 20)
 
 	expect_printed("1 profile, 20 samples, 0.20 s CPU; in spans: 16 samples, 0.16 s CPU "
 		       "(80.0 %), 3 spans\n");
-	expect_printed("        1        10       0.10       62.5%  POST /\n");
-	expect_printed("        2         6       0.06       37.5%  GET /\n");
-	/* Shares of different wholes are told apart. */
-	expect_printed("    spans   samples      CPU s  % of spans  span_name\n");
+	expect_printed("        1        10       0.10       62.5%    45%  POST /\n");
+	expect_printed("        2         6       0.06       37.5%    68%  GET /\n");
+	/* Shares of different wholes have different headings. */
+	expect_printed("    spans   samples      CPU s  % of spans    +/-  span_name\n");
+	expect_printed("                  1      0.010     too few  00000000000000bb  GET /\n");
 	expect_printed("    self s  % of all    total s  % of all  function\n");
 	cr_expect(strstr(output, "POST /") < strstr(output, "GET /"), "largest first");
 	expect_printed("      0.14     70.0%       0.14     70.0%  parse\n");
@@ -74,8 +75,8 @@ Test(report, adds_files_of_a_folder_up_and_leaves_others_alone, .timeout = 20)
 }
 
 /*
- * Old files are removed while a report is made: a link to nothing is listed and not found, too. The last ones before
- * a loss of power are empty.
+ * Old files may be removed while a report is made, so a link to nothing is listed and then not found, too. The last
+ * files before a loss of power are empty.
  */
 Test(report, passes_over_files_of_a_folder_that_went_or_are_empty, .timeout = 20)
 {
@@ -94,6 +95,75 @@ Test(report, passes_over_files_of_a_folder_that_went_or_are_empty, .timeout = 20
 	expect_printed("gone.pb.gz: No such file or directory\n");
 	cr_expect_eq(run("--baseline", in_scratch("empty.pb.gz"), scratch), 2);
 	expect_printed("empty.pb.gz: it is empty\n");
+}
+
+static int64_t add_string(Spanprof__Pprof__Profile *p, const char *s)
+{
+	p->string_table =
+		realloc(p->string_table, (p->n_string_table + 1) * sizeof(*p->string_table));
+	p->string_table[p->n_string_table] = strdup(s);
+	return (int64_t)p->n_string_table++;
+}
+
+/* Writes the small profile with such a value in its first sample, and 0 in all others. */
+static void write_values(const char *name, const char *type, const char *unit, int64_t value,
+			 int64_t period)
+{
+	struct sp_bytes b = report_small_profile();
+	Spanprof__Pprof__Profile *p = spanprof__pprof__profile__unpack(NULL, b.len, b.data);
+
+	p->sample_type[1]->type = add_string(p, type);
+	p->sample_type[1]->unit = add_string(p, unit);
+	p->period = period;
+	for (size_t i = 0; i < p->n_sample; i++)
+		p->sample[i]->value[1] = i == 0 ? value : 0;
+	report_write(name, p);
+	spanprof__pprof__profile__free_unpacked(p, NULL);
+	free(b.data);
+}
+
+Test(report, reads_values_in_units_of_other_writers, .timeout = 20)
+{
+	static const struct {
+		const char *type, *unit;
+		int64_t value;
+		const char *sum;
+	} cases[] = {
+		{"cpu", "nanoseconds", 3000000000, "3.00 s CPU;"},
+		{"cpu", "microseconds", 3000000, "3.00 s CPU;"},
+		{"cpu", "milliseconds", 3000, "3.00 s CPU;"},
+		{"cpu", "seconds", 3, "3.00 s CPU;"},
+		{"cpu", "minutes", 2, "120.00 s CPU;"},
+		{"wait", "us", 500000, "0.50 s CPU;"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		write_values("a.pb", cases[i].type, cases[i].unit, cases[i].value, 10000000);
+		cr_expect_eq(run(scratch, NULL, NULL), 0, "%s", output);
+		expect_printed(cases[i].sum);
+	}
+	write_values("a.pb", "alloc_space", "kilobytes", 2048, 0);
+	cr_expect_eq(run("--type", "alloc_space", scratch), 0, "%s", output);
+	expect_printed("2.00 MiB allocated;");
+	write_values("a.pb", "cpu", "hours", INT64_MAX / 3600, 0);
+	cr_expect_eq(run(scratch, NULL, NULL), 2);
+	expect_printed("a.pb: its values are too large\n");
+	write_values("a.pb", "cpu", "widgets", 3, 10000000);
+	cr_expect_eq(run(scratch, NULL, NULL), 2);
+	expect_printed("a.pb: its values are in no unit of time or memory\n");
+	write_values("a.pb", "cpu", "seconds", -3, 10000000);
+	cr_expect_eq(run(scratch, NULL, NULL), 2);
+	expect_printed("a.pb: it has negative values, as the difference of two profiles has\n");
+}
+
+Test(report, takes_the_period_of_a_profile_that_only_counts_samples, .timeout = 20)
+{
+	write_values("a.pb", "events", "count", 300, 10000000);
+	cr_expect_eq(run(scratch, NULL, NULL), 0, "%s", output);
+	expect_printed("3.00 s CPU;");
+	write_values("a.pb", "events", "count", 300, 0);
+	cr_expect_eq(run(scratch, NULL, NULL), 2);
+	expect_printed("a.pb: its values are in no unit of time or memory\n");
 }
 
 Test(report, json_has_the_promised_keys, .timeout = 20)
@@ -130,7 +200,7 @@ Test(report, json_has_the_promised_keys, .timeout = 20)
 	json_decref(j);
 }
 
-/* CPU time between samples is told without samples, and some writers round their times down to nothing. */
+/* CPU time between samples has no samples, and some writers round their times down to nothing. */
 Test(report, names_a_span_without_any_time, .timeout = 20)
 {
 	static const char *const frame[] = {"main"};
@@ -170,7 +240,7 @@ Test(report, filters, .timeout = 20)
 	json_decref(j);
 }
 
-/* Functions with the same time of their own are in the order of all their time. */
+/* Functions with the same self time are sorted by their total time. */
 Test(report, puts_callers_before_what_they_call, .timeout = 20)
 {
 	static const char *const through[] = {"leaf", "called", "calls"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What spanprof-report compares, of which time it reads, and what it suggests for unknown spans. */
+/* The comparisons of spanprof-report, the options for time, and its suggestions for unknown spans. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ TestSuite(report_compare, .init = set_up, .fini = scratch_remove);
 static const char *const parse[] = {"parse", "main"};
 static const char *const render[] = {"render", "main"};
 
-/* The first is 80 % parse, the second, a minute later, 20 %. */
+/* The first profile is 80 % parse, the second, a minute later, 20 %. */
 static void write_two(const char *first, const char *second)
 {
 	static const struct report_stack before[] = {STACK(parse, "00000000000000aa", "GET", 8),
@@ -63,7 +63,7 @@ Test(report_compare, profiles_with_those_of_another_folder, .timeout = 20)
 	(void)remove(other);
 }
 
-/* Where that function's row is, from the head of the table on. */
+/* The row of that function, counted from the head of the table. */
 static const char *row_of(const char *function)
 {
 	const char *head = strstr(output, "self baseline");
@@ -74,8 +74,8 @@ static const char *row_of(const char *function)
 }
 
 /*
- * Own shares that changed most come first, whichever way, then shares with callees; what has not changed is in the
- * order of the table without a comparison.
+ * Self shares that changed most come first, in either direction, then total shares; functions without a change are in
+ * the order of the table without a comparison.
  */
 Test(report_compare, puts_the_largest_changes_first, .timeout = 20)
 {
@@ -115,7 +115,7 @@ Test(report_compare, puts_the_largest_changes_first, .timeout = 20)
 	cr_expect_null(row_of("gone"));
 }
 
-/* Of either side. */
+/* Too few on either side. */
 Test(report_compare, says_when_there_are_too_few_samples_to_compare, .timeout = 20)
 {
 	static const struct {
@@ -258,13 +258,17 @@ Test(report_compare, suggests_what_begins_most_like_it, .timeout = 20)
 
 static void read_of(struct sp_reading *r, const struct sp_report_options *o, char *const *path)
 {
+	static struct sp_strtab told;
+
 	if (r->o == NULL)
-		cr_assert_eq(sp_reading_init(r, o), 0);
+		cr_assert_eq(sp_reading_init(r, o, &told), 0);
 	r->wants_tree = r->tree.by_span = true;
 	cr_assert_eq(sp_reading_run(r, path), 0, "%s", r->why);
 }
 
-/* What was sorted can be added to: the sums are those of all files read at once, in the same order. */
+/*
+ * Sums that were sorted can grow further: they equal the sums of all files that are read at once, in the same order.
+ */
 Test(report_compare, goes_on_reading_where_it_was, .timeout = 20)
 {
 	char a[4096], b[4096];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page that spanprof-report writes as a flame graph: its data, and that it is safe. */
+/* The page with a flame graph that spanprof-report writes: its data, and that it is safe. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -34,7 +34,7 @@ static void write_spans(void)
 			    sizeof(stack) / sizeof(stack[0]), 1000000000);
 }
 
-/* The data in a page. */
+/* The data of a page. */
 static json_t *data_of(const char *page)
 {
 	static const char head[] = "<script type=\"application/json\" id=\"profile\">\n";
@@ -131,7 +131,7 @@ static const char *route_of(const struct report_stack *stack)
 	return stack->span_id != NULL ? "</script>" : NULL;
 }
 
-/* An attribute may be what a client sent. */
+/* The value of an attribute may come from a client. */
 Test(report_flame, has_values_of_an_attribute_at_the_root, .timeout = 20)
 {
 	char *page;
@@ -247,7 +247,7 @@ Test(report_flame, the_order_of_files_does_not_matter, .timeout = 20)
 	free(y);
 }
 
-/* Every name of every kind is text, and stays it. */
+/* Names of every kind stay text. */
 Test(report_flame, names_are_never_markup, .timeout = 20)
 {
 	static const char *const odd[] = {"</title></script><script>alert(1)</script>",
@@ -282,7 +282,7 @@ Test(report_flame, names_are_never_markup, .timeout = 20)
 	free(page);
 }
 
-/* It is looked at from a disk, and in places without a network. */
+/* The page is opened from a disk, and on machines without a network. */
 Test(report_flame, needs_nothing_from_outside, .timeout = 20)
 {
 	static const char *const ways[] = {"href=",     "src=",     "url(",   "@import",
@@ -338,7 +338,10 @@ Test(report_flame, cuts_deep_stacks_and_adds_narrow_ones_up, .timeout = 20)
 #define HOSTILE_STACKS 200U
 #define HOSTILE_FRAMES 500U
 
-/* The data of a page of many stacks, of which the first one has most of the time; each frame has a name of that length. */
+/*
+ * The data of a page of many stacks, of which the first one has most of the time; each frame has a name of that
+ * length.
+ */
 static json_t *many_stacks(unsigned stacks, unsigned frames, int length)
 {
 	static const char *frame[HOSTILE_STACKS][HOSTILE_FRAMES];
@@ -354,7 +357,7 @@ static json_t *many_stacks(unsigned stacks, unsigned frames, int length)
 		stack[i] = (struct report_stack){
 			.frame = frame[i], .frames = frames, .samples = i == 0 ? 1000 : 1};
 	}
-	/* In files that are no larger than those of the exporter. */
+	/* The files are no larger than those of the exporter. */
 	for (unsigned i = 0; i < stacks; i += 10) {
 		char file[16];
 
@@ -371,7 +374,7 @@ static json_t *many_stacks(unsigned stacks, unsigned frames, int length)
 	return data;
 }
 
-/* With leaves at the root each caller of a node is a frame of its own, which are 125 thousand for each stack. */
+/* With leaves at the root each caller of a node is a separate frame: 125 thousand of them for each stack. */
 Test(report_flame, has_no_more_frames_than_a_browser_can_hold, .timeout = 60)
 {
 	json_t *data = many_stacks(10, 500, 1);
@@ -431,7 +434,7 @@ Test(report_flame, tells_whose_code_a_frame_is, .timeout = 20)
 	cr_expect_eq(of("futex (lock)", "", "", true), SP_FRAME_WAITING);
 	cr_expect_eq(of("[waiting for a CPU]", "", "", true), SP_FRAME_WAITING);
 	cr_expect_eq(of("futex (lock)", "[spanprof]", "", true), SP_FRAME_WAITING);
-	/* below who holds the lock */
+	/* below the holder of the lock */
 	cr_expect_eq(of("futex (lock)", "[spanprof]", "", false), SP_FRAME_WAITING);
 	cr_expect_eq(of("(other)", "[spanprof]", "", false), SP_FRAME_MARKER);
 	cr_expect_eq(of("[truncated]", "[spanprof]", "", false), SP_FRAME_MARKER);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damaged and unreasonable profiles for spanprof-report: one line says what is wrong, and nothing crashes. */
+/* Damaged and unreasonable profiles for spanprof-report: one line names the fault, and nothing crashes. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ Test(report_hostile, says_in_one_line_which_file_is_damaged, .timeout = 60)
 	struct sp_bytes b = report_small_profile(), z;
 
 	cr_assert_eq(sp_gzip_pack(&b, &z), 0);
-	/* Every way of being cut short: never a crash, never a half report. */
+	/* A file that is cut anywhere causes neither a crash nor half a report. */
 	for (size_t len = 0; len < z.len; len += 1 + z.len / 50) {
 		scratch_write("cut.pb.gz", z.data, len);
 		cr_expect_eq(run(in_scratch("cut.pb.gz")), 2, "%zu bytes", len);
@@ -42,7 +42,37 @@ Test(report_hostile, says_in_one_line_which_file_is_damaged, .timeout = 60)
 	expect_printed("/nonexistent.pb: No such file or directory");
 }
 
-/* It is read no further, and not unpacked. */
+Test(report_hostile, shows_the_rest_of_a_folder_with_damaged_files, .timeout = 20)
+{
+	struct sp_bytes b = report_small_profile();
+	char name[32];
+
+	scratch_write("good.pb", b.data, b.len);
+	scratch_write("cut.pb", b.data, b.len / 2);
+	free(b.data);
+
+	cr_expect_eq(run(scratch), 2);
+	cr_expect_eq(strncmp(output, "spanprof-report: ", 17), 0, "%s", output);
+	expect_printed("/cut.pb: not a pprof profile\n");
+	expect_printed("1 profile, 20 samples");
+	expect_printed("passed over: 1 file\n");
+	/* Each file is reported once, even if it is read several times. */
+	cr_expect_eq(run_scratch("--span", "00000000000000aa", "--diff"), 2);
+	cr_expect_eq(report_count(output, "cut.pb"), 1, "%s", output);
+	cr_expect_eq(run_scratch("--type", "inuse_space"), 2);
+	cr_expect_eq(report_count(output, "cut.pb"), 1, "%s", output);
+	cr_expect_eq(run_scratch("--json"), 2);
+	expect_printed("\"passed_over\": 1");
+	for (int i = 0; i < 50; i++) {
+		(void)snprintf(name, sizeof(name), "cut%d.pb", i);
+		scratch_write(name, "no profile", 10);
+	}
+	cr_expect_eq(run(scratch), 2);
+	cr_expect_eq(report_count(output, "not a pprof profile"), 20, "%s", output);
+	expect_printed("passed over: 51 files\n");
+}
+
+/* Such a file is read no further, and not unpacked. */
 Test(report_hostile, reads_no_file_of_more_than_64_mib, .timeout = 60)
 {
 	const char *path = scratch_write("large.pb.gz", "\x1f\x8b\x08", 4);
@@ -121,7 +151,7 @@ Test(report_hostile, proves_every_index, .timeout = 20)
 	free(b.data);
 }
 
-/* In anybody's folder a link can lead to a device, and to open that can do something. */
+/* In a foreign folder a link can lead to a device, and opening a device may have an effect. */
 Test(report_hostile, opens_nothing_but_files, .timeout = 20)
 {
 	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -137,7 +167,7 @@ Test(report_hostile, opens_nothing_but_files, .timeout = 20)
 	close(watch);
 }
 
-/* A value can be 2^63 - 1: two of them fit into a sum, three do not. */
+/* A value can be 2^63 - 1: the sum of two of them fits, that of three does not. */
 Test(report_hostile, has_no_sums_that_do_not_fit, .timeout = 20)
 {
 	struct sp_bytes b = report_small_profile();
@@ -158,7 +188,7 @@ Test(report_hostile, has_no_sums_that_do_not_fit, .timeout = 20)
 	free(b.data);
 }
 
-/* Memory may run out at every step of the reading: nothing is lost or freed twice, and it is told. */
+/* Memory may run out at every step of the reading: nothing is lost or freed twice, and the report says so. */
 Test(report_hostile, says_that_a_profile_takes_too_much_memory, .timeout = 60)
 {
 	struct sp_bytes b = report_small_profile();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in OTLP as others may write them, for spanprof-report: what ours never have is read, and what refers to
- * something that is not there is refused with a reason. Those that we write have test/e2e/otlp.sh.
+ * OTLP profiles of other programs for spanprof-report: content that ours never have is read, and a reference to a
+ * missing item is refused with a reason. test/e2e/otlp.sh is about the profiles that we write.
  */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
@@ -106,7 +106,7 @@ static void make_tables(void)
 	spanprof__otlp__key_value_and_unit__init(&attribute[0]);
 	mapping[1].memory_limit = 4096;
 	mapping[1].filename_strindex = BIN;
-	/* Twice the same. */
+	/* Two functions with the same name. */
 	function[1].name_strindex = function[2].name_strindex = WORK;
 	function[1].filename_strindex = function[2].filename_strindex = FILE_C;
 	/* The first line has no function. */
@@ -135,7 +135,10 @@ static void make_tables(void)
 	tables.string_table = texts;
 }
 
-/* Of 10 ms: 5 samples in a span, 2 at times of their own without one, and 4 at times alone in a link of zeroes. */
+/*
+ * Makes a profile with a period of 10 ms: 5 samples in a span, 2 with time stamps and no span, and 4 with time stamps
+ * only, in a link of zeroes.
+ */
 static void make(void)
 {
 	make_tables();
@@ -177,7 +180,7 @@ static void make(void)
 	message.dictionary = &tables;
 }
 
-/* The tool with that option, on a file of what was made. */
+/* Runs the tool with that option, on a file with that profile. */
 static int run(const char *option, const char *argument)
 {
 	size_t len = spanprof__otlp__export_profiles_service_request__get_packed_size(&message);
@@ -204,7 +207,10 @@ Test(report_otlp, is_read_as_anybody_writes_it, .timeout = 20)
 	expect_printed("\"value\": \"pool\", \"samples\": 5");
 }
 
-/* Of a period of one nanosecond there is time, but no sample; without a period of CPU time values are what they are. */
+/*
+ * A period of one nanosecond gives time, but no number of samples; without a period of CPU time the values count as
+ * they are.
+ */
 Test(report_otlp, knows_what_values_stand_for, .timeout = 20)
 {
 	make();
@@ -219,7 +225,7 @@ Test(report_otlp, knows_what_values_stand_for, .timeout = 20)
 	expect_printed("{\"samples\": 3, \"ns\": 11}");
 }
 
-/* In any order: the last one says nothing of those before. */
+/* Profiles in any order: the last one says nothing about those before it. */
 Test(report_otlp, of_several_types_is_shown_by_type, .timeout = 20)
 {
 	Spanprof__Otlp__ValueType waits = SPANPROF__OTLP__VALUE_TYPE__INIT;
@@ -240,7 +246,7 @@ Test(report_otlp, of_several_types_is_shown_by_type, .timeout = 20)
 	expect_printed("\"profiles\": 1");
 }
 
-/* A profile has one value: blocks and their bytes are two, of the same samples. */
+/* A profile has one value: blocks and their bytes are two profiles of the same samples. */
 Test(report_otlp, puts_blocks_and_bytes_together, .timeout = 20)
 {
 	static int64_t bytes[] = {4096, 512};
@@ -269,10 +275,43 @@ Test(report_otlp, puts_blocks_and_bytes_together, .timeout = 20)
 				output, sizeof(output)),
 		     0, "%s", output);
 	expect_printed("{\"value\": \"/a\", \"blocks\": ");
-	/* Those of other samples are a profile of their own. */
+	/* A profile of other samples is shown separately. */
 	other[2].stack_index = 0;
 	cr_assert_eq(run("--json", "--type=space"), 0, "%s", output);
 	expect_printed("{\"blocks\": 12, \"bytes\": 12800}");
+}
+
+/*
+ * The numbers of samples and their CPU time are two profiles as well; CPU time between samples is in the second one
+ * only.
+ */
+Test(report_otlp, puts_samples_and_cpu_time_together, .timeout = 20)
+{
+	static int64_t ns[] = {50000001, 20000000};
+	Spanprof__Otlp__ValueType of_time = SPANPROF__OTLP__VALUE_TYPE__INIT;
+	Spanprof__Otlp__Profile of[2];
+	Spanprof__Otlp__Sample other[3];
+
+	make();
+	of_time.type_strindex = CPU;
+	of_time.unit_strindex = NS;
+	of[0] = of[1] = profile;
+	of[0].n_samples = 2;
+	of[1].sample_type = &of_time;
+	memcpy(other, sample, sizeof(other));
+	for (size_t i = 0; i < 3; i++)
+		other[i].values = ns;
+	other[0].n_values = other[2].n_values = 1;
+	of[1].samples = POINTERS(other);
+	scope.n_profiles = 2;
+	scope.profiles = POINTERS(of);
+	cr_assert_eq(run("--json", "--by=http.route"), 0, "%s", output);
+	expect_printed("{\"samples\": 7, \"ns\": 150000003}");
+	expect_printed("\"value\": \"/a\", \"samples\": 5, \"ns\": 50000001");
+	/* Numbers of other samples are a separate profile: multiplied by their period they are shown as CPU time. */
+	other[0].stack_index = other[1].stack_index = 0;
+	cr_assert_eq(run("--json", "--top=1"), 0, "%s", output);
+	expect_printed("{\"samples\": 22, \"ns\": 220000003}");
 }
 
 Test(report_otlp, refuses_what_is_not_there, .timeout = 60)
@@ -302,7 +341,7 @@ Test(report_otlp, refuses_what_is_not_there, .timeout = 60)
 	for (size_t i = 0; i < SP_ARRAY_LEN(wrong); i++) {
 		int32_t good = *wrong[i].index;
 
-		/* The second one is the first that is not in the table of strings, and in no other one. */
+		/* The second value is the first index that is not in the table of strings, and in no other table. */
 		for (unsigned k = 0; k < 3; k++) {
 			*wrong[i].index =
 				(const int32_t[]){-1, (int32_t)SP_ARRAY_LEN(words), 10000}[k];
@@ -316,7 +355,7 @@ Test(report_otlp, refuses_what_is_not_there, .timeout = 60)
 	expect_printed("it has no sample types");
 }
 
-static int pieces; /* of memory that were not given back */
+static int pieces; /* pieces of memory that were not freed */
 
 static void *counted_alloc(void *arg, size_t size)
 {

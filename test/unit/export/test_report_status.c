@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What spanprof-report --status makes of a status file. */
+/* The output of spanprof-report --status for a status file. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -69,8 +69,62 @@ Test(report_status, is_explained, .timeout = 20)
 	expect_printed("lost      2 profiles could not be written into SPANPROF_OUTPUT_DIR");
 	expect_printed("lost      1 new_reason");
 	expect_not_printed("ring full");
-	expect_printed("to http://p, 5 tries, last success never");
+	expect_printed("to http://p, 5 tries, nothing was sent");
 	expect_printed("the last try failed: status 401:  [31mwho?");
+}
+
+Test(report_status, shows_each_of_several_servers, .timeout = 20)
+{
+	const char *path = status_file(
+		"{\"version\":\"1\",\"pid\":7,\"samples\":{},"
+		"\"push\":{\"address\":\"http://p\",\"attempts\":5},"
+		"\"pushes\":[{\"address\":\"http://p\",\"attempts\":5,\"last_error\":\"status "
+		"503\","
+		"\"last_success_unix_ms\":null,\"samples_sent\":0,\"samples_lost\":9,"
+		"\"waits_sent\":1,\"waits_lost\":2},"
+		"{\"address\":\"http://q\\u001b\",\"attempts\":6,\"samples_sent\":8},3]}");
+
+	cr_expect_eq(status_of(path), 0);
+
+	expect_printed("push      to http://p, 5 tries, nothing was sent\n"
+		       "          the last try failed: status 503\n"
+		       "          samples sent there: 0, lost: 9; waits sent: 1, lost: 2\n"
+		       "push      to http://q , 6 tries, nothing was sent\n"
+		       "          samples sent there: 8, lost: 0; waits sent: 0, lost: 0\n"
+		       "push      to ?, 0 tries, nothing was sent\n");
+}
+
+/* A reader who adds up the numbers gets all that was lost, and nothing twice. */
+Test(report_status, counts_each_lost_sample_in_one_line, .timeout = 20)
+{
+	const char *path =
+		status_file("{\"version\":\"1\",\"pid\":7,\"samples\":{},"
+			    "\"loss\":{\"dropped_ring_full\":10,\"dropped_ring_full_for_object\":4,"
+			    "\"dropped_ring_full_for_allocations\":3,\"stacks_over_limit\":100,"
+			    "\"span_labels_over_limit\":200,\"samples_in_lost_batches\":5}}");
+
+	cr_expect_eq(status_of(path), 0);
+
+	expect_printed(
+		"lost      10 samples found no room in the ring buffer\n"
+		"          4 of the samples that found no room were in an object for whose name "
+		"the ring buffer had no room\n"
+		"          3 of the samples that found no room were of allocations\n"
+		"lost      5 samples were in lost profiles, or in none yet when the exporter or "
+		"the process ended\n"
+		"reduced   100 samples are in (other): too many different stacks in one "
+		"interval\n"
+		"reduced   200 samples have no label: too many spans in one interval\n");
+}
+
+Test(report_status, says_that_nothing_is_lost_where_labels_are, .timeout = 20)
+{
+	const char *path = status_file("{\"version\":\"1\",\"pid\":7,\"samples\":{},"
+				       "\"loss\":{\"span_names_over_limit\":1}}");
+
+	cr_expect_eq(status_of(path), 0);
+
+	expect_printed("lost      nothing\nreduced   1 span is called (other)\n");
 }
 
 Test(report_status, shows_each_of_many_problems, .timeout = 20)
@@ -88,7 +142,7 @@ Test(report_status, shows_each_of_many_problems, .timeout = 20)
 	expect_printed("WRONG     thing 39\nWRONG     end\n");
 }
 
-/* Its exporter has it in a memory file; the test stands for both. */
+/* The exporter has the status in a memory file; the test stands for both processes. */
 Test(report_status, of_a_process_is_in_the_memory_of_its_exporter, .timeout = 20)
 {
 	static const char *const names[] = {"spanprof-export", "somebody-else"};
@@ -137,7 +191,7 @@ static bool put(const char *path, const char *text)
 	return done;
 }
 
-/* May mount what only it sees. */
+/* Gets a mount namespace of its own, in which it may mount. */
 static bool be_root_of_its_own(void)
 {
 	char user[32], group[32];
@@ -148,7 +202,7 @@ static bool be_root_of_its_own(void)
 	       put("/proc/self/uid_map", user) && put("/proc/self/gid_map", group);
 }
 
-/* In a file system that is not mounted any more a file's path is what that of a memory file looks like. */
+/* The path of a file in a file system that is not mounted any more looks like that of a memory file. */
 static void pretend(const char *pid, int ready, int done)
 {
 	char path[sizeof(scratch) + 64];
@@ -167,7 +221,7 @@ static void pretend(const char *pid, int ready, int done)
 	_exit(0);
 }
 
-/* To open a device can do something, and a terminal could become that of the report. */
+/* Opening a device may have an effect, and a terminal could become the report's controlling terminal. */
 Test(report_status, of_a_process_opens_no_other_file_of_that_name, .timeout = 20)
 {
 	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -233,7 +287,7 @@ static void expect_state(unsigned interval_ms, int64_t age_s, const char *words)
 	expect_printed(words);
 }
 
-/* A killed exporter cannot write that it is not there any more. */
+/* A killed exporter cannot write that it is gone. */
 Test(report_status, of_an_exporter_that_is_gone_is_not_active, .timeout = 20)
 {
 	static const char gone[] = "state     unknown: the exporter does not write this file any "
@@ -250,13 +304,13 @@ Test(report_status, that_is_strange_is_one_line, .timeout = 20)
 
 	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
 		cr_expect_eq(status_of(status_file(strange[i])), 2, "%zu", i);
-	/* Whatever is where it should not be is read as nothing. */
+	/* A value of the wrong type is read as missing. */
 	cr_expect_eq(status_of(status_file("{\"samples\":1,\"sdks\":{},\"loss\":[1],\"push\":{},"
 					   "\"spans\":\"x\",\"threads\":null,\"state\":3}")),
 		     0);
 	cr_expect_eq(status_of(scratch), 2);
 	cr_expect_eq(status_of("/does/not/exist"), 2);
-	/* What is quoted of it cannot speak to the terminal, nor can texts of Latin-1. */
+	/* Quoted text cannot control the terminal, and neither can texts of Latin-1. */
 	cr_expect_eq(status_of(status_file("{\"samples\":\x1b[2J")), 2);
 	expect_not_printed("\x1b");
 	cr_expect_eq(status_of(status_file("{\"samples\":1,\"state\":\"\\u009b2J\"}")), 0);

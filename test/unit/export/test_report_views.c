@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What spanprof-report makes of stacks: comparison, lines, folded stacks. */
+/* Reports about stacks by spanprof-report: comparison, lines, folded stacks. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -28,7 +28,7 @@ static const char *const parse_more[] = {"parse@p.c:9", "handle@h.c:20", "main"}
 static const char *const render[] = {"render", "handle@h.c:21", "main"};
 static const char *const idle[] = {"[unsampled cpu]", "main"};
 
-/* The span is 80 % parse, the two others of its name are 20 %; POST is none of them. */
+/* The span is 80 % parse, the two others of its name are 20 %; POST is another name. */
 static void write_spans(void)
 {
 	static const struct report_stack stack[] = {
@@ -60,7 +60,7 @@ Test(report_views, prints_a_row_per_span, .timeout = 20)
 		       "                    2 spans more\n");
 }
 
-/* Two threads, one of them outside of spans, and a sample that says nothing of its thread. */
+/* Two threads, one of them outside of spans, and a sample without a thread. */
 static void write_threads(void)
 {
 	static const struct report_stack stack[] = {
@@ -268,7 +268,7 @@ Test(report_views, calls_a_renamed_span_by_the_name_it_had_most, .timeout = 20)
 	json_decref(root);
 }
 
-/* The hint is one line, of the worst such name, and only where it uses some of the time itself. */
+/* The hint is one line, about the worst such object, and only if functions without names have self time. */
 Test(report_views, says_once_how_to_get_names_instead_of_addresses, .timeout = 20)
 {
 	static const char *const sine[] = {"libm.so.6+0x702c0", "main"};
@@ -334,7 +334,7 @@ static const char *route_of(const struct report_stack *stack)
 	return stack->span_id[15] == 'a' ? "/orders/{id}" : "/cart";
 }
 
-/* Dots of an attribute are underscores in a label. */
+/* Dots of an attribute's name are underscores in a label. */
 Test(report_views, prints_a_row_per_value_of_an_attribute, .timeout = 20)
 {
 	json_t *d;
@@ -407,7 +407,7 @@ Test(report_views, reads_each_label_of_a_sample, .timeout = 20)
 	free(b.data);
 }
 
-/* Sorting moves the rows; what is added to one of them afterwards belongs there all the same. */
+/* Sorting moves the rows; later values must still reach the right row. */
 Test(report_views, adds_to_sums_that_were_sorted, .timeout = 20)
 {
 	struct sp_report_sample s[] = {{.samples = 1,

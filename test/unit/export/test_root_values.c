@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What roots told of their attributes, until profiles are made of their samples: texts, bounds, ages, names. */
+/* Attributes of roots until profiles are made of their samples: texts, bounds, ages, names. */
 #include "export/profile/root_values.h"
 
 #include <criterion/criterion.h>
@@ -143,7 +143,7 @@ Test(root_values, have_bounds_and_tell)
 	}
 	cr_expect_geq(core.counter[SP_COUNT_SPAN_VALUES_NO_ROOM],
 		      10 + SP_ROOT_VALUES_MAX - SP_ROOT_VALUES_TEXTS / SP_SPAN_VALUE_BYTES);
-	/* The last text had no room. Of two values the one that is there already is not kept without the other. */
+	/* The last text had no room. Then the other value, which is stored already, is dropped as well. */
 	begin(1);
 	add(0, SP_SPAN_VALUE_TEXT, get(1, 0), strlen(get(1, 0)));
 	add(1, SP_SPAN_VALUE_TEXT, text, strlen(text));
@@ -181,7 +181,7 @@ Test(root_values, names_are_safe_and_nobody_elses)
 	cr_expect_str_eq(refusals, "span.id;http_route;__name__;service.name;");
 }
 
-/* The second of three is no label; the third one's values are still its own. */
+/* The second of three attributes is no label; the third one still has its own values. */
 Test(root_values, of_a_refused_key_are_left_out_and_told_once)
 {
 	struct sp_root_values *other;
@@ -197,4 +197,111 @@ Test(root_values, of_a_refused_key_are_left_out_and_told_once)
 	cr_expect_null(sp_root_values_get(other, 1, 0, &(size_t){0}));
 	cr_expect_str_eq(sp_root_values_get(other, 1, 1, &(size_t){0}), "yes");
 	sp_root_values_free(other);
+}
+
+static enum sp_latency latency_of(void *arg, const struct sp_root_end *end)
+{
+	++*(unsigned *)arg;
+	return (enum sp_latency)end->duration_ns;
+}
+
+static void end_of(struct sp_root_values *of, uint64_t root_id, enum sp_latency latency)
+{
+	sp_root_values_end(of, &(struct sp_root_end){.root_id = root_id, .duration_ns = latency});
+}
+
+static struct sp_root_values *with_latency(const char *keys)
+{
+	core.config.span_labels = keys;
+	core.config.span_latency = true;
+	return sp_root_values_new(&core.ops);
+}
+
+/* Without any attribute. */
+Test(root_values, latency_is_a_label_like_them)
+{
+	struct sp_root_values *v = with_latency(NULL);
+	unsigned asked = 0;
+	size_t len;
+
+	cr_assert_not_null(v);
+	cr_assert_eq(sp_root_values_attributes(v), 1);
+	cr_expect_str_eq(sp_root_values_name(v, 0), "latency");
+	end_of(v, 1, SP_LATENCY_P90);
+	end_of(v, 2, SP_LATENCY_SLOW);
+	end_of(v, 3, SP_LATENCY_UNKNOWN);
+	end_of(v, 0, SP_LATENCY_P50);
+	cr_expect_null(sp_root_values_get(v, 1, 0, &len), "nobody has decided");
+	sp_root_values_decide(v, latency_of, &asked);
+	cr_expect_eq(asked, 3);
+	cr_expect_str_eq(sp_root_values_get(v, 1, 0, &len), "p90");
+	cr_expect_eq(len, 3);
+	cr_expect_str_eq(sp_root_values_get(v, 2, 0, &len), "slow");
+	cr_expect_null(sp_root_values_get(v, 3, 0, &len));
+	cr_expect_null(sp_root_values_get(v, 4, 0, &len));
+	/* Late samples find it. */
+	sp_root_values_age(v);
+	sp_root_values_decide(v, latency_of, &asked);
+	cr_expect_str_eq(sp_root_values_get(v, 2, 0, &len), "slow");
+	sp_root_values_age(v);
+	sp_root_values_decide(v, latency_of, &asked);
+	cr_expect_null(sp_root_values_get(v, 2, 0, &len));
+	sp_root_values_free(v);
+}
+
+Test(root_values, come_after_the_end_of_their_root)
+{
+	struct sp_root_values *v = with_latency("http.route,latency,n");
+	unsigned asked = 0;
+	size_t len;
+
+	cr_assert_eq(sp_root_values_attributes(v), 3, "the name is taken");
+	cr_expect(core_logged("not the attribute"), "%s", core.log);
+	end_of(v, 1, SP_LATENCY_P50);
+	begin(1);
+	add(0, SP_SPAN_VALUE_TEXT, "/a", 2);
+	sp_root_values_take(v, &record);
+	sp_root_values_decide(v, latency_of, &asked);
+	cr_expect_str_eq(sp_root_values_get(v, 1, 0, &len), "/a");
+	cr_expect_str_eq(sp_root_values_get(v, 1, 2, &len), "p50");
+	/* The id is used again. */
+	end_of(v, 1, SP_LATENCY_SLOW);
+	sp_root_values_decide(v, latency_of, &asked);
+	cr_expect_null(sp_root_values_get(v, 1, 0, &len));
+	cr_expect_str_eq(sp_root_values_get(v, 1, 2, &len), "slow");
+	sp_root_values_free(v);
+}
+
+Test(root_values, of_usual_roots_that_are_equal_are_those_of_one)
+{
+	struct sp_root_values *v = with_latency("http.route");
+	unsigned asked = 0;
+	uint64_t alike;
+
+	for (uint64_t id = 1; id <= 6; id++) {
+		end_of(v, id,
+		       id == 6   ? SP_LATENCY_SLOW
+		       : id == 5 ? SP_LATENCY_P90
+				 : SP_LATENCY_P50);
+		begin(id);
+		add(0, SP_SPAN_VALUE_TEXT, id == 4 ? "/b" : "/a", 2);
+		sp_root_values_take(v, &record);
+	}
+	sp_root_values_decide(v, latency_of, &asked);
+	for (uint64_t id = 1; id <= 3; id++) {
+		cr_expect(sp_root_values_is_usual(v, id, &alike));
+		cr_expect_eq(alike, 1);
+	}
+	cr_expect(sp_root_values_is_usual(v, 4, &alike) && alike == 4, "another value");
+	cr_expect(sp_root_values_is_usual(v, 5, &alike) && alike == 5, "another latency");
+	cr_expect_not(sp_root_values_is_usual(v, 6, &alike));
+	cr_expect_not(sp_root_values_is_usual(v, 7, &alike), "it is open");
+	cr_expect_eq(alike, 7);
+	sp_root_values_keep_id(v, 2);
+	sp_root_values_keep_id(v, 99);
+	cr_expect_not(sp_root_values_is_usual(v, 2, &alike));
+	sp_root_values_free(v);
+	sp_root_values_end(NULL, &(struct sp_root_end){.root_id = 1});
+	sp_root_values_decide(NULL, latency_of, NULL);
+	sp_root_values_keep_id(NULL, 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sp_export_run() from the outside: samples in, files out. */
+/* sp_export_run() from the outside: samples go in, files come out. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -33,12 +33,11 @@
 
 static int64_t clock_set_by_s;
 static _Atomic uint64_t mono_ahead_ns;
-static uint64_t mono_still_at_ns; /* 0 = it goes on by itself */
-static uint64_t
-	look_takes_ns; /* so much later it is after each look of the worker's at that clock */
+static uint64_t mono_still_at_ns; /* 0 = the clock runs */
+static uint64_t look_takes_ns;    /* how much the clock advances each time the worker reads it */
 static pthread_t collector;
 
-/* In place of the C library's. */
+/* Replaces the C library's. */
 int clock_gettime(clockid_t id, struct timespec *t)
 {
 	int err = (int)syscall(SYS_clock_gettime, id, t);
@@ -55,10 +54,10 @@ int clock_gettime(clockid_t id, struct timespec *t)
 	return err;
 }
 
-static unsigned done_with; /* how often it was */
-static unsigned waits;     /* for news of the family */
+static unsigned done_with; /* how often the loop was done with a process */
+static unsigned waits;     /* how often the loop waited for the family */
 
-static unsigned asks_at; /* the wait after which it asks for something */
+static unsigned asks_at; /* the number of the wait after which it asks for something */
 
 static void wait_for_family(void *self, uint32_t timeout_ms)
 {
@@ -90,7 +89,7 @@ static int run_family(void (*wait)(void *self, uint32_t timeout_ms),
 	return sp_export_run(&family);
 }
 
-/* For a family of this process alone. */
+/* Runs the exporter for a family with this process only. */
 static int core_run(void)
 {
 	begun_ns = sp_clock_mono_ns();
@@ -135,7 +134,7 @@ static profile *read_profile(const char *path)
 	return p;
 }
 
-/* What was written, in the order of its names. */
+/* The written files, sorted by name. */
 static glob_t written(const char *names)
 {
 	char pattern[128];
@@ -223,7 +222,7 @@ Test(run, walks_the_stacks_that_come_as_snapshots, .timeout = 20)
 	snap.reg[SP_ARCH_REG_PC] = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "malloc");
 	snap.reg[SP_ARCH_REG_SP] = UINT64_C(0x7ffff0000000);
 #ifdef __aarch64__
-	snap.reg[30] = 16; /* where the return address of a leaf is */
+	snap.reg[30] = 16; /* where a leaf has its return address */
 #endif
 	core.snapshot = &snap;
 	core.script = flush_then_stop;
@@ -232,6 +231,7 @@ Test(run, walks_the_stacks_that_come_as_snapshots, .timeout = 20)
 	p = read_only_profile();
 	cr_assert_eq(core.drained, 1);
 	cr_assert_eq(core.counter[SP_COUNT_UNWIND_FAILED], 1, "its stack is empty");
+	cr_expect(core.has_no_frame_tables, "libraries of Debian have tables in memory");
 	cr_assert_eq(p->n_sample, 1);
 	cr_assert_eq(p->sample[0]->value[1], 50000000);
 	cr_assert_str_eq(profile_frame(p, p->sample[0], 0), "malloc");
@@ -273,13 +273,13 @@ static void tell(enum sp_record_kind kind, uint64_t word)
 
 static struct sp_snapshot freed_early;
 
-/* Four intervals: something comes, a part of it goes, its span ends, all of it goes. Then nothing happens. */
+/* Four intervals: a block comes, a part is freed, its span ends, the rest is freed. Then nothing happens. */
 static unsigned allocate_and_free(unsigned call)
 {
 	static const struct sp_sample head = {.allocated = 1 << 20, .block = 3};
 
 	(void)call;
-	/* The flush that was asked for ends an interval. */
+	/* The requested flush ends an interval. */
 	if (core.pending)
 		return 0;
 	switch (core.flushed) {
@@ -341,13 +341,13 @@ Test(run, shows_at_the_end_of_each_interval_what_is_there_of_what_was_allocated,
 		profile_done(p);
 	}
 	globfree(&g);
-	/* Each allocation counts once, and what is there of it does not count again. */
+	/* Each allocation counts once, and blocks in use do not count again. */
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 3);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 0);
 	cr_expect_eq(core.counter[SP_COUNT_BLOCKS_NO_ROOM], 0);
 }
 
-/* What is freed is told by another ring, which hides nothing. */
+/* The end of a block comes through another ring, in which nothing is hidden. */
 static unsigned free_what_is_hidden(unsigned call)
 {
 	static const struct sp_sample head = {.allocated = 1 << 20, .block = 3};
@@ -380,19 +380,22 @@ Test(run, shows_no_block_that_was_freed_before_its_hidden_snapshot_came, .timeou
 	globfree(&g);
 }
 
-/* Ships with libc and is loaded by nobody. */
+/* Comes with libc, and no program loads it. */
 #define RARE_LIB "libBrokenLocale.so.1"
 
 static struct sp_snapshot late;
 
-/* A library that comes when the exporter runs already, and of which no handler tells. */
+/* A library that is loaded while the exporter runs already, and that no handler announces. */
 static unsigned load_then_flush_then_stop(unsigned call)
 {
 	void *at;
 
 	if (call != 0)
 		return flush_then_stop(call - 1);
-	/* The exporter looks again when 50 times as long is over as it looked at first, which was since then. */
+	/*
+	 * The exporter reads the mappings again after a time 50 times as long as the first reading. The first reading
+	 * took less time than has passed since begun_ns.
+	 */
 	usleep((useconds_t)(50 * (sp_clock_mono_ns() - begun_ns) / 1000));
 	at = dlsym(dlopen(RARE_LIB, RTLD_NOW), "__ctype_get_mb_cur_max");
 	cr_assert_not_null(at);
@@ -484,7 +487,7 @@ static unsigned first_nothing(unsigned call)
 	return call == 0 ? 0 : SP_WAIT_FLUSH | SP_WAIT_STOP;
 }
 
-/* A file system that hangs: no file is renamed as long as that is so. */
+/* A file system that hangs: while this is set, no file can be renamed. */
 static _Atomic bool hangs;
 static _Atomic unsigned renamed;
 
@@ -496,7 +499,7 @@ int renameat(int old_folder, const char *old, int folder, const char *name)
 	return (int)syscall(SYS_renameat2, old_folder, old, folder, name, 0);
 }
 
-/* Whatever wakes the exporter meanwhile, such as others of its processes. */
+/* Other processes and events may wake the exporter meanwhile. */
 Test(run, asks_nothing_of_a_process_that_is_not_due, .timeout = 20)
 {
 	char status[128];
@@ -515,7 +518,7 @@ Test(run, asks_nothing_of_a_process_that_is_not_due, .timeout = 20)
 	unlink(status);
 }
 
-/* With SPANPROF_SPAN_ID_SCOPE=none the name alone tells that a sample was taken in a span. */
+/* With SPANPROF_SPAN_ID_SCOPE=none only the name shows that a sample was taken in a span. */
 Test(run, a_sample_with_a_name_alone_was_taken_in_a_span, .timeout = 20)
 {
 	char status[128];
@@ -544,11 +547,11 @@ Test(run, a_sample_with_a_name_alone_was_taken_in_a_span, .timeout = 20)
 #define MANY 50U
 #define MANY_S 60U
 
-static uint64_t many_begun_ns; /* when the last of them came */
+static uint64_t many_begun_ns; /* when the last process came */
 static unsigned come;
 static bool one_comes;
 
-/* One after the other, each a moment after the one before. */
+/* A new process comes a moment after the process before it. */
 static const struct sp_core_ops *next_of_many(void *self)
 {
 	bool is_next = come == 0 || one_comes;
@@ -569,7 +572,7 @@ static void wait_for_the_next(void *self)
 
 static void wait_by_clock(void *self, uint32_t timeout_ms)
 {
-	/* When they have ended the worker has its time, which is not this clock's. */
+	/* When they have ended, the worker has its own time, which does not depend on this clock. */
 	waits += mono_still_at_ns - many_begun_ns < MANY_S * SP_NS_PER_S;
 	mono_still_at_ns += timeout_ms * SP_NS_PER_MS;
 	core_family.wait(self, timeout_ms);
@@ -589,7 +592,7 @@ static unsigned stop_in_the_end(unsigned call)
 	return mono_still_at_ns - many_begun_ns >= MANY_S * SP_NS_PER_S ? SP_WAIT_STOP : 0;
 }
 
-/* Each has upload intervals of its own, which end at other moments, and a status. */
+/* Each process has its own upload intervals, which end at different moments, and a status. */
 Test(run, many_that_do_nothing_wake_the_exporter_as_seldom_as_one, .timeout = 60)
 {
 	many_begun_ns = mono_still_at_ns = 1000 * SP_NS_PER_S;
@@ -617,7 +620,7 @@ static unsigned flush_after_two_seconds(unsigned call)
 								   : 0;
 }
 
-/* Though the rings were empty when they were looked into first, and nothing wakes the exporter for a sample. */
+/* The rings were empty at the first look, and a sample does not wake the exporter. */
 Test(run, an_interval_of_less_than_a_second_is_kept, .timeout = 20)
 {
 	many_begun_ns = mono_still_at_ns = 1000 * SP_NS_PER_S;
@@ -650,6 +653,188 @@ Test(run, opens_nothing_for_who_has_become_somebody_else, .timeout = 20)
 	scratch_make();
 }
 
+static void slow_root(uint64_t id, uint64_t ns)
+{
+	struct sp_record *record = &core.record[core.records++];
+
+	record->kind = SP_RECORD_SLOW_ROOT;
+	record->slow_root = (struct sp_slow_root){
+		.span_id = id, .name_id = 1, .duration_ns = ns, .end_ns = 1700000000 * SP_NS_PER_S};
+}
+
+static unsigned first_slow_roots(unsigned call)
+{
+	if (call == 0) {
+		slow_root(1, 5000);
+		slow_root(2, 9000);
+		slow_root(3, 100);
+	}
+	return call == 0 ? SP_WAIT_FLUSH : SP_WAIT_STOP;
+}
+
+/* The roots have no samples; they are in a separate file. */
+Test(run, lists_the_slow_roots_of_an_interval_in_a_file, .timeout = 20)
+{
+	char name[64];
+	glob_t g;
+	json_t *all;
+
+	core.config.slow = "auto";
+	core.label[0] = "GET /";
+	core.script = first_slow_roots;
+
+	cr_assert_eq(core_run(), 0);
+
+	(void)snprintf(name, sizeof(name), "spanprof-shop-%d-*-000001-slow.otlp.jsonl", getpid());
+	g = written(name);
+	cr_assert_eq(g.gl_pathc, 1);
+	all = json_load_file(g.gl_pathv[0], 0, NULL);
+	cr_assert_not_null(all);
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_SENT], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_FASTER], 2);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_UNSENT], 0);
+	json_decref(all);
+	globfree(&g);
+}
+
+static void timed_sample(uint64_t span_id, uint64_t time_ns)
+{
+	struct sp_sample *s = core_sample(span_id, 1, (void *)core_reset, NULL);
+
+	s->time_ns = time_ns;
+	s->tid = 42;
+}
+
+static unsigned samples_of_slow_roots(unsigned call)
+{
+	if (call == 0) {
+		timed_sample(1, 700);
+		timed_sample(2, 800);
+		timed_sample(2, 900);
+		timed_sample(0, 950);
+		slow_root(1, 100);
+		slow_root(2, 500);
+		core.record[core.records - 1].slow_root.end_monotonic_ns = 1000;
+	}
+	return call == 0 ? SP_WAIT_FLUSH : SP_WAIT_STOP;
+}
+
+static int64_t number_label(const profile *p, const profile_sample *s, const char *key)
+{
+	for (size_t i = 0; i < s->n_label; i++)
+		if (strcmp(profile_string(p, s->label[i]->key), key) == 0)
+			return s->label[i]->num;
+	return 0;
+}
+
+/* A sample of a root that was not slow has no time, nor has one that is in no span. */
+Test(run, writes_the_times_of_samples_of_slow_roots, .timeout = 20)
+{
+	profile *p;
+	glob_t g;
+
+	core.config.slow = "auto";
+	core.label[0] = "GET /";
+	core.script = samples_of_slow_roots;
+
+	cr_assert_eq(core_run(), 0);
+
+	g = written("*-slow.pprof.gz");
+	cr_assert_eq(g.gl_pathc, 1);
+	p = read_profile(g.gl_pathv[0]);
+	cr_assert_eq(p->n_sample, 2);
+	for (size_t i = 0; i < 2; i++) {
+		cr_expect_str_eq(profile_label(p, p->sample[i], "span_id"), "0200000000000000");
+		cr_expect_str_eq(profile_frame(p, p->sample[i], 0), "core_reset");
+		cr_expect_eq(number_label(p, p->sample[i], "end_timestamp_ns"),
+			     1700000000 * (int64_t)SP_NS_PER_S - 200 + 100 * (int64_t)i);
+		cr_expect_eq(number_label(p, p->sample[i], "thread_id"), 42);
+		cr_expect_eq(p->sample[i]->value[0], 1);
+		cr_expect_eq(p->sample[i]->value[1], 10000000);
+	}
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_CUT], 0);
+	profile_done(p);
+	globfree(&g);
+	/* The profile has all samples once. */
+	p = read_only_profile();
+	cr_expect_eq(profile_total(p, 0), 4);
+	profile_done(p);
+}
+
+Test(run, counts_roots_whose_times_could_not_be_written, .timeout = 20)
+{
+	core.config.slow = "auto";
+	core.config.output_dir = "/proc/none";
+	core.script = samples_of_slow_roots;
+
+	cr_assert_eq(core_run(), 0);
+
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_UNSENT], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_SENT], 0);
+}
+
+static unsigned two_intervals(unsigned call)
+{
+	if (call == 0)
+		slow_root(1, 5000);
+	if (call == 1)
+		core.config.upload_interval_ms = 600000;
+	return call < 40 ? 0 : SP_WAIT_STOP;
+}
+
+/* Slow roots are written after each upload interval; at the end there are no more. */
+Test(run, lists_slow_roots_after_the_upload_interval, .timeout = 20)
+{
+	glob_t g;
+
+	core.config.slow = "auto";
+	core.config.upload_interval_ms = 1;
+	core.script = two_intervals;
+
+	cr_assert_eq(core_run(), 0);
+
+	g = written("*-slow.otlp.jsonl");
+	cr_expect_eq(g.gl_pathc, 1);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_SENT], 1);
+	globfree(&g);
+}
+
+Test(run, counts_slow_roots_that_could_not_be_written, .timeout = 20)
+{
+	core.config.slow = "auto";
+	core.config.output_dir = "/proc/none";
+	core.script = first_slow_roots;
+
+	cr_assert_eq(core_run(), 0);
+
+	cr_expect_eq(core.counter[SP_COUNT_FILE_FAILED], 1);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_SENT], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_UNSENT], 1);
+	cr_expect(core_logged("slow root span could not be written"), "%s", core.log);
+}
+
+Test(run, writes_no_slow_roots_for_who_has_become_somebody_else, .timeout = 20)
+{
+	core.config.slow = "auto";
+	core.is_barred = true;
+	core.script = first_slow_roots;
+
+	cr_assert_eq(core_run(), 0);
+
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 0);
+	cr_expect_eq(core.counter[SP_COUNT_SLOW_ROOTS_UNSENT], 1);
+}
+
+Test(run, lists_none_where_nobody_wants_slow_roots, .timeout = 20)
+{
+	core.script = first_slow_roots;
+
+	cr_assert_eq(core_run(), 0);
+
+	cr_expect_eq(core.counter[SP_COUNT_FILES_WRITTEN], 0);
+}
+
 Test(run, names_each_loss_once_with_its_growth, .timeout = 20)
 {
 	core.script = flush_then_stop;
@@ -658,8 +843,9 @@ Test(run, names_each_loss_once_with_its_growth, .timeout = 20)
 
 	cr_assert_eq(core_run(), 0);
 
-	cr_expect(core_logged("lost since the last push: 7 samples found the ring buffer full"),
-		  "%s", core.log);
+	cr_expect(
+		core_logged("lost since the last push: 7 samples found no room in the ring buffer"),
+		"%s", core.log);
 	cr_expect_not(core_logged(" 9 "), "signals are no loss");
 }
 
@@ -719,7 +905,7 @@ static unsigned drain_busy(void *self, void (*put)(const struct sp_record *recor
 	return n;
 }
 
-/* A profile is written before its time, and what begins then does not overlap with it. */
+/* A profile is written before its interval is over, and the next profile begins after it. */
 Test(run, a_busy_interval_keeps_its_stacks_and_labels, .timeout = 120)
 {
 	uint64_t samples = 0, labelled = 0;
@@ -737,7 +923,7 @@ Test(run, a_busy_interval_keeps_its_stacks_and_labels, .timeout = 120)
 	for (size_t i = 0; i < g.gl_pathc; i++) {
 		profile *p = read_profile(g.gl_pathv[i]);
 
-		/* Those of a split profile have the same times; two clocks may differ a little. */
+		/* The parts of a split profile have the same times; two clocks may differ a little. */
 		cr_expect(p->time_nanos + 100000 >= end_ns ||
 				  p->time_nanos + p->duration_nanos == end_ns,
 			  "%s begins before the last one ended", g.gl_pathv[i]);
@@ -776,7 +962,7 @@ Test(run, a_clock_that_is_set_makes_no_profile_older, .timeout = 20)
 	profile_done(p);
 }
 
-/* A server that takes connections and never says a word. */
+/* A server that accepts connections and never sends a byte. */
 static char silent_address[64];
 static int silent;
 
@@ -794,20 +980,27 @@ static void listen_in_silence(void)
 	core.config.output_dir = NULL;
 	core.config.server_address = silent_address;
 	core.config.upload_interval_ms = 1;
-	/* Longer than the test's time limit: nothing but the core ends a transfer. */
+	/* Longer than the test's time limit: only the core ends a transfer. */
 	core.config.push_timeout_ms = 60000;
 }
 
-/* How often it was asked since the server had a request, this call included; 0 = not yet. */
+/* Number of calls since the server has the whole request, including this one; 0 = not yet. */
 static unsigned calls_in_upload(void)
 {
 	static unsigned n;
 	static int with = -1;
-	char byte;
+	static char request[65536];
+	const char *length, *body;
+	ssize_t got;
 
 	if (with < 0)
 		with = accept(silent, NULL, NULL);
-	if (n != 0 || (with >= 0 && recv(with, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1))
+	got = with >= 0 ? recv(with, request, sizeof(request) - 1, MSG_PEEK | MSG_DONTWAIT) : -1;
+	request[got > 0 ? got : 0] = '\0';
+	length = strstr(request, "Content-Length: ");
+	body = strstr(request, "\r\n\r\n");
+	if (n != 0 || (length != NULL && body != NULL &&
+		       request + got >= body + 4 + strtoul(length + 16, NULL, 10)))
 		n++;
 	return n;
 }
@@ -883,7 +1076,7 @@ Test(run, drains_the_ring_while_an_upload_waits, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_UPLOADS], 0, "the first transfer was to hang");
 }
 
-/* A process of the family with whose end the exporter has to end, and which was never sampled. */
+/* The process with which the exporter has to end; it was never sampled. */
 static struct sp_core_ops leader;
 
 static unsigned drain_nothing(void *self, void (*put)(const struct sp_record *record, void *arg),
@@ -934,8 +1127,8 @@ static unsigned nothing(unsigned call)
 }
 
 /*
- * It is put while the last profiles are sent, and the transfer that hangs would not take it. The thread that puts
- * it was not charged for its time yet, so it seems to rest.
+ * The sample is put while the last profiles are sent, and the transfer that hangs would not notice
+ * it. The thread that puts it has not been charged for its time yet, so it seems idle.
  */
 Test(run, what_others_put_while_it_ends_is_taken_once_more, .timeout = 20)
 {
@@ -986,7 +1179,7 @@ static uint32_t for_a_few_looks(void *self)
 	return looks != 0 ? looks-- : 0;
 }
 
-/* What one has put that has ended before is still to be sent, and nothing more is taken from it. */
+/* The profiles of a process that has ended before are still sent, but no more samples are taken from it. */
 Test(run, one_that_has_ended_is_not_asked_when_the_last_one_ends, .timeout = 20)
 {
 	struct sp_export_family family = core_family;
@@ -1009,7 +1202,7 @@ Test(run, one_that_has_ended_is_not_asked_when_the_last_one_ends, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 1);
 }
 
-/* Looks up every address of a function that the test is linked from, one sample each. */
+/* Samples every address of a function in the test program, once each. */
 static void sample_many(void)
 {
 	for (unsigned i = 0; i < sizeof(core.record) / sizeof(core.record[0]); i++)
@@ -1068,7 +1261,7 @@ static uint32_t threads(void)
 	return (uint32_t)st.st_nlink;
 }
 
-/* Whoever waits for the end of the process would wait for its threads. */
+/* The end of a process waits for its threads. */
 Test(run, a_process_that_ends_with_it_does_not_wait_for_the_worker, .timeout = 20)
 {
 	uint32_t before = threads();
@@ -1116,15 +1309,18 @@ Test(run, whoever_is_outlived_is_drained_and_answered_at_once, .timeout = 20)
 
 	cr_expect_eq(core.drained, 10);
 	cr_expect_eq(core.flushed, 1);
-	/* Of 2,000: each question for what is left takes one, and who waits asks until nothing is left. */
+	/*
+	 * Each question for the rest of the 2,000 ms takes one of them, and a waiting caller asks
+	 * until none is left.
+	 */
 	cr_expect_geq(core.flush_left, 1000, "it had to wait");
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 0);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 10);
 }
 
 /*
- * One process is being named when another one, which waits, asks for the last flush: the worker reads no more
- * debug information than fits into a share of that one's time.
+ * The worker names one process when another one, which waits, asks for its last flush. Then the worker reads no more
+ * debug information than fits into a share of the waiting process's time.
  */
 static bool is_ordered;
 static unsigned looks_of_worker;
@@ -1161,7 +1357,7 @@ static uint32_t left_when_ordered(void *self)
 Test(run, a_flush_does_not_wait_for_the_lines_of_another_process, .timeout = 20)
 {
 	collector = pthread_self();
-	look_takes_ns = 25 * SP_NS_PER_MS; /* more than a step of the worker's */
+	look_takes_ns = 25 * SP_NS_PER_MS; /* more than a step of the worker's takes */
 	core.config.upload_interval_ms = 600000;
 	core.script = end_an_interval;
 	core.ops.may_open = may_open_until_ordered;
@@ -1232,7 +1428,7 @@ static void tell_nobody(void *arg)
 	(void)arg;
 }
 
-/* Of a process with thousands of objects, the stacks of an interval are the smaller part. */
+/* In a process with thousands of objects, the stacks of an interval are the smaller part of its memory. */
 Test(run, modules_of_intervals_that_wait_for_the_worker_count, .timeout = 20)
 {
 	struct sp_modules *modules = sp_modules_new("/proc/self", -1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Series labels and extra headers out of the configuration. */
+/* Series labels and extra headers from the configuration. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -126,7 +126,95 @@ Test(series, refuses_what_would_spoil_the_series, .timeout = 20)
 	sp_series_fini(&series);
 }
 
-/* Their meaning is the same in every profile, whoever wrote it. */
+Test(series, leaves_out_what_has_an_empty_value, .timeout = 20)
+{
+	memset(&config, 0, sizeof(config));
+	config.service_name = "shop";
+	config.service_namespace = "eu";
+	config.labels =
+		"pid=, hostname = ,k8s.pod.name=,service_namespace=,span_name=,http.route=,zone=a";
+	config.span_labels = "user,http.route";
+	config.resource_label[0] = (struct sp_config_attribute){"k8s.pod.name", "p1"};
+	config.resource_label[1] = (struct sp_config_attribute){"service.version", "1"};
+	refusals[0] = '\0';
+	cr_assert_eq(sp_series_init(&series, &config, 4711, refused, NULL), 0);
+
+	cr_expect_str_eq(refusals, "");
+	cr_expect_eq(series.n, 5);
+	cr_expect_null(value("pid"));
+	cr_expect_null(value("hostname"));
+	cr_expect_null(value("k8s_pod_name"));
+	cr_expect_null(value("service_namespace"));
+	cr_expect_str_eq(value("service_version"), "1");
+	cr_expect_str_eq(value("zone"), "a");
+	cr_expect_not(sp_series_has_pid(&series));
+	sp_series_fini(&series);
+
+	init("process.pid=,host.name=");
+	cr_expect_null(value("pid"));
+	cr_expect_null(value("hostname"));
+	cr_expect_str_eq(refusals, "");
+	sp_series_fini(&series);
+}
+
+Test(series, knows_the_label_latency, .timeout = 20)
+{
+	memset(&config, 0, sizeof(config));
+	config.service_name = "shop";
+	config.labels = "latency=";
+	refusals[0] = '\0';
+	cr_assert_eq(sp_series_init(&series, &config, 4711, refused, NULL), 0);
+	cr_expect_str_neq(refusals, "", "there is no such label");
+	sp_series_fini(&series);
+	config.span_latency = true;
+	refusals[0] = '\0';
+	cr_assert_eq(sp_series_init(&series, &config, 4711, refused, NULL), 0);
+	cr_expect_str_eq(refusals, "");
+	sp_series_fini(&series);
+	config.labels = "latency=low";
+	cr_assert_eq(sp_series_init(&series, &config, 4711, refused, NULL), 0);
+	cr_expect_not_null(strstr(refusals, "latency"), "two labels of that name");
+	sp_series_fini(&series);
+}
+
+Test(series, gets_a_pid_of_the_users_instead, .timeout = 20)
+{
+	init("pid=,pid=main");
+
+	cr_expect_str_eq(value("pid"), "main");
+	cr_expect_not(sp_series_has_pid(&series));
+	sp_series_fini(&series);
+}
+
+Test(series, loses_its_pid_alone, .timeout = 20)
+{
+	init("zone=a");
+
+	cr_assert(sp_series_has_pid(&series));
+	sp_series_remove_pid(&series);
+	cr_expect_null(value("pid"));
+	cr_expect_str_eq(value("service_name"), "shop");
+	cr_expect_str_eq(value("zone"), "a");
+	cr_expect_not_null(value("hostname"));
+	cr_expect_eq(series.n, 5);
+	sp_series_remove_pid(&series);
+	cr_expect_eq(series.n, 5);
+	sp_series_fini(&series);
+}
+
+Test(series, knows_which_labels_are_left_out, .timeout = 20)
+{
+	cr_expect_not(sp_label_is_left_out(NULL, "pid"));
+	cr_expect_not(sp_label_is_left_out("pid=1,pid:2,pid", "pid"));
+	cr_expect(sp_label_is_left_out("a=1,pid=", "pid"));
+	cr_expect(sp_label_is_left_out("a=1,pid:", "process.pid"));
+	cr_expect(sp_label_is_left_out("process.pid=", "pid"));
+	cr_expect(sp_label_is_left_out("host.name=", "hostname"));
+	cr_expect(sp_label_is_left_out("http.route=", "http_route"));
+	cr_expect_not(sp_label_is_left_out("pid=", "pids"));
+}
+
+/* Their meaning is the same in every profile, whichever program wrote it. */
 Test(series, keeps_every_name_that_it_or_a_sample_sets, .timeout = 20)
 {
 	static const char *const fixed[] = {

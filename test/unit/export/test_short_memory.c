@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the report and the exporter do when memory is short: one allocation of theirs fails, or all from one on, at each
- * place that there is. Nothing crashes, a report is whole or says what it lacks, and what was taken out of the ring is
- * sent or told as lost. Allocations of libraries do not fail here (test/inject has them fail in a process of its own).
+ * Report and exporter when memory is short. One of their allocations fails, or all from a certain one on, at each
+ * place in the code. Nothing may crash. A report is complete or says what it lacks. A sample that was taken from the
+ * ring is sent or counted as lost. Allocations of libraries do not fail here (test/inject does that, in a separate
+ * process).
  *
- * SHORT_MEMORY=all tries each place; by default those behind the first hundred are tried here and there.
- * The linker leads allocations here (Makefile).
+ * SHORT_MEMORY=all tries each allocation; by default only some of those after the first hundred are tried. The linker
+ * directs allocations to this file (Makefile).
  */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
@@ -39,7 +40,7 @@ char *__wrap_strdup(const char *text);
 
 static bool counts;
 static _Atomic unsigned calls;
-static unsigned first, last; /* of those that fail */
+static unsigned first, last; /* numbers of the allocations that fail */
 
 static bool fails(void)
 {
@@ -74,16 +75,16 @@ char *__wrap_strdup(const char *text)
 	return fails() ? NULL : __real_strdup(text);
 }
 
-/* What a run in a child leaves behind. */
+/* The result of a run in a child. */
 static struct result {
-	int status; /* of the run */
+	int status; /* exit status of the run */
 	unsigned calls;
 	uint64_t put, sent, lost;
 	char text[1 << 18];
 	size_t len;
 } * result;
 
-static char what[256]; /* the run, for messages */
+static char what[256]; /* name of the run, for messages */
 
 static void begin(void)
 {
@@ -95,7 +96,7 @@ static void begin(void)
 
 TestSuite(short_memory, .init = begin, .fini = scratch_remove, .timeout = 600);
 
-/* The run in a child, in which these allocations fail; 0 = none does. */
+/* Runs in a child in which these allocations fail; 0 = none does. */
 static void run(void (*runs)(void), unsigned from, unsigned to)
 {
 	pid_t pid;
@@ -119,7 +120,7 @@ static void run(void (*runs)(void), unsigned from, unsigned to)
 		     to, (unsigned)status);
 }
 
-/* Once without a failure, which says how many places there are. */
+/* Runs once without a failure, which counts the allocations, and then once for each. */
 static void at_each_place(void (*runs)(void), void (*check)(void))
 {
 	const char *all = getenv("SHORT_MEMORY");
@@ -137,7 +138,7 @@ static void at_each_place(void (*runs)(void), void (*check)(void))
 	}
 }
 
-/* The report */
+/* The report. */
 
 int sp_report_main(int argc, char **argv);
 
@@ -256,6 +257,67 @@ Test(short_memory, a_report_in_json_is_whole_or_says_what_it_lacks)
 	try_report(json_, by);
 }
 
+/* A slow root that has the samples of GET. */
+static void write_slow_root(void)
+{
+	static const char root[] =
+		"{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\","
+		"\"value\":{\"stringValue\":\"shop\"}}]},\"scopeSpans\":[{\"scope\":{\"name\":"
+		"\"spanprof\"},\"spans\":[{\"traceId\":\"" TRACE "\",\"spanId\":"
+		"\"00000000000000aa\",\"name\":\"GET\",\"startTimeUnixNano\":"
+		"\"1000000001000000000\","
+		"\"endTimeUnixNano\":\"1000000001060000000\",\"attributes\":[{\"key\":"
+		"\"spanprof.cpu_time_ns\",\"value\":{\"intValue\":\"50000000\"}}]}]}]}]}\n";
+
+	scratch_write("a.otlp.jsonl", root, sizeof(root) - 1);
+}
+
+Test(short_memory, causes_of_slow_requests_are_whole_or_say_what_they_lack)
+{
+	char slowest[] = "--slowest";
+
+	write_slow_root();
+	try_report(slowest, NULL);
+}
+
+Test(short_memory, causes_in_json_are_whole_or_say_what_they_lack)
+{
+	char slowest[] = "--slowest";
+	char json_[] = "--json";
+
+	write_slow_root();
+	try_report(slowest, json_);
+}
+
+static void try_traces(void)
+{
+	static const char spans[] =
+		"{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\","
+		"\"value\":{\"stringValue\":\"shop\"}}]},\"scopeSpans\":[{\"spans\":[{\"traceId\":"
+		"\"" TRACE "\",\"spanId\":\"00000000000000aa\",\"name\":\"GET\","
+		"\"startTimeUnixNano\":\"1000000001000000000\",\"endTimeUnixNano\":"
+		"\"1000000001060000000\"},{\"traceId\":\"" TRACE "\",\"spanId\":"
+		"\"00000000000000bb\",\"parentSpanId\":\"00000000000000aa\",\"name\":\"POST\","
+		"\"startTimeUnixNano\":\"1000000001000000000\",\"endTimeUnixNano\":"
+		"\"1000000001050000000\"}]}]}]}\n{\"resourceSpans\":[]}\n";
+	char traces[300];
+
+	(void)snprintf(traces, sizeof(traces), "--traces=%s",
+		       scratch_write("spans.json", spans, sizeof(spans) - 1));
+	try_report(traces, NULL);
+}
+
+Test(short_memory, traces_of_samples_are_whole_or_say_what_they_lack)
+{
+	try_traces();
+}
+
+Test(short_memory, traces_of_slow_roots_are_whole_or_say_what_they_lack)
+{
+	write_slow_root();
+	try_traces();
+}
+
 Test(short_memory, folded_stacks_are_whole_or_say_what_they_lack)
 {
 	char folded[] = "--folded";
@@ -280,7 +342,7 @@ Test(short_memory, a_comparison_is_whole_or_says_what_it_lacks)
 	try_report(span, diff);
 }
 
-/* The exporter */
+/* The exporter. */
 
 static unsigned flush_then_stop(unsigned call)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aggregation and what happens at its limits. */
+/* Aggregation and its limits. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -41,6 +41,61 @@ Test(stack_map, keeps_threads_of_different_names_apart, .timeout = 20)
 	sp_stack_map_free(m);
 }
 
+static bool put_time(struct sp_stack_map *m, uint64_t pc, uint64_t span_id, uint64_t at)
+{
+	(void)put(m, pc, 1, span_id);
+	return sp_stack_map_put_time(m, &(struct sp_stack_time){.monotonic_ns = at, .weight = 1});
+}
+
+Test(stack_map, keeps_the_times_of_samples_in_spans, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	const struct sp_stack_time *time;
+
+	cr_expect(put_time(m, 100, 7, 5));
+	cr_expect(put_time(m, 100, 0, 6), "a sample outside of spans has no time, and loses none");
+	cr_expect(put_time(m, 200, 7, 8));
+	cr_expect(put_time(m, 100, 7, 9));
+
+	cr_assert_eq(sp_stack_map_times(m, &time), 3);
+	cr_expect_eq(time[0].entry, time[2].entry);
+	cr_expect_neq(time[0].entry, time[1].entry);
+	cr_expect_eq(time[2].monotonic_ns, 9);
+	cr_expect_eq(sp_stack_map_entry(m, time[1].entry)->labels.span_id, 7);
+	sp_stack_map_clear(m);
+	cr_expect_eq(sp_stack_map_times(m, &time), 0);
+	cr_expect_eq(sp_stack_map_times(NULL, &time), 0);
+	sp_stack_map_free(m);
+}
+
+Test(stack_map, has_a_bound_for_times, .timeout = 60)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	const struct sp_stack_time *time;
+
+	for (uint32_t i = 0; i < SP_STACK_TIMES_MAX; i++)
+		cr_assert(put_time(m, 100, 7, i));
+
+	cr_expect_not(put_time(m, 100, 7, 0));
+	cr_expect_eq(sp_stack_map_times(m, &time), SP_STACK_TIMES_MAX);
+	sp_stack_map_free(m);
+}
+
+/* A map without room counts a sample under "(other)", which has no span. */
+Test(stack_map, has_no_time_of_a_sample_without_labels, .timeout = 20)
+{
+	const struct sp_stack_limits tight = {.stacks = 2, .entries = 2, .pc_words = 10};
+	struct sp_stack_map *m = sp_stack_map_new(&tight);
+	const struct sp_stack_time *time;
+
+	cr_expect(put_time(m, 100, 7, 1));
+	cr_expect(put_time(m, 100, 8, 2));
+
+	cr_assert_eq(sp_stack_map_times(m, &time), 1);
+	cr_expect_eq(time[0].monotonic_ns, 1);
+	sp_stack_map_free(m);
+}
+
 /* Sums over all entries. */
 static uint64_t total(const struct sp_stack_map *m)
 {
@@ -51,7 +106,7 @@ static uint64_t total(const struct sp_stack_map *m)
 	return sum;
 }
 
-/* Entries that hold something. */
+/* The number of entries with a value. */
 static uint32_t used(const struct sp_stack_map *m)
 {
 	uint32_t n = 0;
@@ -83,6 +138,63 @@ Test(stack_map, adds_equal_samples_up, .timeout = 20)
 	cr_expect_eq(stack.epoch, 5);
 	cr_expect_eq(stack.pc[0], 100);
 	cr_expect_eq(stack.pc[2], 102);
+	sp_stack_map_free(m);
+}
+
+/* Spans 8 and up lose their ids. */
+static void leave_small(void *arg, bool is_unsampled, struct sp_stack_labels *l)
+{
+	*(unsigned *)arg += is_unsampled;
+	if (l->span_id > 7)
+		l->span_id = 0;
+}
+
+Test(stack_map, adds_up_what_has_the_same_labels_after_a_change, .timeout = 20)
+{
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+	struct sp_cpu_time t = {.span_id = 9, .ns = 5};
+	const struct sp_stack_time *time;
+	struct sp_stack stack;
+	unsigned unsampled = 0;
+
+	for (uint64_t id = 7; id < 100; id++) {
+		put(m, 100, 3, id);
+		cr_assert(
+			sp_stack_map_put_time(m, &(struct sp_stack_time){.monotonic_ns = 2 * id}));
+		put(m, 200, 2, id);
+		cr_assert(sp_stack_map_put_time(
+			m, &(struct sp_stack_time){.monotonic_ns = 2 * id + 1}));
+	}
+	put(m, 100, 3, 0);
+	(void)sp_stack_map_put_cpu_time(m, &t, 0, 0);
+	t.span_id = 10;
+	(void)sp_stack_map_put_cpu_time(m, &t, 0, 0);
+	cr_expect_eq(sp_stack_map_relabel(m, leave_small, &unsampled), 0);
+
+	/* Both stacks of span 7 and without a span, the time, and "(other)". */
+	cr_assert_eq(sp_stack_map_entries(m), 6);
+	cr_expect_eq(unsampled, 2);
+	cr_expect_eq(total(m), 2 * 93 + 1);
+	cr_expect_eq(sp_stack_map_entry(m, 0)->stack, SP_STACK_OTHER);
+	cr_expect_eq(sp_stack_map_entry(m, 0)->count, 0);
+	cr_expect_eq(sp_stack_map_entry(m, 1)->labels.span_id, 7);
+	cr_expect_eq(sp_stack_map_entry(m, 1)->count, 1);
+	cr_expect_eq(sp_stack_map_entry(m, 3)->labels.span_id, 0);
+	cr_expect_eq(sp_stack_map_entry(m, 3)->count, 93);
+	cr_expect_eq(sp_stack_map_entry(m, 3)->weight, 93);
+	cr_expect_eq(sp_stack_map_entry(m, 5)->unsampled_ns, 10);
+	/* Times stay with the samples of their stack and span. */
+	cr_assert_eq(sp_stack_map_times(m, &time), 2 * 93);
+	for (unsigned i = 0; i < 2 * 93; i++) {
+		const struct sp_stack_entry *e = sp_stack_map_entry(m, time[i].entry);
+
+		sp_stack_map_stack(m, e->stack, &stack);
+		cr_expect_eq(stack.pc[0], time[i].monotonic_ns % 2 == 0 ? 100 : 200);
+		cr_expect_eq(e->labels.span_id, time[i].monotonic_ns / 2 == 7 ? 7 : 0);
+	}
+	/* It takes further samples. */
+	put(m, 100, 3, 0);
+	cr_expect_eq(sp_stack_map_entry(m, 3)->count, 94);
 	sp_stack_map_free(m);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The status, its sentences and its places. */
+/* The status, its sentences and where it is written. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core_double.h"
@@ -20,6 +21,7 @@
 
 static char path[128];
 static struct sp_push_news news;
+static struct sp_missing missing;
 static struct sp_status_input input;
 static struct sp_status *status;
 
@@ -29,7 +31,15 @@ static void set_up(void)
 	scratch_make();
 	(void)snprintf(path, sizeof(path), "%s/status", scratch);
 	core.config.status_file = path;
-	input = (struct sp_status_input){"active", "http://p", &news, 30, 12, NULL, 0};
+	input = (struct sp_status_input){
+		.state = "active",
+		.server = {{.address = "http://p", .news = &news}},
+		.servers = 1,
+		.with_span = 30,
+		.without_span = 12,
+		.missing = &missing,
+		.profiled_ns = UINT64_MAX,
+	};
 }
 
 static void tear_down(void)
@@ -165,7 +175,7 @@ Test(status, what_is_not_known_is_null, .timeout = 20)
 	cr_expect(json_is_null(json_object_get(push, "last_success_unix_ms")));
 	cr_expect(json_is_null(json_object_get(push, "server_time_skew_ms")));
 	json_decref(root);
-	input.news = NULL;
+	input.servers = 0;
 	cr_assert_eq(sp_status_write(status, &input), 0);
 	root = json_load_file(path, 0, NULL);
 	cr_expect(json_is_null(json_object_get(root, "push")));
@@ -271,7 +281,7 @@ Test(status, is_in_memory_without_a_file, .timeout = 20)
 	cr_expect_lt(memory_file(), 0);
 }
 
-/* A file that is not made again is as new as one that is. */
+/* A file that is not written again counts as recent all the same. */
 Test(status, what_has_not_changed_is_not_made_again, .timeout = 20)
 {
 	const struct timespec long_ago[2] = {{1, 0}, {1, 0}};
@@ -307,7 +317,7 @@ static bool is_made_again(void)
 	return before.st_ino != after.st_ino;
 }
 
-/* Hundreds of them may be idle beside one that pushes. */
+/* Hundreds of processes may be idle beside one that pushes. */
 Test(status, of_an_idle_process_is_not_made_again_after_each_push_of_another, .timeout = 20)
 {
 	core.config.status_file = NULL;
@@ -334,7 +344,7 @@ Test(status, of_an_idle_process_is_not_made_again_after_each_push_of_another, .t
 	cr_expect(is_made_again());
 }
 
-/* What is wrong, one sentence a line: "text|remedy"; "" = nothing. */
+/* The faults, one sentence a line: "text|remedy"; "" = none. */
 static const char *said(void)
 {
 	static char all[8192];
@@ -376,7 +386,7 @@ Test(status, nothing_is_wrong_with_what_is_well, .timeout = 20)
 	core.facts.sdk[0].unknown[0].instead = "another way to the same";
 	core.facts.sdk[0].unknown[0].is_harmless = true;
 	cr_expect_str_eq(said(), "");
-	/* By chance, as where a program begins. */
+	/* By chance, as at the start of a program. */
 	input.with_span = 0;
 	input.without_span = 19;
 	cr_expect_str_eq(said(), "");
@@ -423,6 +433,38 @@ Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 	EXPECT_SAID("an-sdk: a thing, no labels|let its plugins share one", "");
 	core.facts.sdks = 0;
 
+	core.facts.allocations = SP_ALLOCATIONS_ABSENT;
+	cr_expect_str_eq(said(), "", "nobody asked for it");
+	core.config.alloc = true;
+	EXPECT_SAID("SPANPROF_ALLOC is set, and libspanprof-alloc.so is not loaded: no profile of "
+		    "allocations|set LD_PRELOAD to",
+		    "");
+	core.facts.allocations = SP_ALLOCATIONS_SANITIZED;
+	EXPECT_SAID("the program has a sanitizer, whose allocator is not replaced: no profile of "
+		    "allocations|\n",
+		    "");
+	core.facts.allocations = SP_ALLOCATIONS_HIDDEN;
+	EXPECT_SAID("the program has an allocator of its own in front of libspanprof-alloc.so: no "
+		    "profile of allocations|if that is preloaded",
+		    "");
+	core.facts.allocations = SP_ALLOCATIONS_LOADED;
+	cr_expect_str_eq(said(), "");
+	core.facts.allocations = SP_ALLOCATIONS_UNTOLD;
+	cr_expect_str_eq(said(), "");
+	core.config.alloc = false;
+
+	core.facts.threads_unseen = 2;
+	core.facts.signal_number = SP_ROUSING_SIGNAL;
+	EXPECT_SAID("2 threads are not sampled: their calls do not pass the "
+		    "profiler's hooks, as in a library that was opened with RTLD_DEEPBIND|have the",
+		    "");
+	core.facts.threads_unseen = 1;
+	core.facts.signal_number = SIGPROF;
+	EXPECT_SAID("1 thread is not sampled: its calls do not pass the profiler's hooks, as "
+		    "in a library that was opened with RTLD_DEEPBIND|remove SPANPROF_SIGNAL",
+		    "");
+	core.facts.threads_unseen = 0;
+
 	news = (struct sp_push_news){.attempts = 1};
 	strcpy(news.last_error, "status 401: no; check X");
 	news.remedy_at = strlen("status 401: no");
@@ -441,7 +483,7 @@ Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 	EXPECT_SAID("profiles cannot be written into /nowhere/at/all by the program's user: No "
 		    "such file or directory|give",
 		    "");
-	/* The user may write there, and did not lack a right. */
+	/* The user may write there, so no right was missing. */
 	core.config.output_dir = "/";
 	input.file_error = -ENOSPC;
 	EXPECT_SAID("the last profile could not be written into /: No space left on device|make "
@@ -462,6 +504,125 @@ Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 	EXPECT_SAID("waits have no stacks: Yama forbids it|make the process dumpable", "");
 }
 
+static json_int_t cpu_time_of(const char *key)
+{
+	json_t *root = write_and_read();
+	json_int_t ns = number(root, "cpu_time", key);
+
+	json_decref(root);
+	sp_status_free(status);
+	status = NULL;
+	return ns;
+}
+
+/* The sentences agree with the kernel's counts; names of programs may have any bytes. */
+Test(status, tells_cpu_time_that_is_in_no_profile, .timeout = 20)
+{
+	struct sp_core_program *p = core.cpu.program;
+	struct timespec tick;
+	char words[128];
+
+	core.config.sample_rate_hz = 100;
+	core.config.profile = SP_PROFILE_ALWAYS;
+	core.cpu =
+		(struct sp_core_cpu){.own_ns = 1000000000, .waited_ns = 500000000, .programs = 1};
+	p[0] = (struct sp_core_program){"a\n\"b\x1b", SP_UNPROFILED_ENVIRONMENT, 12, 4100000000};
+	EXPECT_SAID(
+		"12 processes of \"a \"b \" run without the profiler (LD_PRELOAD is not in their "
+		"environment): 4.10 s of CPU time|let the program",
+		"");
+	p[0] = (struct sp_core_program){"b", SP_UNPROFILED_SECURE, 1, 4100000000};
+	EXPECT_SAID("1 process of \"b\" runs without the profiler (its loader ignores LD_PRELOAD, "
+		    "because it has other rights): 4.10 s of CPU time|\n",
+		    "");
+	p[0].why = SP_UNPROFILED_STATIC;
+	EXPECT_SAID("1 process of \"b\" runs without the profiler (it is static): 4.10 s", "");
+	p[0].why = SP_UNPROFILED_OTHER;
+	EXPECT_SAID("1 process of \"b\" runs without the profiler (its loader has not loaded it): ",
+		    "");
+	p[0].why = SP_UNPROFILED_UNSEEN;
+	EXPECT_SAID("1 process of \"b\" may run without the profiler (the exporter may not look "
+		    "into it): ",
+		    "");
+	/* Three per cent of the time of the process and those below it. */
+	p[0].ns = 46391800;
+	EXPECT_SAID("1 process of \"b\"", "0.05 s of CPU time");
+	p[0].ns = 46391700;
+	cr_expect_str_eq(said(), "");
+	core.cpu.programs = 0;
+	core.cpu.unknown_ns = 45000000;
+	EXPECT_SAID("processes that it has started used 0.04 s of CPU time and ended before", "");
+	core.cpu.unknown_ns = 44999000;
+	cr_expect_str_eq(said(), "");
+	core.cpu.before_ns = 30000000;
+	EXPECT_SAID("0.030 s of its CPU time were used before profiling began", "");
+	/* The setting says that it begins later. */
+	core.config.profile = SP_PROFILE_ON_SPAN;
+	cr_expect_str_eq(said(), "");
+	core.config.profile = SP_PROFILE_ALWAYS;
+	core.cpu.before_ns = 29999000;
+	cr_expect_str_eq(said(), "");
+	/* A process that goes on has samples that were not taken yet. */
+	input.profiled_ns = 940000000;
+	cr_expect_str_eq(said(), "");
+	input.state = "ending";
+	EXPECT_SAID("0.030 s of its CPU time were used before profiling began",
+		    "\n0.030 s of its CPU time are in no profile|");
+	input.profiled_ns = 940002000;
+	EXPECT_SAID("0.030 s of its CPU time were used before profiling began", "in no profile");
+	/* Each part is small, and both together are large. */
+	core.cpu.before_ns = 16000000;
+	input.profiled_ns = 970000000;
+	EXPECT_SAID("0.016 s of its CPU time were used before profiling began",
+		    "\n0.014 s of its CPU time are in no profile|");
+	input.profiled_ns = 970001000;
+	cr_expect_str_eq(said(), "");
+	/* Its clock was last read before it used the rest. */
+	core.cpu.own_ns = 500000000;
+	core.cpu.is_cut_off = true;
+	cr_expect_eq(cpu_time_of("process_ns"), 986001000);
+	core.cpu.is_cut_off = false;
+	cr_expect_eq(cpu_time_of("process_ns"), 500000000);
+	core.cpu.own_ns = 1000000000;
+	core.cpu.before_ns = 29999000;
+	input.profiled_ns = UINT64_MAX;
+	cr_expect_str_eq(said(), "", "another exporter had the rest");
+	core.cpu.is_cut_off = true;
+	core.facts.threads_armed = 3;
+	EXPECT_SAID("it ended by a system call of its own, or by a signal: what each of its 3 "
+		    "threads used since "
+		    "its last sample, up to 10 ms, is in no profile|",
+		    "");
+	core.facts.threads_armed = 2;
+	cr_expect_str_eq(said(), "");
+	/* At a rate above that of the kernel's ticks. */
+	core.config.sample_rate_hz = 10000;
+	core.facts.threads_armed = 300;
+	(void)clock_getres(CLOCK_REALTIME_COARSE, &tick);
+	(void)snprintf(words, sizeof(words),
+		       " 300 threads used since its last sample, up to %ld ms,",
+		       tick.tv_nsec / 1000000);
+	EXPECT_SAID("it ended by a system call of its own, or by a signal", words);
+	core.config.sample_rate_hz = 100;
+	/* A process that used a millisecond. */
+	core.cpu = (struct sp_core_cpu){.own_ns = 1000000, .before_ns = 999999};
+	cr_expect_str_eq(said(), "");
+}
+
+Test(status, a_program_without_the_profiler_is_told_in_the_log, .timeout = 20)
+{
+	core.cpu = (struct sp_core_cpu){.own_ns = 1000000000, .programs = 2};
+	core.cpu.program[0] = (struct sp_core_program){"a", SP_UNPROFILED_UNSEEN, 1, 2000000000};
+	core.cpu.program[1] = (struct sp_core_program){"b", SP_UNPROFILED_STATIC, 2, 999999999};
+	cr_expect_not(sp_children_tell(&core.ops));
+	core.cpu.program[1].ns++;
+	cr_expect(sp_children_tell(&core.ops));
+	cr_expect_not_null(strstr(core.log,
+				  "2 processes of \"b\" run without the profiler (they are "
+				  "static): 1.00 s of CPU time\n"),
+			   "%s", core.log);
+}
+
 Test(status, tells_that_profiles_and_spans_have_other_services, .timeout = 20)
 {
 	core.config.service_name = "unknown_service:x";
@@ -474,6 +635,31 @@ Test(status, tells_that_profiles_and_spans_have_other_services, .timeout = 20)
 		    "");
 	setenv("OTEL_SERVICE_NAME", "shopp", 1);
 	cr_expect_str_eq(said(), "", "the variable comes first");
+}
+
+/* The SDK and the profiles take the name in the program's code. */
+Test(status, tells_that_the_program_names_another_service_than_the_variable, .timeout = 20)
+{
+	core.facts.sdks = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		core.facts.sdk[i].name = "an-sdk";
+		core.facts.sdk[i].method = "a way";
+	}
+	strcpy(core.facts.sdk[1].service, "shop");
+	core.config.service_name = "shop";
+	core.config.resource_attributes = "service.name=shop";
+	cr_expect_str_eq(said(), "");
+	setenv("OTEL_SERVICE_NAME", "cart", 1);
+	EXPECT_SAID("the environment names the service \"cart\", but the program gives its SDK the "
+		    "name \"shop\", "
+		    "which its spans and profiles have|look for that service",
+		    "");
+	setenv("OTEL_SERVICE_NAME", "shop", 1);
+	cr_expect_str_eq(said(), "");
+	core.config.service_name = "own";
+	EXPECT_SAID("the profiles have the service \"own\", the spans \"shop\"|give both", "");
+	core.config.service_name = "unknown_service:x";
+	EXPECT_SAID("the profiles have the service \"unknown_service:x\", the spans \"shop\"|", "");
 }
 
 Test(status, each_of_many_problems_is_told, .timeout = 20)
@@ -526,4 +712,117 @@ Test(status, an_old_part_or_a_link_in_the_way_is_replaced_not_followed, .timeout
 
 	cr_expect_neq(access(victim, F_OK), 0, "written through a link");
 	json_decref(root);
+}
+
+/* Objects whose debug files were found meanwhile are not listed; at most twenty others are. */
+Test(status, lists_the_largest_objects_without_names)
+{
+	struct sp_missing_object object[24] = {0};
+	const json_t *all, *list, *first;
+	json_t *root;
+
+	for (unsigned i = 0; i < 24; i++)
+		object[i] = (struct sp_missing_object){
+			.file = strdup("/lib/libx.so"),
+			.lack = SP_LACK_DEBUG_FILE,
+			.ns = 100 - i,
+		};
+	object[0].lack = SP_LACK_NOTHING;
+	object[1].lack = SP_LACK_PACKED;
+	object[1].build_id_len = 2;
+	object[1].build_id[0] = 0x0a;
+	object[1].build_id[1] = 0xb1;
+	object[1].has_unnamed = true;
+	object[1].unnamed_ns = 7;
+	missing = (struct sp_missing){.object = object, .n = 24, .ns = 5000, .other_ns = 11};
+	root = write_and_read();
+	all = json_object_get(root, "missing_names");
+	list = json_object_get(all, "objects");
+	first = json_array_get(list, 0);
+
+	cr_expect_eq(json_array_size(list), 20);
+	cr_expect_eq(number(root, "missing_names", "cpu_ns"), 5000);
+	cr_expect_eq(number(root, "missing_names", "others"), 3);
+	cr_expect_eq(number(root, "missing_names", "others_cpu_ns"), 79 + 78 + 77 + 11);
+	cr_expect_str_eq(string(first, "reason"), "zstd");
+	cr_expect_str_eq(string(first, "build_id"), "0ab1");
+	cr_expect_eq(json_integer_value(json_object_get(first, "cpu_ns")), 99);
+	cr_expect_eq(json_integer_value(json_object_get(first, "unnamed_cpu_ns")), 7);
+	cr_expect(json_is_true(json_object_get(first, "has_unnamed_functions")));
+	cr_expect(json_is_null(json_object_get(json_array_get(list, 1), "build_id")));
+	cr_expect_eq(json_integer_value(json_object_get(json_array_get(list, 19), "cpu_ns")), 80);
+	json_decref(root);
+	for (unsigned i = 0; i < 24; i++)
+		free(object[i].file);
+}
+
+Test(status, tells_of_each_of_several_servers, .timeout = 20)
+{
+	static struct sp_push_news other = {.name = "http://q", .attempts = 4, .last_status = 200};
+	const struct sp_delivery has[] = {{.samples_sent = 5, .samples_lost = 1},
+					  {.waits_sent = 7, .waits_lost = 2}};
+	const json_t *pushes, *q;
+	json_t *root;
+
+	news = (struct sp_push_news){.attempts = 3};
+	strcpy(news.last_error, "status 401: no");
+	news.remedy_at = strlen(news.last_error);
+	input.server[0].delivery = &has[0];
+	input.server[1] = (struct sp_status_server){"http://q", &other, &has[1]};
+	input.servers = 2;
+	root = write_and_read();
+	cr_expect_str_eq(string(json_object_get(root, "push"), "address"), "http://p");
+	pushes = json_object_get(root, "pushes");
+	cr_assert_eq(json_array_size(pushes), 2);
+	q = json_array_get(pushes, 0);
+	cr_expect_str_eq(string(q, "last_error"), "status 401: no");
+	cr_expect_eq(json_integer_value(json_object_get(q, "samples_sent")), 5);
+	cr_expect_eq(json_integer_value(json_object_get(q, "samples_lost")), 1);
+	q = json_array_get(pushes, 1);
+	cr_expect_str_eq(string(q, "address"), "http://q");
+	cr_expect_eq(json_integer_value(json_object_get(q, "attempts")), 4);
+	cr_expect_eq(json_integer_value(json_object_get(q, "waits_sent")), 7);
+	cr_expect_eq(json_integer_value(json_object_get(q, "waits_lost")), 2);
+	json_decref(root);
+}
+
+Test(status, names_the_server_that_fails, .timeout = 20)
+{
+	static struct sp_push_news other = {.name = "http://q"};
+	static const struct sp_delivery nothing;
+
+	news = (struct sp_push_news){.attempts = 1, .last_status = 200};
+	input.server[0].delivery = &nothing;
+	input.server[1] = (struct sp_status_server){"http://q", &other, &nothing};
+	input.servers = 2;
+	strcpy(other.last_error, "status 503: away");
+	other.remedy_at = strlen(other.last_error);
+	cr_expect_str_eq(said(), "the last push to http://q failed: status 503: away|\n");
+	other = (struct sp_push_news){.attempts = 1, .has_skew = true, .skew_ms = 700000};
+	cr_expect_str_eq(said(),
+			 "the clock of http://q is 700 s ahead of this one|set the clocks\n");
+	strcpy(news.last_error, "status 500: no");
+	news.remedy_at = strlen(news.last_error);
+	cr_expect_str_eq(said(),
+			 "the last push to http://p failed: status 500: no|\n"
+			 "the clock of http://q is 700 s ahead of this one|set the clocks\n");
+}
+
+Test(status, is_made_again_for_any_server, .timeout = 20)
+{
+	static struct sp_push_news other = {.name = "http://q"};
+	struct sp_delivery has[2] = {{.samples_sent = 5}};
+
+	core.config.status_file = NULL;
+	input.server[0].delivery = &has[0];
+	input.server[1] = (struct sp_status_server){"http://q", &other, &has[1]};
+	input.servers = 2;
+	status = sp_status_new(&core.ops);
+	cr_assert_eq(sp_status_write(status, &input), 0);
+	cr_expect_not(is_made_again());
+	other.last_status = 503;
+	cr_expect(is_made_again());
+	has[1].samples_lost++;
+	cr_expect(is_made_again());
+	cr_expect_not(is_made_again());
 }

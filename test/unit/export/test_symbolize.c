@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of addresses: symbol tables, stripped code, code of no file. */
+/* Names of addresses: symbol tables, stripped code, code without a file. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -10,12 +10,15 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/objects/maps.h"
 #include "export/symbols/builds.h"
+#include "export/symbols/demangle.h"
 #include "export/symbols/elf_file.h"
 #include "export/symbols/symbolize.h"
+#include "sampler/base/text.h"
 #include "test/unit/emulated.h"
 #include "tiny_library.h"
 
@@ -102,7 +105,7 @@ Test(symbolize, agrees_with_nm_on_this_program, .timeout = 60)
 
 Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
 {
-	/* A stripped library: few of its functions are exported, all have frame information. */
+	/* A stripped library: few of its functions are exported, and all have frame information. */
 	void *lib = dlopen("libjansson.so.4", RTLD_NOW);
 	const struct sp_build_sources none = {.debug_root = "/nonexistent"};
 	struct sp_builds *builds = sp_builds_new(&none);
@@ -115,7 +118,7 @@ Test(symbolize, gives_stripped_functions_one_name_each, .timeout = 20)
 	cr_assert_not_null(lib);
 	cr_assert_eq(sp_modules_refresh(modules), 0);
 	mod = sp_modules_find(modules, (uintptr_t)dlsym(lib, "json_loads"), 0);
-	/* Walk until an address inside a function that no symbol names. */
+	/* Searches an address in a function without a symbol. */
 	for (uint64_t at = mod->segment[0].start; at < mod->segment[0].end && vaddr == 0;
 	     at += 16) {
 		f = name_of(at);
@@ -170,7 +173,7 @@ Test(symbolize, names_a_function_by_its_own_symbol_where_a_label_stands_before_i
 	unlink(path);
 }
 
-static int fetched; /* what the server says; 0 = the debug file */
+static int fetched; /* the server's answer; 0 = the debug file */
 static unsigned asked;
 static char debug_path[TINY_PATH_MAX + 8];
 
@@ -186,7 +189,7 @@ static int fetch(void *arg, const uint8_t *id, size_t id_len, char *path, size_t
 	return open(debug_path, O_RDONLY | O_CLOEXEC);
 }
 
-/* As for a push; then the name of that address. */
+/* Prepares as for a push; then returns the frame of that address. */
 static struct sp_frame prepare(uint64_t pc)
 {
 	sp_symbolizer_begin(symbolizer);
@@ -198,8 +201,8 @@ static struct sp_frame prepare(uint64_t pc)
 }
 
 /*
- * A stripped library that is compiled with these flags, whose debug file is debug_path, and which names that if it is to;
- * the address of its function hidden(). A server is asked for debug files from now on.
+ * Loads a stripped library that was compiled with these flags. Its debug file is debug_path, and the library names it
+ * if names_it. From now on a server is asked for debug files. Returns the address of the library's function hidden().
  */
 static uint64_t load_with_debug_file(const char *flags, bool names_it, char path[TINY_PATH_MAX])
 {
@@ -250,7 +253,7 @@ Test(symbolize, asks_again_for_a_debug_file_that_there_was_no_time_for, .timeout
 	expect_asked_again_after(-EAGAIN);
 }
 
-/* It was away, or the way to it was. */
+/* The server was away, or the way to it was interrupted. */
 Test(symbolize, asks_again_for_a_debug_file_where_a_server_gave_no_answer, .timeout = 20)
 {
 	expect_asked_again_after(-ECONNREFUSED);
@@ -271,7 +274,7 @@ Test(symbolize, asks_once_for_a_debug_file_that_no_server_has, .timeout = 20)
 	unlink(path);
 }
 
-/* It has no lines; a server that is asked for each such object would be asked for ever. */
+/* The debug file has no lines. A server would be asked for ever for each such object. */
 Test(symbolize, asks_for_no_debug_file_where_one_is_installed, .timeout = 20)
 {
 	char path[TINY_PATH_MAX];
@@ -339,7 +342,7 @@ Test(symbolize, reads_each_file_once, .timeout = 20)
 	cr_expect_eq(sp_symbolizer_loads(symbolizer), 1);
 }
 
-/* Each forked child has modules of its own. */
+/* Each forked child has its own modules. */
 Test(symbolize, reads_a_file_without_a_build_id_once_for_all_processes, .timeout = 20)
 {
 	struct sp_modules *child = sp_modules_new("/proc/self", -1);
@@ -382,6 +385,32 @@ Test(symbolize, does_not_trust_a_file_with_another_build_id, .timeout = 20)
 	cr_expect_eq(sp_elf_file_open("/proc/self/exe", id, 0, &file), -ESTALE);
 }
 
+/* An attacker who controls a confined process may have changed the file. */
+Test(symbolize, refuses_files_that_changed_too_late, .timeout = 20)
+{
+	const struct sp_module *self = sp_modules_main(modules);
+	struct sp_elf_file file;
+	struct stat st;
+	int64_t changed;
+
+	cr_assert_eq(stat("/proc/self/exe", &st), 0);
+	changed = st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec;
+	sp_elf_files_only_before(changed);
+	cr_expect_eq(sp_elf_file_open("/proc/self/exe", self->build_id, self->build_id_len, &file),
+		     -ESTALE);
+	sp_elf_files_only_before(changed + INT64_C(1000000000));
+	cr_expect_eq(sp_elf_file_open("/proc/self/exe", self->build_id, self->build_id_len, &file),
+		     0);
+	sp_elf_file_close(&file);
+	sp_elf_files_only_before(1);
+	cr_expect_eq(sp_elf_file_open("/proc/self/exe", self->build_id, self->build_id_len, &file),
+		     -ESTALE);
+	sp_elf_files_only_before(0);
+	cr_expect_eq(sp_elf_file_open("/proc/self/exe", self->build_id, self->build_id_len, &file),
+		     0);
+	sp_elf_file_close(&file);
+}
+
 Test(symbolize, refuses_files_that_are_no_elf, .timeout = 20)
 {
 	char path[] = "/tmp/spanprof-elf-XXXXXX";
@@ -395,7 +424,7 @@ Test(symbolize, refuses_files_that_are_no_elf, .timeout = 20)
 	cr_expect_lt(sp_elf_file_open(path, NULL, 0, &file), 0, "empty");
 	cr_expect_lt(sp_elf_file_open("/proc/self/cmdline", NULL, 0, &file), 0);
 	cr_expect_lt(sp_elf_file_open("/tmp", NULL, 0, &file), 0);
-	/* The head of a real one: its section headers lie past the end. */
+	/* The head of a real file: its section headers lie behind the end. */
 	cr_assert_eq(read(self, bytes, 4096), 4096);
 	cr_assert_eq(write(fd, bytes, 4096), 4096);
 	cr_expect_eq(sp_elf_file_open(path, id, sizeof(id), &file), -ESTALE);
@@ -420,6 +449,8 @@ Test(demangle, makes_cpp_readable_and_leaves_the_rest, .timeout = 20)
 		{"_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Debug$GT$"
 		 "3fmt17h0123456789abcdefE",
 		 "<alloc::string::String as core::fmt::Debug>::fmt"},
+		{"_ZN4shop13Cart$LT$A$GT$4grow17h37ebee66544dc74aE.llvm.12345",
+		 "shop::Cart<A>::grow"},
 		{"_RNvNtCs1234_4shop4cart5total", "shop::cart::total"},
 		{"_Rnonsense", "_Rnonsense"},
 		{"_Znonsense", "_Znonsense"},
@@ -434,7 +465,7 @@ Test(demangle, makes_cpp_readable_and_leaves_the_rest, .timeout = 20)
 	}
 }
 
-/* The sanitizers see that the demangler hands over nothing at no address. */
+/* The sanitizers notice that the demangler passes a null pointer with length 0. */
 Test(demangle, takes_a_rust_name_with_an_empty_part, .timeout = 20)
 {
 	char out[SP_FUNCTION_NAME_MAX + 1];
@@ -442,7 +473,7 @@ Test(demangle, takes_a_rust_name_with_an_empty_part, .timeout = 20)
 	cr_expect_neq(sp_demangle("_RINwNtC0xE", out), 0);
 }
 
-/* A number in it would be counted to, though nothing is printed. */
+/* The demangler would count to a number in the name, although it prints nothing. */
 Test(demangle, leaves_a_rust_name_that_binds_without_end, .timeout = 20)
 {
 	static const char symbol[] = "_RMYFGzzzzzzzzzz_EuC1tu";
@@ -453,15 +484,59 @@ Test(demangle, leaves_a_rust_name_that_binds_without_end, .timeout = 20)
 	cr_expect_str_eq(out, symbol);
 }
 
-Test(demangle, cuts_long_names, .timeout = 20)
+/* Two names that differ in one place stay different, and have the greatest length. */
+static void expect_apart(const char *a, const char *b)
 {
-	char symbol[5000], out[SP_FUNCTION_NAME_MAX + 1];
+	char out[2][SP_FUNCTION_NAME_MAX + 1];
 
-	memset(symbol, 'x', sizeof(symbol));
-	symbol[sizeof(symbol) - 1] = '\0';
-	cr_expect_eq(sp_demangle(symbol, out), SP_FUNCTION_NAME_MAX);
-	/* A short symbol that would be gigabytes long: each type is a pair of the one before. */
-	strcpy(symbol, "_Z1fISt4pairIiiE");
+	cr_expect_eq(sp_demangle(a, out[0]), SP_FUNCTION_NAME_MAX);
+	cr_expect_eq(sp_demangle(b, out[1]), SP_FUNCTION_NAME_MAX);
+	cr_expect_eq(strlen(out[0]), SP_FUNCTION_NAME_MAX);
+	cr_expect_str_neq(out[0], out[1]);
+	cr_expect_not_null(strstr(out[0], "[..."), "%s has no mark", out[0]);
+	cr_expect_not_null(strstr(out[0], "...]"), "%s has no mark", out[0]);
+}
+
+Test(demangle, shortens_long_names_in_the_middle_and_marks_them, .timeout = 20)
+{
+	char symbol[2][5000], out[SP_FUNCTION_NAME_MAX + 1];
+
+	for (unsigned i = 0; i < 2; i++) {
+		memset(symbol[i], 'x', sizeof(symbol[i]));
+		strcpy(symbol[i] + sizeof(symbol[i]) - 5, "tail");
+	}
+	memcpy(symbol[1] + 2500, "y", 1);
+	expect_apart(symbol[0], symbol[1]);
+	(void)sp_demangle(symbol[0], out);
+	cr_expect_eq(strncmp(out, "xxxx", 4), 0);
+	cr_expect_str_eq(out + SP_FUNCTION_NAME_MAX - 5, "xtail");
+	/* 1,024 bytes are not too long. */
+	symbol[0][SP_FUNCTION_NAME_MAX] = '\0';
+	cr_expect_eq(sp_demangle(symbol[0], out), SP_FUNCTION_NAME_MAX);
+	cr_expect_str_eq(out, symbol[0]);
+}
+
+Test(demangle, cuts_no_character_into_two, .timeout = 20)
+{
+	char text[300], out[65];
+
+	for (size_t i = 0; i + 2 < sizeof(text); i += 2)
+		memcpy(text + i, "\xc3\xa4", 2);
+	for (size_t len = 200; len < 204; len++) {
+		size_t n = sp_shorten(text, len / 2 * 2, out, 63);
+
+		cr_expect(sp_text_valid(out, n));
+		cr_expect_null(strstr(out, "\xef\xbf\xbd"), "%s", out);
+		cr_expect_eq(strlen(out), n);
+		cr_expect_leq(n, 63);
+		cr_expect_geq(n, 60);
+	}
+}
+
+/* "f" with an argument that is a pair of the last two, repeated many times: gigabytes. */
+static void make_gigabytes(char *symbol, const char *first)
+{
+	(void)sprintf(symbol, "_Z1fISt4pairI%sE", first);
 	for (const char *digit = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"; *digit != 0; digit++) {
 		char twice[16];
 
@@ -469,7 +544,62 @@ Test(demangle, cuts_long_names, .timeout = 20)
 		strcat(symbol, twice);
 	}
 	strcat(symbol, "Evv");
+}
+
+Test(demangle, ends_where_a_name_would_be_gigabytes_long, .timeout = 20)
+{
+	char symbol[2][1000], out[SP_FUNCTION_NAME_MAX + 1];
+
+	make_gigabytes(symbol[0], "ii");
+	make_gigabytes(symbol[1], "ij");
+	expect_apart(symbol[0], symbol[1]);
+	(void)sp_demangle(symbol[0], out);
+	cr_expect_eq(strncmp(out, "f<std::pair<int, int>, ", 23), 0, "%.40s", out);
+}
+
+/* libiberty would refuse more than 1,024 bytes. */
+Test(demangle, reads_symbols_of_thousands_of_bytes, .timeout = 20)
+{
+	static char symbol[SP_MANGLED_MAX + 100], other[sizeof(symbol)];
+	char out[SP_FUNCTION_NAME_MAX + 1];
+	char *end = symbol + sprintf(symbol, "_ZN4shop");
+
+	for (unsigned i = 0; i < 30; i++)
+		end += sprintf(end, "%u%.*s", 40 + i, (int)(40 + i),
+			       "a_name_that_is_long_enough_"
+			       "for_any_of_thirty_namespaces_and_for_more_than_that");
+	strcpy(end, "Ev");
+	cr_expect_gt(strlen(symbol), 1500);
+	(void)sp_demangle(symbol, out);
+	cr_expect_eq(strncmp(out, "shop::a_name_that", 17), 0, "%.40s", out);
+	memcpy(other, symbol, sizeof(symbol));
+	memcpy(strstr(other, "thirty_namespaces"), "forty", 5);
+	expect_apart(symbol, other);
+
+	/* The greatest depth. */
+	memset(symbol, 'P', sizeof(symbol));
+	memcpy(symbol, "_Z1f", 4);
+	strcpy(symbol + SP_MANGLED_MAX - 1, "i");
+	cr_expect_neq(sp_demangle(symbol, out), 0);
+	memcpy(symbol, "_ZNK1fI", 7);
+	cr_expect_neq(sp_demangle(symbol, out), 0);
+	/* Longer symbols are shown unchanged. */
+	strcpy(symbol + SP_MANGLED_MAX - 1, "ii");
+	memcpy(symbol, "_Z1f", 4);
 	cr_expect_eq(sp_demangle(symbol, out), SP_FUNCTION_NAME_MAX);
+	cr_expect_eq(strncmp(out, "_Z1f", 4), 0);
+}
+
+Test(demangle, leaves_what_is_behind_the_symbol, .timeout = 20)
+{
+	char out[SP_FUNCTION_NAME_MAX + 1];
+
+	(void)sp_demangle("_ZN4shop4Cart3addEi@plt", out);
+	cr_expect_str_eq(out, "shop::Cart::add@plt");
+	(void)sp_demangle("_Znonsense@plt", out);
+	cr_expect_str_eq(out, "_Znonsense@plt");
+	(void)sp_demangle("free@plt", out);
+	cr_expect_str_eq(out, "free@plt");
 }
 
 Test(maps, reads_lines_of_code, .timeout = 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /proc tells of a thread, and what it never should. */
+/* What /proc says about a thread, and texts that it should never contain. */
 #include "export/off_cpu/task.h"
 
 #include <criterion/criterion.h>
@@ -62,7 +62,7 @@ Test(task, runs_or_is_blocked_as_its_state_says)
 	cr_expect_eq(sp_task_state_read("/proc/self", 1U << 30, &p), -ESRCH);
 }
 
-/* Of which some are open, and those of others are opened each time. */
+/* Some files stay open, and those of other threads are opened each time. */
 Test(task, times_are_those_of_the_kernel)
 {
 	static struct sp_task_file file[200];
@@ -140,7 +140,7 @@ Test(task, place_that_is_none_is_refused)
 		cr_expect_not(sp_task_place_parse(bad[i], &p), "%s", bad[i]);
 }
 
-/* Cut and changed anywhere, in memory that ends where the text does. */
+/* Texts that are cut and changed anywhere, in memory that ends with the text. */
 Test(task, no_text_is_read_beyond_its_end)
 {
 	static const char whole[] =

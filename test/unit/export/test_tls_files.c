@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about certificates and keys in files: what is taken, what is refused, and how that is told. */
+/* Files with certificates and keys: which are used, which are refused, and the messages about them. */
 #define _GNU_SOURCE
 #include "export/push/credentials.h"
 

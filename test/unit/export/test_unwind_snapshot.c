@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks walked from their snapshots: real ones, cut ones, and such as no program ever had. */
+/* Stacks that are walked from their snapshots: real ones, cut ones, and ones that no program ever had. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "export/objects/host_objects.h"
@@ -15,6 +16,7 @@
 #include "sampler/unwind/rule_cache_sig.h"
 #include "test/common/own_memory.h"
 #include "test/common/walk.h"
+#include "test/unit/kernel_without_cfi.h"
 
 #define RING_BYTES (UINT64_C(1) << 17)
 
@@ -143,8 +145,8 @@ Test(unwind_snapshot, gives_the_same_after_looking_again)
 }
 
 /*
- * As of C++: a pointer that the loader has relocated, so that its file does not tell where it leads
- * to.
+ * Like C++ code: its call frame information has a pointer that the loader has relocated, so the file does not contain
+ * its target.
  */
 static __attribute__((noinline)) void guarded(void)
 {
@@ -205,6 +207,111 @@ Test(unwind_snapshot, gives_the_leaf_of_code_that_is_in_no_object)
 	cr_assert_eq(got.flags, 0);
 }
 
+/*
+ * As if linkers had written no .eh_frame_hdr: the walk uses tables that were made from the files' sections. The vDSO
+ * has no file.
+ */
+Test(unwind_snapshot, gives_the_same_frames_where_objects_have_no_header)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < sp_host_objects_count(host); i++) {
+		const struct sp_object_file *file = sp_host_objects_get(host, i)->file;
+		uint64_t *header;
+
+		memcpy(&header, &(const uint64_t *){&file->eh_frame_hdr}, sizeof(header));
+		if (!file->known || file->vdso || *header == 0)
+			continue;
+		*header = 0;
+		n++;
+	}
+	cr_assert_gt(n, 3);
+	recurse(20, 16);
+	cr_assert(sp_unwinder_walk(unwinder, &snap, SP_FRAMES_MAX, &got));
+	expect_same();
+	guarded();
+	cr_assert(sp_unwinder_walk(unwinder, &snap, SP_FRAMES_MAX, &got));
+	expect_same();
+	cr_assert(sp_host_objects_have_frames(host));
+}
+
+#if defined(__x86_64__)
+static __attribute__((noinline)) void take_and_return(void)
+{
+	take();
+	__asm__ volatile(""); /* no tail call */
+}
+
+static bool is_in_kernel(uint64_t pc)
+{
+	return pc - (uint64_t)(uintptr_t)call_without_cfi < 24;
+}
+
+Test(unwind_snapshot, takes_no_kernel_in_assembly_for_the_root)
+{
+	static const char data[] = "data";
+	const void *words[] = {
+		NULL, (void *)(uintptr_t)after_no_call, data, &snap, (void *)4096, (void *)4097};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		call_without_cfi(take_and_return, words[i]);
+		cr_expect_not(sp_unwinder_walk(unwinder, &snap, SP_FRAMES_MAX, &got));
+		cr_expect_eq(got.flags, 0, "word %zu: flags %#x", i, got.flags);
+		cr_assert_gt(got.depth, 1);
+		cr_expect(is_in_kernel(got.pc[got.depth - 1]), "word %zu", i);
+	}
+	call_without_cfi(take_and_return, (void *)(uintptr_t)after_call);
+	(void)sp_unwinder_walk(unwinder, &snap, SP_FRAMES_MAX, &got);
+	cr_assert_gt(got.depth, 2);
+	cr_expect(is_in_kernel(got.pc[got.depth - 2]));
+	cr_expect_eq(got.pc[got.depth - 1], (uint64_t)(uintptr_t)after_call - 1);
+}
+
+static bool read_here(void *arg, uint64_t at, void *out, size_t bytes)
+{
+	const uint8_t *from = *(const uint8_t *const *)arg;
+
+	if (at - (uint64_t)(uintptr_t)from >= 4096)
+		return false;
+	memcpy(out, from + (at - (uint64_t)(uintptr_t)from), bytes);
+	return true;
+}
+
+/*
+ * Generated code with frame pointers. Generated interpreters jump, so no call instruction is required between two
+ * pieces of generated code.
+ */
+Test(unwind_snapshot, follows_frame_pointers_of_generated_code)
+{
+	/* push rbp; mov rsp, rbp; push rdi; push rdi; mov rsi, rdi; call *(rsp); leave; ret */
+	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x57, 0x57, 0x48,
+				       0x89, 0xf7, 0xff, 0x14, 0x24, 0xc9, 0xc3};
+	uint8_t *jit = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void (*outer)(const void *inner, void (*callback)(void));
+
+	cr_assert_neq(jit, MAP_FAILED);
+	memcpy(jit, code, sizeof(code));
+	/* A second copy, which the first one calls, and which calls the test. */
+	memcpy(jit + 64, code, sizeof(code));
+	*(void **)&outer = jit;
+	cr_assert_eq(sp_host_objects_refresh(host), 0);
+	outer(jit + 64, take_and_return);
+	for (unsigned round = 0; round < 3; round++) {
+		unsigned in_jit = 0;
+
+		if (round == 1)
+			sp_unwinder_set_memory(unwinder, &(struct sp_host_memory){read_here, &jit});
+		if (round == 2)
+			memset(jit, 0x90, 64);
+		(void)sp_unwinder_walk(unwinder, &snap, SP_FRAMES_MAX, &got);
+		for (unsigned i = 0; i < got.depth; i++)
+			in_jit += got.pc[i] - (uint64_t)(uintptr_t)jit < 128;
+		cr_expect_eq(in_jit, 2, "round %u: %u frames", round, in_jit);
+	}
+}
+#endif
+
 static uint64_t random_word(void)
 {
 	static uint64_t x = 88172645463325252;
@@ -215,7 +322,7 @@ static uint64_t random_word(void)
 	return x;
 }
 
-/* Anything, an address in the snapshot, or one in the C library. */
+/* Any number, an address in the snapshot, or one in the C library. */
 static uint64_t hostile_word(const struct sp_snapshot *s)
 {
 	uint64_t r = random_word();
@@ -254,7 +361,7 @@ Test(unwind_snapshot, survives_snapshots_of_random_bytes)
 		cr_assert_leq(got.depth, SP_FRAMES_MAX);
 		frames += got.depth;
 	}
-	/* They were not all refused at the door. */
+	/* Not every walk ended at its first frame. */
 	cr_assert_gt(frames, 4100, "%lu", frames);
 }
 
@@ -304,7 +411,7 @@ Test(mapped, reads_the_vdso, .timeout = 20)
 	sp_host_objects_free(own);
 }
 
-/* The page around the end of the inner one is that of the outer one, too. */
+/* The page at the end of the inner object also contains a part of the outer one. */
 Test(mapped, reads_an_object_in_the_gap_of_another_one, .timeout = 20)
 {
 	struct sp_host_objects *objects = sp_host_objects_new(fake_host_start(), -1);

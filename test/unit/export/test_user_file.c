@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about files that variables name: what may lie there, and whose links are followed. */
+/* Files that environment variables name: which kinds of files are accepted, and whose links are followed. */
 #define _GNU_SOURCE
 #include "export/util/user_file.h"
 
@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "test/unit/scratch.h"
@@ -92,7 +93,7 @@ Test(user_file, a_name_in_use_is_left_alone)
 	cr_expect_neq(access(in_scratch("c"), F_OK), 0);
 }
 
-/* On any file system: neither hard links nor a rename that does not replace are needed. */
+/* Works on any file system: needs neither hard links nor RENAME_NOREPLACE. */
 Test(user_file, of_writers_of_one_name_one_gets_it)
 {
 	enum { WRITERS = 4, NAMES = 300 };
@@ -122,7 +123,7 @@ Test(user_file, of_writers_of_one_name_one_gets_it)
 		got += (unsigned)strtoul(text, NULL, 10);
 	}
 
-	/* Where two come at once, both may be refused. */
+	/* If two writers come at once, both may be refused. */
 	cr_expect_leq(got, NAMES, "%u of %u names were given twice", got - NAMES, NAMES);
 	cr_expect_gt(got, 0);
 	for (unsigned i = 0, there = 0; i < NAMES; i++) {
@@ -164,7 +165,7 @@ Test(user_file, nothing_but_a_regular_file_is_read_or_replaced)
 
 	cr_assert_eq(mkfifo(in_scratch("fifo"), 0600), 0);
 
-	/* With nobody at the other end, an open that waits would wait for ever. */
+	/* The FIFO has no other end, so an open that waits would wait for ever. */
 	cr_expect_eq(read_text(in_scratch("fifo"), text), -EINVAL);
 	cr_expect_eq(replace(in_scratch("fifo"), "x"), -EINVAL);
 	cr_expect_eq(read_text(scratch, text), -EINVAL);
@@ -272,7 +273,7 @@ Test(user_file, nor_is_one_on_the_way)
 
 	cr_expect_eq(read_text(in_scratch("link/a"), text), -ELOOP);
 	cr_expect_eq(replace(in_scratch("link/b"), "x"), -ELOOP);
-	cr_expect_eq(sp_user_file_open_folder(in_scratch("link"), 0700), -ELOOP);
+	cr_expect_eq(sp_user_file_open_folder(in_scratch("link")), -ELOOP);
 }
 
 Test(user_file, our_link_in_a_folder_for_everybody_is_followed_as_kubernetes_makes_them)
@@ -290,11 +291,102 @@ Test(user_file, our_link_in_a_folder_for_everybody_is_followed_as_kubernetes_mak
 
 Test(user_file, a_folder_is_made_but_not_the_one_above_it)
 {
-	int fd = sp_user_file_open_folder(in_scratch("new"), 0700);
+	int fd = sp_user_file_open_folder(in_scratch("new"));
 
 	cr_expect_geq(fd, 0);
 	close(fd);
-	cr_expect_eq(sp_user_file_open_folder(in_scratch("x/y"), 0700), -ENOENT);
+	cr_expect_eq(sp_user_file_open_folder(in_scratch("x/y")), -ENOENT);
 	fill("file", "");
-	cr_expect_eq(sp_user_file_open_folder(in_scratch("file"), 0700), -ENOTDIR);
+	cr_expect_eq(sp_user_file_open_folder(in_scratch("file")), -ENOTDIR);
+}
+
+/* An access control list in the kernel's form: of the owner, the stranger, the group, the mask, others. */
+static bool give_list(const char *name, const char *kind, unsigned char strangers)
+{
+	const unsigned char list[] = {2,  0, 0,         0,                         /* */
+				      1,  0, 7,         0, 0xff, 0xff, 0xff, 0xff, /* */
+				      2,  0, strangers, 0, 0xfe, 0xff, 0,    0,    /* */
+				      4,  0, 5,         0, 0xff, 0xff, 0xff, 0xff, /* */
+				      16, 0, strangers, 0, 0xff, 0xff, 0xff, 0xff, /* */
+				      32, 0, 5,         0, 0xff, 0xff, 0xff, 0xff};
+
+	return setxattr(in_scratch(name), kind, list, sizeof(list), 0) == 0;
+}
+
+static bool has_list(const char *name)
+{
+	return getxattr(in_scratch(name), "system.posix_acl_access", NULL, 0) >= 0;
+}
+
+/* The folder's settings for new files do not count. */
+Test(user_file, what_is_written_is_ours_and_has_its_mode_alone)
+{
+	struct stat st;
+
+	cr_assert_eq(mkdir(in_scratch("d"), 0755), 0);
+	cr_assert_eq(geteuid() != 0 || chown(in_scratch("d"), 0, STRANGER) == 0, true);
+	cr_assert_eq(chmod(in_scratch("d"), 02777), 0);
+	(void)umask(0);
+	(void)give_list("d", "system.posix_acl_default", 7);
+
+	cr_expect_eq(replace(in_scratch("d/a"), "one"), 0);
+	cr_assert_eq(stat(in_scratch("d/a"), &st), 0);
+	cr_expect_eq(st.st_mode & 07777, 0600, "%o", st.st_mode);
+	cr_expect_eq(st.st_uid, geteuid());
+	cr_expect_eq(st.st_gid, getegid());
+	cr_expect_not(has_list("d/a"));
+
+	cr_assert_geq(sp_user_file_open_folder(in_scratch("d/new")), 0);
+	cr_assert_eq(stat(in_scratch("d/new"), &st), 0);
+	cr_expect_eq(st.st_mode & 07777, 0700, "%o", st.st_mode);
+	cr_expect_eq(st.st_gid, getegid());
+	cr_expect_not(has_list("d/new"));
+	cr_expect_lt(getxattr(in_scratch("d/new"), "system.posix_acl_default", NULL, 0), 0);
+}
+
+Test(user_file, a_folder_of_another_user_is_none_for_what_is_written)
+{
+	int fd;
+
+	if (geteuid() != 0)
+		return;
+	cr_assert_eq(mkdir(in_scratch("theirs"), 0777), 0);
+	cr_assert_eq(chown(in_scratch("theirs"), STRANGER, 0), 0);
+	cr_assert_eq(mkdir(in_scratch("roots"), 0755), 0);
+	cr_assert_eq(chmod(in_scratch("roots"), 01777), 0);
+	cr_assert_eq(chmod(scratch, 0755), 0);
+
+	cr_expect_eq(sp_user_file_open_folder(in_scratch("theirs")), -EKEYREJECTED);
+	cr_expect_not_null(strstr(sp_user_file_error(-EKEYREJECTED), "SPANPROF_OUTPUT_DIR"));
+	cr_assert_eq(seteuid(STRANGER), 0);
+	fd = sp_user_file_open_folder(in_scratch("theirs"));
+	cr_expect_geq(fd, 0, "it is his own");
+	close(fd);
+	fd = sp_user_file_open_folder(in_scratch("roots"));
+	cr_expect_geq(fd, 0);
+	close(fd);
+	cr_assert_eq(seteuid(STRANGER - 1) != 0 && seteuid(0) == 0, true);
+	cr_assert_eq(seteuid(STRANGER - 1), 0);
+	cr_expect_eq(sp_user_file_open_folder(in_scratch("theirs")), -EKEYREJECTED);
+	cr_assert_eq(seteuid(0), 0);
+}
+
+Test(user_file, a_folder_whose_list_lets_others_write_or_read_is_none)
+{
+	int fd;
+
+	cr_assert_eq(mkdir(in_scratch("read"), 0755), 0);
+	cr_assert_eq(mkdir(in_scratch("write"), 0755), 0);
+	cr_assert_eq(mkdir(in_scratch("new"), 0755), 0);
+	if (!give_list("read", "system.posix_acl_access", 5))
+		return; /* a file system without lists */
+	cr_assert(give_list("write", "system.posix_acl_access", 7));
+	cr_assert(give_list("new", "system.posix_acl_default", 5));
+
+	fd = sp_user_file_open_folder(in_scratch("read"));
+	cr_expect_geq(fd, 0);
+	close(fd);
+	cr_expect_eq(sp_user_file_open_folder(in_scratch("write")), -EKEYREVOKED);
+	cr_expect_eq(sp_user_file_open_folder(in_scratch("new")), -EKEYREVOKED);
+	cr_expect_not_null(strstr(sp_user_file_error(-EKEYREVOKED), "SPANPROF_OUTPUT_DIR"));
 }

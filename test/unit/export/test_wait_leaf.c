@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system calls that threads wait in, by the numbers that the kernel of each processor has for them. */
+/* The system calls in which threads wait, by each processor's numbers. */
 #include "export/off_cpu/wait_leaf.h"
 
 #include <criterion/criterion.h>
@@ -17,10 +17,10 @@
 #endif
 #define NEVER (-1)
 
-/* Of arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. */
+/* From arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. */
 static const struct {
 	int number;
-	const char *leaf; /* of a descriptor that does not exist */
+	const char *leaf; /* for a descriptor that does not exist */
 } calls[] = {
 	{NUMBER(202, 98), "futex (lock)"},
 	{NUMBER(65, 193), "semop (lock)"},
@@ -72,7 +72,7 @@ static const struct {
 	{9999, "system call 9999"},
 };
 
-/* As the kernel shows it; the second argument is not 0, so that events are waited for. */
+/* The place as the kernel shows it; the second argument is not 0, so that the call waits for events. */
 static void read_leaf_with(struct sp_sockets *targets, int number, int fd, char leaf[SP_WAIT_LEAF])
 {
 	struct sp_task_place place;
@@ -114,7 +114,7 @@ Test(wait_leaf, says_what_a_descriptor_is, .timeout = 20)
 	cr_expect_str_eq(leaf, "recvfrom (socket)");
 }
 
-/* The first argument of many calls is none, though it may be a number that a descriptor has. */
+/* The first argument of many calls is no descriptor, but may be a number that a descriptor has. */
 Test(wait_leaf, says_what_a_descriptor_is_of_calls_that_wait_for_one, .timeout = 20)
 {
 	struct sp_sockets targets = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks of threads that are blocked, of this process: from sp and pc alone. */
+/* Stacks of blocked threads of this process, from sp and pc alone. */
 #define _GNU_SOURCE
 #include "export/off_cpu/wait_stack.h"
 
@@ -33,10 +33,10 @@ static struct sp_wait_stacks *stacks;
 static struct sp_sample got;
 static int pipes[2];
 static _Atomic uint32_t tid;
-static void *want[2]; /* return addresses, from the leaf */
+static void *want[2]; /* expected return addresses, from the leaf */
 static volatile size_t alloca_bytes = 3000;
 
-static unsigned copies; /* of stacks, which are more than words */
+static unsigned copies; /* copies of stacks, which are larger than words */
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long locals,
 			 const struct iovec *remote, unsigned long remotes, unsigned long flags)
@@ -68,7 +68,7 @@ static void tear_down(void)
 
 TestSuite(wait_stack, .init = set_up, .fini = tear_down, .timeout = 20);
 
-/* KiB that are mapped for data, which is what RLIMIT_DATA counts. */
+/* KiB that are mapped for data, as RLIMIT_DATA counts them. */
 static long mapped_kib(void)
 {
 	long field[6] = {0};
@@ -81,7 +81,7 @@ static long mapped_kib(void)
 	return field[5] * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* An exporter serves a thousand processes, and what it may map is limited. */
+/* An exporter serves a thousand processes, and its mappings are limited. */
 Test(wait_stack, takes_little_memory_for_each_process)
 {
 	struct sp_wait_stacks *all[256];
@@ -96,7 +96,7 @@ Test(wait_stack, takes_little_memory_for_each_process)
 		sp_wait_stacks_free(all[i]);
 }
 
-/* The C library's read() saves no frame pointer, so that of its caller is not known. */
+/* The C library's read() saves no frame pointer, so its caller's frame pointer is unknown. */
 static inline __attribute__((always_inline)) void block(void)
 {
 	char byte;
@@ -124,11 +124,13 @@ static NOINLINE void *call_alloca(void *arg)
 	return arg;
 }
 
+static uint64_t blocks_in = SYS_read;
+
 static uint32_t wait_until_blocked(struct sp_task_place *place)
 {
 	for (unsigned i = 0; i < 10000; i++) {
 		if (tid != 0 && sp_wait_stacks_place(stacks, tid, place) == 0 &&
-		    place->state == SP_TASK_CALLS && place->number == SYS_read)
+		    place->state == SP_TASK_CALLS && place->number == blocks_in)
 			return tid;
 		usleep(1000);
 	}
@@ -136,9 +138,9 @@ static uint32_t wait_until_blocked(struct sp_task_place *place)
 	return 0;
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* whose read() has frames of its own, which hang on the frame pointer */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer's read() has frames that need the frame pointer */
 
-/* clang keeps frame pointers only as a whole file's option; what is tested is the same then. */
+/* clang keeps frame pointers only as an option for a whole file; the test is the same then. */
 #ifdef __clang__
 #define WITH_FRAME_POINTER __attribute__((noinline))
 #else
@@ -159,7 +161,7 @@ static NOINLINE void *call_with_frame_pointer(void *arg)
 	return arg;
 }
 
-/* Larger than what is copied of a stack. */
+/* Larger than the part of a stack that is copied first. */
 static NOINLINE void block_below_an_array(void)
 {
 	char array[48 << 10];
@@ -190,7 +192,7 @@ static NOINLINE void *call_by_pointer(void *arg)
 #ifdef __x86_64__
 static void (*volatile slot)(void) = block_in_alloca;
 
-/* As code that is compiled with -fno-plt calls another object. */
+/* Code that is compiled with -fno-plt calls other objects like this. */
 static NOINLINE void *call_by_slot(void *arg)
 {
 	want[1] = __builtin_return_address(0);
@@ -203,7 +205,7 @@ static NOINLINE void *call_by_slot(void *arg)
 }
 #endif
 
-/* The thread goes on afterwards, and was never interrupted: its read() gave one byte. */
+/* The thread goes on afterwards, and was never interrupted: its read() returned one byte. */
 static void walk(void *(*entry)(void *arg))
 {
 	struct sp_task_place place;
@@ -215,7 +217,7 @@ static void walk(void *(*entry)(void *arg))
 	pthread_join(thread, NULL);
 }
 
-/* From that frame on; where it went on. */
+/* The index of the frame with that return address, searched from frame i on. */
 static unsigned expect_return(unsigned i, const void *address)
 {
 	while (i < got.depth && got.pc[i] != (uint64_t)(uintptr_t)address - 1)
@@ -224,7 +226,7 @@ static unsigned expect_return(unsigned i, const void *address)
 	return i;
 }
 
-/* An upgrade replaces files of programs that run. What is mapped stays what it was, and stacks lead through it. */
+/* An upgrade replaces files of running programs. The mapped object stays the same, and stacks lead through it. */
 Test(wait_stack, leads_through_an_object_whose_file_was_replaced)
 {
 	char path[TINY_PATH_MAX], other[TINY_PATH_MAX];
@@ -241,8 +243,9 @@ Test(wait_stack, leads_through_an_object_whose_file_was_replaced)
 	code = dlsym(library, "outer");
 	cr_assert_eq(sp_host_objects_refresh(host), 0);
 	cr_assert_eq(rename(other, path), 0);
-	cr_expect_not(sp_host_objects_read(host, (uintptr_t)code, byte, sizeof(byte)),
-		      "nobody has let us read its memory");
+	/* In a folder for temporary files the exporter holds the mapped file. */
+	cr_expect(sp_host_objects_read(host, (uintptr_t)code, byte, sizeof(byte)));
+	cr_expect_eq(memcmp(byte, code, sizeof(byte)), 0);
 	walk(call_alloca);
 	cr_assert(sp_host_objects_read(host, (uintptr_t)code, byte, sizeof(byte)));
 	cr_expect_eq(memcmp(byte, code, sizeof(byte)), 0);
@@ -266,7 +269,7 @@ Test(wait_stack, goes_on_through_alloca)
 	cr_expect(got.flags & SP_SAMPLE_ROOTED);
 }
 
-/* What is cut because no more frames are wanted does not get longer by more of the stack. */
+/* A walk that is cut because enough frames were found does not copy more of the stack. */
 Test(wait_stack, is_copied_once_where_no_more_frames_are_wanted)
 {
 	if (emulated())
@@ -302,7 +305,7 @@ Test(wait_stack, goes_on_behind_an_array)
 	cr_expect(got.flags & SP_SAMPLE_ROOTED);
 }
 
-/* Its stack ends, and behind it lies what the thread's caller has mapped: that is not searched to its end. */
+/* The stack ends, and behind it is a large mapping of the thread's creator, which must not be searched to its end. */
 Test(wait_stack, is_not_searched_for_far_behind_the_stack)
 {
 	size_t stack = (size_t)256 << 10, behind = (size_t)4 << 20;
@@ -324,9 +327,9 @@ Test(wait_stack, is_not_searched_for_far_behind_the_stack)
 	pthread_join(thread, NULL);
 }
 
-/* But on aarch64, whose frames are found without the frame pointer here. */
+/* Not on aarch64, where these frames are found without the frame pointer. */
 #ifdef __x86_64__
-/* Whom such a call calls stands in the memory of the host. */
+/* The memory of the host contains the target of such a call. */
 Test(wait_stack, goes_on_through_a_call_by_a_slot)
 {
 	if (emulated())
@@ -336,6 +339,111 @@ Test(wait_stack, goes_on_through_a_call_by_a_slot)
 	cr_expect(got.flags & SP_SAMPLE_ROOTED);
 }
 #endif
+
+#ifdef __x86_64__
+/*
+ * A read() that keeps its return address only in a register meanwhile: in one with an argument of the system call,
+ * which the kernel shows, or in another one.
+ */
+#define READ_WITH_RETURN_IN(reg)                                                                   \
+	__asm__(".pushsection .text\n"                                                             \
+		".type read_with_return_in_" #reg ", @function\n"                                  \
+		"read_with_return_in_" #reg ":\n"                                                  \
+		".cfi_startproc\n"                                                                 \
+		"pushq %" #reg "\n"                                                                \
+		".cfi_adjust_cfa_offset 8\n"                                                       \
+		"movq 8(%rsp), %" #reg "\n"                                                        \
+		".cfi_register %rip, %" #reg "\n"                                                  \
+		"movq $0, 8(%rsp)\n"                                                               \
+		"xorl %eax, %eax\n"                                                                \
+		"syscall\n"                                                                        \
+		"movq %" #reg ", 8(%rsp)\n"                                                        \
+		".cfi_offset %rip, -8\n"                                                           \
+		"popq %" #reg "\n"                                                                 \
+		".cfi_adjust_cfa_offset -8\n"                                                      \
+		"ret\n"                                                                            \
+		".cfi_endproc\n"                                                                   \
+		".popsection\n");                                                                  \
+	ssize_t read_with_return_in_##reg(int fd, void *to, size_t bytes);                         \
+	static NOINLINE void block_with_return_in_##reg(void)                                      \
+	{                                                                                          \
+		char byte;                                                                         \
+                                                                                                   \
+		want[0] = __builtin_return_address(0);                                             \
+		tid = (uint32_t)syscall(SYS_gettid);                                               \
+		cr_assert_eq(read_with_return_in_##reg(pipes[0], &byte, 1), 1);                    \
+	}                                                                                          \
+                                                                                                   \
+	static NOINLINE void *call_with_return_in_##reg(void *arg)                                 \
+	{                                                                                          \
+		block_with_return_in_##reg();                                                      \
+		__asm__ volatile("" ::: "memory");                                                 \
+		return arg;                                                                        \
+	}
+
+READ_WITH_RETURN_IN(r8)
+READ_WITH_RETURN_IN(r15)
+
+Test(wait_stack, goes_on_with_a_return_address_among_the_arguments)
+{
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+	walk(call_with_return_in_r8);
+	cr_expect_eq(expect_return(0, want[0]), 2, "the read, its caller, and then");
+	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
+
+Test(wait_stack, is_not_whole_where_the_return_address_is_not_known)
+{
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+	walk(call_with_return_in_r15);
+	cr_expect_eq(got.depth, 1, "%u", got.depth);
+	cr_expect_not(got.flags & SP_SAMPLE_ROOTED);
+}
+#endif
+
+static NOINLINE void block_in_vfork(void)
+{
+	pid_t pid;
+
+	want[0] = __builtin_return_address(0);
+	tid = (uint32_t)syscall(SYS_gettid);
+	pid = vfork();
+	if (pid == 0) {
+		char byte;
+
+		_exit(read(pipes[0], &byte, 1) == 1 ? 0 : 1);
+	}
+	cr_expect_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static NOINLINE void *call_vfork(void *arg)
+{
+	want[1] = __builtin_return_address(0);
+	block_in_vfork();
+	__asm__ volatile("" ::: "memory");
+	return arg;
+}
+
+/* vfork() keeps its return address in a register, because the child uses the stack. */
+Test(wait_stack, of_vfork_has_its_callers)
+{
+	unsigned at;
+
+	if (emulated())
+		cr_skip_test("the emulator shows itself in /proc");
+#ifdef SYS_vfork
+	blocks_in = SYS_vfork;
+#else
+	blocks_in = SYS_clone;
+#endif
+	walk(call_vfork);
+	at = expect_return(0, want[0]);
+	cr_expect_eq(expect_return(at, want[1]), at + 1);
+	cr_expect_eq(at, 2, "vfork(), its caller, and then");
+	cr_expect(got.flags & SP_SAMPLE_ROOTED);
+}
 
 Test(wait_stack, ends_where_no_call_says_whom_it_calls)
 {
@@ -365,14 +473,14 @@ Test(wait_stack, of_a_thread_that_has_gone_on_is_none)
 	cr_assert_eq(write(pipes[1], "x", 1), 1);
 	pthread_join(thread, NULL);
 	cr_expect_lt(sp_wait_stacks_walk(stacks, tid, &place, &got), 0);
-	/* The kernel tells of its end a moment before the thread is gone. */
+	/* The kernel reports the end of a thread a moment before it is gone. */
 	while (sp_wait_stacks_place(stacks, tid, &place) == 0)
 		sched_yield();
 	cr_expect_eq(sp_wait_stacks_place(stacks, tid, &place), -ESRCH);
 	cr_expect_null(sp_wait_stacks_refusal(stacks), "an end is no refusal");
 }
 
-/* A number that a host made up is of a process that is none of its own. */
+/* A host may write the id of a thread of another process. */
 Test(wait_stack, of_a_thread_of_another_process_is_none)
 {
 	struct sp_task_place place;
@@ -396,7 +504,7 @@ static bool still_asked(void *self)
 	return is_asked;
 }
 
-/* Not dumpable, and this process has no capability that would make up for it. It is the host from now on. */
+/* Starts a process that is not dumpable, and for which this process has no capability. It is the host from now on. */
 static pid_t start_untraceable(void)
 {
 	static char proc[32];
@@ -497,7 +605,7 @@ Test(wait_stack, of_a_process_that_may_not_be_traced_is_refused_and_yama_asked)
 	end_untraceable(pid);
 }
 
-/* It may have ended two seconds later. */
+/* The next attempt must not wait two seconds: the host may have ended by then. */
 Test(wait_stack, is_looked_for_as_soon_as_the_host_gave_leave)
 {
 	struct sp_task_place found;

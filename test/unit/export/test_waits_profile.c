@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits summed up and encoded: a profile of their own, one with CPU time, and what each stands for. */
+/* Waits that are summed up and encoded: as a separate profile, with CPU time, and what each one counts. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -39,7 +39,7 @@ static void tear_down(void)
 		sp_stack_map_free(map);
 		sp_stack_map_free(waits);
 	}
-	sp_interval_release(interval);
+	sp_interval_free(interval);
 	sp_symbolizer_free(symbolizer);
 	sp_modules_free(modules);
 	sp_bounded_names_free(names);
@@ -63,7 +63,7 @@ static void wait(const char *name, uint64_t span_id, uint64_t ns)
 	cr_expect_eq(sp_stack_map_put_wait(waits, &w), SP_STACK_KEPT);
 }
 
-/* What was put becomes an interval, of which there is one profile of that type. */
+/* Makes an interval of all waits, and one profile of that type. */
 static void encode(enum sp_profile_type type)
 {
 	const struct sp_pprof_limits limits = {SP_ENCODE_SAMPLES, SP_ENCODE_BYTES};
@@ -89,7 +89,7 @@ static void encode(enum sp_profile_type type)
 		profile_done(out);
 	out = profile_read(encoded.bytes.data, encoded.bytes.len);
 	out_samples = encoded.samples;
-	free(encoded.bytes.data);
+	sp_encoded_fini(&encoded);
 }
 
 static const char *type_of(size_t i)
@@ -124,7 +124,7 @@ Test(waits_profile, has_what_is_waited_for_as_its_leaves)
 	cr_expect_eq(out->sample[2]->n_location_id, 1);
 }
 
-/* For a lock, for so long; held by who is in a span with that name, and in that function. */
+/* Adds a wait of ns for a lock, whose owner is in a span with that name, and in that function. */
 static void wait_for(uint32_t owner, const char *function, uint64_t ns)
 {
 	const uint64_t pc[] = {
@@ -232,7 +232,7 @@ Test(waits_profile, tells_a_deadlock_by_spans_and_functions)
 		cr_assert(sp_interval_name(locked, s));
 		sp_interval_deadlock(locked, text, sizeof(text));
 		cr_expect_eq(strncmp(text, modes[i].text, strlen(modes[i].text)), 0, "%s", text);
-		sp_interval_release(locked);
+		sp_interval_free(locked);
 		sp_symbolizer_free(s);
 	}
 }
@@ -252,7 +252,7 @@ Test(waits_profile, of_both_stands_for_waits_alone)
 	cr_expect_eq(out_samples, 1);
 	cr_expect_eq(profile_total(out, 0), 2);
 	cr_expect_eq(profile_total(out, 1), 10000050);
-	/* and for nothing, if waits have a profile as well */
+	/* and counts nothing if waits have a profile of their own as well */
 	core.config.off_cpu = true;
 	encode(SP_PROFILE_WALL);
 	cr_expect_eq(out_samples, 0);
@@ -270,7 +270,7 @@ Test(waits_profile, of_cpu_time_is_as_it_was)
 	cr_expect_eq(out_samples, 1);
 }
 
-/* The last one's id, and its name. */
+/* Adds n names. name gets the last one; returns its id. */
 static uint32_t put_names(unsigned n, char name[300])
 {
 	uint32_t last = 0;
@@ -283,7 +283,7 @@ static uint32_t put_names(unsigned n, char name[300])
 	return last;
 }
 
-/* They may tell of files and addresses, and each is a string of every profile. */
+/* The names may contain files and addresses, and each is a string of every profile. */
 Test(waits_profile, has_a_bound_on_names)
 {
 	char name[300];
@@ -302,7 +302,7 @@ Test(waits_profile, has_a_bound_on_names)
 	strcpy(name + 40, " file");
 	cr_expect_str_eq(sp_wait_names_text(names, sp_wait_names_put(names, name)), "(other)");
 	cr_expect_eq(sp_wait_names_text(names, sp_wait_names_put(names, name + 1))[0], 'x');
-	/* Calls are few; so that whatever comes is bounded, so are they. */
+	/* There are few system calls; their number is bounded all the same. */
 	for (unsigned i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "call%u file", i);
 		last = sp_wait_names_put(names, name);
@@ -316,7 +316,7 @@ Test(waits_profile, has_a_bound_on_names)
 	cr_expect_str_eq(sp_wait_names_text(names, UINT32_MAX), "(other)");
 }
 
-/* A server may be called from more addresses than that within minutes. */
+/* A server may have more client addresses within minutes. */
 Test(waits_profile, has_names_again_after_one_that_had_too_many)
 {
 	char name[300];
@@ -336,7 +336,7 @@ Test(waits_profile, has_names_of_any_bytes_as_text)
 	name[sizeof(name) - 1] = '\0';
 	wait(name, 1, 1);
 	encode(SP_PROFILE_OFF_CPU);
-	/* profile_read() refuses what is no UTF-8 */
+	/* profile_read() refuses a text that is no UTF-8 */
 	cr_assert_not_null(out);
 	cr_expect_lt(strlen(profile_frame(out, out->sample[0], 0)), SP_WAIT_NAME_BYTES);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tiny_library.h. Context: tests. Callers: test/unit/export/. */
+/* Compiles the library of tiny_library.h. Context: tests. Callers: test/unit/export/. */
 #define _GNU_SOURCE
 #include "tiny_library.h"
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small library, compiled by the test: symbols, stubs, inlined functions, debug information. */
+/* A small library that the test compiles: symbols, stubs, inlined functions, debug information. */
 #ifndef SP_TEST_TINY_LIBRARY_H
 #define SP_TEST_TINY_LIBRARY_H
 
 #define TINY_PATH_MAX 128U
 
-/* Writes a new path to path and the library there; "outer" of it is exported, and
- * "hidden_at", a pointer to a function that has no exported symbol. */
+/*
+ * Writes the library to a new path, which is returned in path. It exports "outer", and "hidden_at", a pointer to a
+ * function without an exported symbol.
+ */
 void tiny_library(const char *flags, char path[TINY_PATH_MAX]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One exporter for several processes: the test starts it for a first one, and others join it as
+ * One exporter for several processes: the test starts it for a first process, and others join as
  * libspanprof.so does.
  */
 #ifndef SP_TEST_FAMILY_UNIT_H
@@ -35,7 +35,7 @@ static inline void set_up(void)
 {
 	program_set_up("%p.json");
 	environment = sp_family_environment(environ);
-	/* What came of the orphans that we make is to be seen. */
+	/* The test must see the exit status of the orphans that it makes. */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
@@ -57,14 +57,14 @@ static inline pid_t start_leader(void)
 		(void)pause();
 }
 
-/* As a program would name it. */
+/* Listens at the name that a program would use. */
 static inline int listen_for_family(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int n;
 
 	name.sun_family = AF_UNIX;
-	n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, SP_FAMILY_NAME,
+	n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, SP_FAMILY_NAME, "", "",
 		     (unsigned long long)sp_clock_mono_ns(), (unsigned)geteuid());
 	name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 	cr_assert_eq(bind(fd, (struct sockaddr *)&name, name_len), 0);
@@ -90,8 +90,8 @@ static inline void start(void)
 }
 
 /*
- * In a process of its own, of which the kernel knows the number: says that it is that one, and hands over a
- * region that says the same, and a folder of /proc.
+ * Joins from a process of its own. pid is the number in the message, region_pid the number in the
+ * region, and folder a folder of /proc.
  */
 static inline void join_with(pid_t pid, pid_t region_pid, const char *folder)
 {
@@ -114,7 +114,7 @@ static inline void join_with(pid_t pid, pid_t region_pid, const char *folder)
 	memcpy(CMSG_DATA(c), fd, sizeof(fd));
 	if (connect(s, (struct sockaddr *)&name, name_len) != 0)
 		_exit(1);
-	/* Strangers are left as soon as they come. */
+	/* Strangers leave as soon as they have connected. */
 	if (sendmsg(s, &m, MSG_NOSIGNAL) >= 0 && geteuid() == 65534)
 		(void)recv(s, &message, sizeof(message), 0);
 	(void)close(s);
@@ -164,7 +164,7 @@ static inline void end(struct host_double *of)
 	cr_assert_eq(waitpid(of->pid, NULL, 0), of->pid);
 }
 
-/* The program of the family ends, then the last process: and so does the exporter. */
+/* The program of the family ends, then the last process, and so the exporter ends. */
 static inline void end_with(struct host_double *last)
 {
 	(void)kill(leader, SIGKILL);

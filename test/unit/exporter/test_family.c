@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who joins the exporter of a family and who may not, and for how long it is there. */
+/* Which processes may join the exporter of a family, and how long the exporter stays. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/capability.h>
@@ -79,7 +79,7 @@ Test(family, is_left_at_once_when_its_program_has_ended)
 	cr_expect_eq(program_status(), 0);
 }
 
-/* It would be told of by rules that are not its own. */
+/* The process would be reported by rules that are not its own. */
 Test(family, is_not_whoever_has_another_configuration)
 {
 	struct host_double first;
@@ -101,7 +101,7 @@ static void join_as_nobody(void)
 	atomic_store(&host.region->state, SP_REGION_STOPPED);
 }
 
-/* Its exporter would open files for it that it may not open itself. */
+/* The exporter would open files for the process that it may not open itself. */
 Test(family, is_not_whoever_has_another_user)
 {
 	struct host_double first;
@@ -117,7 +117,7 @@ Test(family, is_not_whoever_has_another_user)
 	end_with(&first);
 }
 
-/* The region is mapped there as well, and would prove it. */
+/* The region is mapped in the parent as well, which would prove its claim. */
 static void join_as_parent(void)
 {
 	join_as(getppid());
@@ -135,7 +135,7 @@ Test(family, is_not_whoever_says_that_it_is_another_process)
 	end_with(&first);
 }
 
-/* Whose region it is, is told twice, by the region and by the kernel. All else is as it should be. */
+/* The region and the kernel both tell the owner of the region. Everything else is correct. */
 static pid_t owner;
 
 static void join_for_another(void)
@@ -163,7 +163,7 @@ Test(family, is_not_whoever_brings_the_region_of_another)
 	end_with(&first);
 }
 
-/* It would find the exporter among its children when it waits for them. */
+/* The parent would find the exporter among its children when it waits for them. */
 Test(family, is_not_the_parent_of_the_exporter)
 {
 	struct host_double first;
@@ -203,7 +203,7 @@ Test(family, is_not_whoever_has_fewer_rights_as_the_same_user)
 	end_with(&first);
 }
 
-/* The exporter has room for so many addresses. The first member needs some of it. */
+/* The exporter limits the addresses of all regions. The first member needs some of them. */
 Test(family, is_refused_before_addresses_run_out)
 {
 	struct host_double first;
@@ -253,7 +253,10 @@ Test(family, is_served_whatever_else_connects)
 	end_with(&first);
 }
 
-/* None is left to refuse it by, otherwise, and to look whether the others still have our rights. */
+/*
+ * Otherwise no descriptor would be left to refuse the process, and to compare the rights of the
+ * others.
+ */
 Test(family, is_refused_before_descriptors_run_out)
 {
 	struct host_double first;
@@ -278,20 +281,105 @@ Test(family, is_refused_before_descriptors_run_out)
 	end_with(&first);
 }
 
-static uint64_t cpu_ns(void)
+static uint64_t cpu_ns_of(pid_t pid)
 {
 	struct timespec t = {0};
 	clockid_t clock;
 
-	cr_assert_eq(clock_getcpuclockid(program.pid, &clock), 0);
+	cr_assert_eq(clock_getcpuclockid(pid, &clock), 0);
 	cr_assert_eq(clock_gettime(clock, &t), 0);
 	return (uint64_t)t.tv_sec * SP_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t cpu_ns(void)
+{
+	return cpu_ns_of(program.pid);
+}
+
+static void connect_for_ever(void)
+{
+	/*
+	 * Other users than root are strangers at once; the exporter would wait for each message of
+	 * root.
+	 */
+	if (setresuid(65534, 65534, 65534) != 0)
+		_exit(1);
+	for (;;) {
+		int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		(void)connect(s, (struct sockaddr *)&name, name_len);
+		(void)close(s);
+	}
+}
+
+static void connect_and_wait(void)
+{
+	int s[200];
+
+	for (unsigned i = 0; i < 200; i++) {
+		s[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		(void)connect(s[i], (struct sockaddr *)&name, name_len);
+	}
+	(void)recv(s[199], s, 1, 0);
+	atomic_store(&host.region->state, SP_REGION_STOPPED);
+	(void)pause();
+}
+
+Test(family, costs_little_while_strangers_connect_without_a_pause)
+{
+	struct host_double first;
+	struct host_double stranger;
+	uint64_t before;
+	uint64_t strangers;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	start();
+	first = host_make_another();
+	host_start(connect_for_ever);
+	stranger = host;
+	(void)poll(NULL, 0, 300);
+	before = cpu_ns();
+	strangers = cpu_ns_of(stranger.pid);
+	(void)poll(NULL, 0, 1000);
+	/* A ratio, so that the load of the machine does not matter. */
+	cr_expect_lt(2 * (cpu_ns() - before), cpu_ns_of(stranger.pid) - strangers, "%llu of %llu",
+		     (unsigned long long)(cpu_ns() - before),
+		     (unsigned long long)(cpu_ns_of(stranger.pid) - strangers));
+
+	(void)host_make_another();
+	host_start(join);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_WORKING), "it is kept out");
+	end(&host);
+	(void)kill(stranger.pid, SIGKILL);
+	end_with(&first);
+}
+
+/*
+ * Connections of our own user that send nothing: the exporter waits for the first ones, 50 ms each.
+ */
+Test(family, does_not_wait_for_each_of_many_who_say_nothing)
+{
+	struct host_double first;
+	uint64_t before;
+
+	start();
+	first = host_make_another();
+	before = sp_clock_mono_ns();
+	host_start(connect_and_wait);
+	cr_assert(becomes(&host.region->state, SP_REGION_STOPPED), "the last one is not let go");
+	cr_expect_lt(sp_clock_mono_ns() - before, 5 * SP_NS_PER_S, "ten seconds of waits");
+	sample(&first, 1);
+	program_flush(&first);
+	cr_expect(becomes(&first.region->flush_done, 1));
+	(void)kill(host.pid, SIGKILL);
+	end_with(&first);
 }
 
 /* The socket stays readable. */
 Test(family, sleeps_while_it_cannot_accept_anybody)
 {
-	const struct rlimit none = {3, 4096}; /* poll() needs as many */
+	const struct rlimit none = {3, 4096}; /* the limit that poll() needs */
 	const struct rlimit many = {256, 4096};
 	uint64_t before;
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -321,9 +409,11 @@ static void become(uid_t user)
 	atomic_store(&host.region->state, SP_REGION_SAMPLING);
 }
 
+#define ONE_USER 4002
+
 static void become_one_user(void)
 {
-	become(4002);
+	become(ONE_USER);
 }
 
 static void join_and_become_another(void)
@@ -339,7 +429,7 @@ static void let_become(struct host_double *of)
 	program_flush(of);
 }
 
-/* Or the exporter could no longer do for the others what they may. */
+/* Otherwise the exporter could no longer open the files of the others. */
 Test(family, is_left_by_whoever_becomes_another_user)
 {
 	struct host_double first;
@@ -362,20 +452,66 @@ Test(family, is_left_by_whoever_becomes_another_user)
 	end_with(&first);
 }
 
-Test(family, is_found_no_more_when_its_last_process_is_another_user)
+/* Connects as that user and returns the user that listens, as the kernel tells it; -1 = none. */
+static int user_at(const struct sockaddr_un *where, socklen_t bytes)
 {
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct ucred peer = {.uid = (uid_t)-1};
+	socklen_t size = sizeof(peer);
+
+	if (connect(s, (const struct sockaddr *)where, bytes) == 0)
+		cr_assert_eq(getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &size), 0);
+	cr_assert_eq(close(s), 0);
+	return (int)peer.uid;
+}
+
+Test(family, is_found_by_its_new_user_when_its_last_process_is_another_user)
+{
+	struct sockaddr_un new_name = {.sun_family = AF_UNIX};
+	int n;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	leader = start_leader();
+	host_start(become_one_user);
+	host.region->program_loaded_ns = sp_clock_mono_ns();
+	start_exporter();
+	let_become(&host);
+	cr_assert(becomes(&host.region->flush_done, 1));
+	cr_expect_eq(host.region->exporter, SP_EXPORTER_WORKING, "it has followed");
+	cr_expect_eq(user_at(&name, name_len), -1, "for a user of before");
+	n = snprintf(new_name.sun_path + 1, sizeof(new_name.sun_path) - 1, SP_FAMILY_NAME, "", "p",
+		     (unsigned long long)host.region->program_loaded_ns, ONE_USER);
+	cr_expect_eq(user_at(&new_name,
+			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)),
+		     ONE_USER);
+	end_with(&host);
+}
+
+/*
+ * The process may be unable to start another exporter; the others are able, and still have their
+ * rights.
+ */
+Test(family, follows_who_has_started_it_and_refuses_the_others)
+{
+	struct host_double first;
 
 	if (geteuid() != 0)
 		cr_skip_test("needs root");
 	leader = start_leader();
 	host_start(become_one_user);
 	start_exporter();
-	let_become(&host);
-	cr_assert(becomes(&host.region->flush_done, 1));
-	cr_expect_eq(host.region->exporter, SP_EXPORTER_WORKING, "it has followed");
-	cr_expect_neq(connect(s, (struct sockaddr *)&name, name_len), 0, "for a user of before");
-	end_with(&host);
+	first = host_make_another();
+	host_start(join);
+	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
+
+	let_become(&first);
+	cr_assert(becomes(&first.region->flush_done, 1));
+	cr_expect_eq(first.region->exporter, SP_EXPORTER_WORKING);
+	program_flush(&host);
+	cr_expect(becomes(&host.region->exporter, SP_EXPORTER_REFUSED));
+	end(&host);
+	end_with(&first);
 }
 
 static void count_snapshot(const struct sp_snapshot *s, void *arg)
@@ -386,7 +522,10 @@ static void count_snapshot(const struct sp_snapshot *s, void *arg)
 	(*n)++;
 }
 
-/* A thread that was stopped in the middle of a snapshot hides those of others, so that the ring only seems empty. */
+/*
+ * A thread that was stopped in the middle of a snapshot hides the snapshots of others, so the ring
+ * only seems empty.
+ */
 Test(family, knows_when_snapshots_are_hidden_by_one_that_is_not_complete)
 {
 	static struct sp_snapshot snapshot;
@@ -418,7 +557,40 @@ Test(family, knows_when_snapshots_are_hidden_by_one_that_is_not_complete)
 	sp_member_close(&member);
 }
 
-/* It would never be profiled otherwise, for a lack of memory that is ours. */
+static void count_record(const struct sp_record *record, void *arg)
+{
+	unsigned *n = arg;
+
+	*n += record->kind == SP_RECORD_SLOW_ROOT;
+}
+
+/* Slow roots are no samples. */
+Test(family, counts_slow_roots_that_it_takes)
+{
+	static struct sp_member member;
+	static const struct sp_slow_root root = {.span_id = 1};
+	const struct sp_host_descriptors fds = {
+		.region = dup(host.fd), .folder = -1, .maps = -1, .joined = true};
+	struct sp_core_ops *ops = &member.ops;
+	unsigned put = 0;
+
+	cr_assert_eq(sp_member_open(&member, &fds, &program.config), 0);
+	sp_waiter_init(&member.waiter, &member.view, &member.host, ops->config, NULL);
+	cr_expect_null(ops->root_durations(ops->arg), "its region has no room for them");
+	member.view.roots = (void *)host.region;
+	cr_expect_eq((void *)ops->root_durations(ops->arg), (void *)host.region);
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(sp_ring_put(&host.ring, SP_RECORD_SLOW_ROOT, &root, sizeof(root)), 0);
+	cr_expect_eq(ops->drain(ops->arg, count_record, &put, 9), 3);
+	cr_expect_eq(put, 3);
+	cr_expect_eq(host.region->exporter_counter[SP_COUNT_SLOW_ROOTS_DRAINED], 3);
+	cr_expect_eq(host.region->exporter_counter[SP_COUNT_SAMPLES_DRAINED], 0);
+	member.waiter.barred = true;
+	cr_expect_null(ops->root_durations(ops->arg));
+	sp_member_close(&member);
+}
+
+/* Otherwise it would never be profiled, only because our memory ran out. */
 Test(family, refuses_whom_it_has_taken_in_and_has_no_memory_for)
 {
 	static struct sp_member member;

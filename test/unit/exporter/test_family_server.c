@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A family whose server takes connections and never says a word: nobody waits for it but the last. */
+/*
+ * A family whose server accepts connections and never answers: only the last process waits for it.
+ */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 
@@ -9,7 +11,7 @@ TestSuite(family_server, .init = set_up, .fini = tear_down, .timeout = 60);
 
 static int silent_server;
 
-/* A server that takes connections and never says a word. */
+/* A server that accepts connections and never answers. */
 static void send_to_silence(void)
 {
 	static char address[64];
@@ -32,7 +34,10 @@ static void send_to_silence(void)
 	program.config.server_address = address;
 }
 
-/* The last one has to wait, as what is queued would go with it; until then there is time. */
+/*
+ * The last process has to wait, because the queued profiles would be lost with it; until then there
+ * is time.
+ */
 Test(family_server, that_hangs_lets_members_end)
 {
 	struct host_double first;
@@ -63,7 +68,10 @@ static bool is_drained(const struct host_double *of)
 	return atomic_load(drained) != 0;
 }
 
-/* It has time for what the last one left, as nobody waits for that; whoever comes then must not either. */
+/*
+ * The exporter has time for the profiles of the last process, because nobody waits for them. A
+ * process that comes then must not wait either.
+ */
 Test(family_server, that_hangs_keeps_nobody_from_being_served)
 {
 	struct host_double first;
@@ -79,7 +87,7 @@ Test(family_server, that_hangs_keeps_nobody_from_being_served)
 	host_start(join);
 	cr_assert(becomes(&host.region->exporter, SP_EXPORTER_WORKING));
 	sample(&host, 2);
-	/* The host has not put it by itself, so that it seems to rest. */
+	/* The host has put nothing by itself, so it seems idle. */
 	atomic_fetch_add(&host.region->wake, 1);
 	sp_view_wake(&host.region->wake);
 	cr_assert(is_drained(&host));
@@ -90,7 +98,10 @@ Test(family_server, that_hangs_keeps_nobody_from_being_served)
 	(void)program_status();
 }
 
-/* Nobody is left then who would keep the exporter alive: the container may end with the last of them. */
+/*
+ * No process is left that would keep the exporter alive: the container may end with the last of
+ * them.
+ */
 Test(family_server, is_waited_for_when_all_are_about_to_end)
 {
 	struct host_double first;
@@ -136,7 +147,7 @@ static bool has_mapped(const struct host_double *of)
 	return has;
 }
 
-/* While a server is away that may be an hour, and hundreds of processes. */
+/* A server may be away for an hour, with hundreds of processes. */
 Test(family_server, that_is_away_costs_no_memory_of_who_has_ended)
 {
 	struct host_double first;

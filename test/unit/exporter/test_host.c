@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is believed to be the host, and what is seen of its life. */
+/* Which process is believed to be the host, and what the exporter sees of its life. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ Test(host, is_who_has_the_region_where_it_says)
 	cr_expect_eq(sp_host_has_image(&seen), 1);
 }
 
-/* What is in the region can be sent; nothing else is known of the process. */
+/* The samples in the region can be sent; nothing else is known of the process. */
 static void expect_nothing(void)
 {
 	char text[64];
@@ -52,7 +52,7 @@ Test(host, is_nobody_who_has_it_elsewhere_or_not_at_all)
 	host.region->mapped_at -= 1 << 24;
 	cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
 	cr_expect_eq(sp_host_open(&seen, &view, &joins), -EPERM);
-	/* As one that has executed another program since it has started us. */
+	/* The process has executed another program since it started us. */
 	cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
 	expect_nothing();
 	sp_view_close(&view);
@@ -65,7 +65,7 @@ Test(host, is_nobody_who_has_it_elsewhere_or_not_at_all)
 	expect_nothing();
 }
 
-/* A path as long as paths may be: its mappings take 64 MiB of text soon. */
+/* Opens a file with the longest possible path: few mappings of it make 64 MiB of text. */
 static int open_long_path(void)
 {
 	char name[251];
@@ -111,7 +111,7 @@ static void have_none(void)
 
 static void wait_for_exec(void)
 {
-	/* The map shows the region until the program is another one. */
+	/* The map shows the region until the process has executed another program. */
 	for (unsigned i = 0; i < 10000 && sp_host_has_image(&seen) != 0; i++)
 		(void)poll(NULL, 0, 1);
 }
@@ -129,7 +129,10 @@ static void exec_when_told(void)
 Test(host, that_executes_another_program_has_another_image)
 {
 	cr_assert_eq(pipe(go), 0);
-	/* Younger than the exporter, it could not be the host: so we are, in a child. */
+	/*
+	 * A process younger than the exporter could not be the host, so the exporter is a child
+	 * here.
+	 */
 	host_start(exec_when_told);
 	if (fork() == 0) {
 		cr_assert_eq(sp_view_open(&view, dup(host.fd)), 0);
@@ -140,14 +143,14 @@ Test(host, that_executes_another_program_has_another_image)
 		cr_assert_eq(sp_host_has_image(&seen), 0);
 		cr_assert(sp_host_lives(&seen));
 		cr_assert_neq(sp_host_cpu_ns(&seen), 0);
-		/* by the map of the beginning alone, as when the new one may not be read */
+		/* by the map from the beginning alone, as if the new one may not be read */
 		(void)close(seen.proc);
 		seen.proc = -1;
 		cr_assert_eq(sp_host_has_image(&seen), 0);
 		seen.maps = -1;
 		cr_assert_eq(sp_host_has_image(&seen), -1);
 		sp_host_close(&seen);
-		/* and by none, when we come late */
+		/* and without any map, if we come late */
 		cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
 		expect_nothing();
 		_exit(7);
@@ -201,7 +204,7 @@ static bool leader_is_gone(void)
 	return false;
 }
 
-/* With a pidfd and, as on old kernels, without. */
+/* With a pidfd, and without one, as on old kernels. */
 Test(host, lives_as_long_as_any_of_its_threads)
 {
 	host_start(end_first_thread);
@@ -212,7 +215,7 @@ Test(host, lives_as_long_as_any_of_its_threads)
 		cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
 		cr_assert(leader_is_gone());
 		cr_assert_eq(sp_host_has_image(&seen), 1);
-		/* and whoever comes only now finds it, too */
+		/* and an exporter that starts only now finds it, too */
 		sp_host_close(&seen);
 		cr_assert_eq(sp_host_open(&seen, &view, &host_nothing), 0);
 		cr_assert_geq(seen.maps, 0);
@@ -234,7 +237,7 @@ Test(host, lives_as_long_as_any_of_its_threads)
 	cr_expect_eq(WEXITSTATUS(status), 7);
 }
 
-/* As of a host that has changed its user, and may not be looked at by processes of that one. */
+/* A host has changed its user, and processes of that user may not read it. */
 Test(host, may_be_known_by_a_map_that_was_left_to_us)
 {
 	struct sp_host_descriptors fds = host_nothing;
@@ -246,7 +249,7 @@ Test(host, may_be_known_by_a_map_that_was_left_to_us)
 	cr_assert_eq(sp_host_open(&seen, &view, &fds), 0);
 	cr_expect_eq(seen.maps, fds.maps);
 	sp_host_close(&seen);
-	/* another file of /proc is none, nor is one of another process */
+	/* other files of /proc are no memory map, and neither is that of another process */
 	fds.maps = open(path, O_RDONLY | O_CLOEXEC);
 	cr_assert_eq(sp_host_open(&seen, &view, &fds), 0);
 	expect_nothing();
@@ -255,7 +258,7 @@ Test(host, may_be_known_by_a_map_that_was_left_to_us)
 	cr_expect_neq(seen.maps, fds.maps);
 }
 
-/* It would be served with that one's rights. */
+/* The host would be served with the rights of the other process. */
 Test(host, is_not_believed_about_its_folder_when_it_has_joined)
 {
 	char path[32];

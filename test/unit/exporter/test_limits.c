@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program may take, and who dies with it. */
+/* The limits of the program, and whether it dies alone when memory runs out. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -79,7 +80,7 @@ Test(limits, in_a_group_that_dies_together_or_below_one_nobody_dies_alone)
 	cr_expect_not(sp_limits_dies_alone("0::/pod/box\n", root));
 }
 
-/* systemd stops what is left of a service, unless its OOMPolicy is another one. */
+/* systemd stops the rest of a service, unless its OOMPolicy is another one. */
 Test(limits, in_a_service_of_systemd_nobody_dies_alone)
 {
 	make_group("/x.service");
@@ -107,7 +108,7 @@ static uint64_t data_mib(const char *cgroups)
 	return sp_limits_data(cgroups, root) >> 20;
 }
 
-/* Half a GiB is what the exporter may have where nobody limits it, and 96 MiB are what it needs. */
+/* Without a limit of the container the exporter may have half a GiB; it needs 96 MiB. */
 Test(limits, of_a_container_are_kept_and_those_above_it)
 {
 	cr_expect_eq(data_mib("0::/pod/box\n"), 512);
@@ -161,7 +162,32 @@ Test(limits, that_make_no_sense_are_none)
 		cr_expect_eq(data_mib(line[i]), 512, "%s", line[i]);
 }
 
-/* In a child, because it is for good. */
+/* A limit of 1 also stops a pipe, and cannot be set if the host's hard limit is 0. */
+Test(limits, leave_no_memory_in_a_core_that_they_cannot_stop)
+{
+	const struct rlimit none = {0, 0};
+	pid_t pid;
+	int status = 0;
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	pid = fork();
+	if (pid == 0) {
+		char text[16] = "";
+		int fd;
+
+		if (setrlimit(RLIMIT_CORE, &none) != 0 || setresuid(65534, 65534, 65534) != 0 ||
+		    prctl(PR_SET_DUMPABLE, 1) != 0)
+			_exit(1);
+		sp_limits_detach();
+		fd = open("/proc/self/coredump_filter", O_RDONLY);
+		_exit(read(fd, text, 9) == 9 && strcmp(text, "00000000\n") == 0 ? 7 : 2);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(WEXITSTATUS(status), 7);
+}
+
+/* In a child, because the limits cannot be raised again. */
 Test(limits, hold)
 {
 	pid_t pid = fork();
@@ -179,7 +205,7 @@ Test(limits, hold)
 		if (p != MAP_FAILED)
 			_exit(1);
 #endif
-		/* what is only read is not ours to pay */
+		/* memory that is only read does not count */
 		p = mmap(NULL, much, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (p == MAP_FAILED)
 			_exit(2);
@@ -187,7 +213,7 @@ Test(limits, hold)
 		(void)raise(SIGHUP);
 		(void)raise(SIGINT);
 		(void)raise(SIGPIPE);
-		if (getrlimit(RLIMIT_CORE, &core) != 0 || core.rlim_max != 0)
+		if (getrlimit(RLIMIT_CORE, &core) != 0 || core.rlim_cur != 1 || core.rlim_max != 1)
 			_exit(3);
 		_exit(7);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a message goes, by what the host's stderr is. The host is the test. */
+/* Where a message goes, for each kind of stderr of the host. The host is the test. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ static void set_up(void)
 
 TestSuite(messages, .init = set_up, .timeout = 20);
 
-/* That file is the host's stderr while a line is told. */
+/* Logs a line while that file is the host's stderr. */
 static void tell(int before, int after, enum sp_log_level level, const char *text)
 {
 	cr_assert_geq(dup2(before, STDERR_FILENO), 0);
@@ -140,11 +140,11 @@ Test(messages, never_go_into_a_file_that_is_read_too)
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	cr_expect_str_eq(content(open(path, O_RDONLY)), "");
-	/* It refuses such a file, too, but may have another log there by then. */
+	/* The host refuses such a file, too, but may have another log there by then. */
 	expect_asked(0, "into the database");
 }
 
-/* By the program itself, so it was started without a standard error. */
+/* The program has opened the file itself, so it was started without a standard error. */
 Test(messages, never_go_into_a_file_that_is_closed_on_exec)
 {
 	cr_assert_eq(pipe(ends), 0);
@@ -167,7 +167,7 @@ Test(messages, never_go_into_another_file_than_at_first)
 
 	cr_expect_str_eq(content(ends[0]), "");
 	cr_expect_str_eq(content(other[0]), "");
-	/* Which knows whether that is its log now. */
+	/* The host knows whether the file is its log now. */
 	expect_asked(0, "to whom");
 }
 
@@ -219,7 +219,7 @@ Test(messages, wait_in_their_order_for_as_many_as_there_is_room_for)
 	expect_asked(2, "2");
 }
 
-/* Its next line would go over ours. */
+/* The host's next line would overwrite ours. */
 Test(messages, for_a_file_with_an_offset_are_left_to_the_host)
 {
 	char path[32];
@@ -232,7 +232,7 @@ Test(messages, for_a_file_with_an_offset_are_left_to_the_host)
 	expect_asked(0, "under the next line");
 }
 
-/* A process that was root has another's files, and the kernel shows nothing of it. */
+/* The process was root and has another user's files, which the kernel does not show. */
 Test(messages, for_a_stderr_that_may_not_be_seen_are_left_to_the_host)
 {
 	int nothing = open("/dev/null", O_RDONLY);
@@ -254,7 +254,7 @@ static void become_stderr(void)
 	atomic_store(&host.region->state, SP_REGION_LEAVING);
 }
 
-/* What is told of a host that was killed by a signal, after its end. */
+/* Logs a line for a host that was killed by a signal, after its end. */
 static void tell_after_the_end(int fd)
 {
 	const struct sp_host_descriptors joins = {
@@ -320,8 +320,8 @@ Test(messages, of_a_killed_host_never_go_into_another_file_of_that_name)
 }
 
 /*
- * What a terminal shows, without the carriage returns that it adds. It shows things later than they
- * are written, so "end" is written behind all else.
+ * The text that a terminal shows, without the carriage returns that it adds. The terminal shows
+ * lines later than they are written, so "end" is written after all others.
  */
 static const char *shown_before_end(int master, int terminal)
 {
@@ -368,7 +368,10 @@ Test(messages, of_a_killed_host_go_to_its_terminal_and_to_no_later_one, .timeout
 	tell_after_the_end(terminal);
 	cr_expect_str_eq(shown_before_end(master, terminal), expected_of_the_killed());
 
-	/* Terminals of one number differ by when they were made, which the kernel knows to a tick of its clock. */
+	/*
+	 * Terminals with the same number differ by their time of creation, which the kernel knows
+	 * to a tick of its clock.
+	 */
 	do {
 		(void)close(terminal);
 		(void)close(master);
@@ -381,7 +384,7 @@ Test(messages, of_a_killed_host_go_to_its_terminal_and_to_no_later_one, .timeout
 	cr_expect_str_eq(shown_before_end(master, terminal), "");
 }
 
-/* A pipe has no name, and a file's bytes are somebody else's from then on. */
+/* A pipe has no name, and a file without O_APPEND may belong to others from then on. */
 Test(messages, of_a_killed_host_go_nowhere_else)
 {
 	char path[] = "/tmp/spanprof-test-XXXXXX";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Span names out of their ring: by id, as they were first told. */
+/* Span names from their ring: by id, each with its first text. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static struct sp_name_texts *names;
 static struct sp_channel host;
-static struct sp_ring ring; /* the same, as we see it */
+static struct sp_ring ring; /* the same ring, as the exporter sees it */
 
 static void set_up(void)
 {
@@ -74,7 +74,7 @@ Test(name_texts, are_of_every_length)
 	}
 }
 
-/* One of many profiles may be encoded from it at this moment. */
+/* One of many profiles may be encoded from the name at this moment. */
 Test(name_texts, stay_what_they_were)
 {
 	const char *before = text(tell("GET /"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program from the outside: a region and a host, which ends in one way or another; what arrives in a
- * folder, and what the status file says.
+ * The program from the outside: a region and a host that ends in one way or another; the files that
+ * arrive in a folder, and the status file.
  */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
@@ -80,7 +80,7 @@ Test(program, delivers_what_a_flush_finds_and_goes_on)
 Test(program, delivers_what_a_killed_host_has_left)
 {
 	start(NULL);
-	/* one of its threads was killed in its handler, and one while it told a name */
+	/* one of its threads was killed in its handler, and one while it put a name */
 	atomic_fetch_add(&host.ring.ends->head, 128);
 	atomic_fetch_add(&host.channel.names.ends->head, 128);
 	for (unsigned i = 0; i < 100; i++)
@@ -126,7 +126,7 @@ Test(program, survives_what_ends_the_host)
 	cr_expect_eq(program_status(), 0);
 }
 
-/* As one that has executed another program before the exporter was there. */
+/* The process has executed another program before the exporter looked. */
 Test(program, delivers_what_a_host_has_left_in_whom_the_region_is_no_more)
 {
 	host_start(NULL);
@@ -158,7 +158,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Everything but what the test itself waits for. */
+/* Writes random words over the region, except those that the test itself waits for. */
 static void scribble(uint64_t seed, uint64_t until_ns)
 {
 	uint64_t state = seed;
@@ -170,7 +170,7 @@ static void scribble(uint64_t seed, uint64_t until_ns)
 			uint64_t word = next_random(&state) << 33 ^ next_random(&state);
 			uint64_t at = next_random(&state) % (REGION_BYTES / 8) * 8;
 
-			/* heads of the parts matter most */
+			/* the heads of the parts matter most */
 			if (i % 4 != 0)
 				at = host.region->part[i % 3].at + at % 16384;
 			if (i % 16 == 15)
@@ -179,15 +179,18 @@ static void scribble(uint64_t seed, uint64_t until_ns)
 				word &= SP_RING_HEADER(7, 0x1f8);
 			if (at == offsetof(struct sp_region, exporter) / 8 * 8)
 				continue;
-			/* the order to end, which a host may give, is obeyed */
+			/* the exporter obeys the order to end, which a host may give */
 			if (at == offsetof(struct sp_region, end_asked) / 8 * 8)
 				continue;
-			/* what it has copied by now it does not read again; the test does */
+			/*
+			 * the exporter has copied these words by now and does not read them again,
+			 * but the test does
+			 */
 			if (at < offsetof(struct sp_region, state))
 				continue;
 			memcpy(bytes + at, &word, sizeof(word));
 		}
-		/* the ring may be full, as far as anybody can tell */
+		/* the ring may be full; nobody can tell */
 		(void)put_sample(&host.ring, &s);
 	}
 }
@@ -202,7 +205,7 @@ static void give_up_rights(void)
 	atomic_store(&host.region->state, SP_REGION_SAMPLING);
 }
 
-/* What is opened for the host afterwards is opened as whoever it is then. */
+/* Later the exporter opens files for the host as the host's present user. */
 Test(program, is_of_the_user_that_the_host_has_become)
 {
 	struct stat st;
@@ -231,7 +234,7 @@ static void be_quiet(void)
 	(void)dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
 }
 
-/* make soak has it go on for longer, and never with the same words. */
+/* "make soak" runs it for longer, and with other words each time. */
 static uint64_t scribble_seconds(void)
 {
 	const char *text = getenv("SCRIBBLE_SECONDS");
@@ -239,7 +242,9 @@ static uint64_t scribble_seconds(void)
 	return text != NULL ? strtoull(text, NULL, 10) : 1;
 }
 
-/* A host that writes over all of the region while it is read, and is killed in the end. */
+/*
+ * A host that overwrites all of the region while the exporter reads it, and is killed in the end.
+ */
 static int stderr_of_host[2];
 
 static void take_stderr(void)
@@ -256,7 +261,7 @@ static void flush_once_more(void)
 	cr_assert(becomes(&host.region->flush_done, next));
 }
 
-/* Its messages are left to the host, and can be counted. */
+/* The host has to write the messages, so the test can count them. */
 Test(program, tells_once_that_counters_were_written_over)
 {
 	struct sp_region *r = host.region;
@@ -282,8 +287,9 @@ Test(program, tells_once_that_counters_were_written_over)
 
 	cr_expect_not_null(strstr(r->message[0].text, "were overwritten"), "%s",
 			   r->message[0].text);
-	cr_expect_not_null(strstr(r->message[1].text, "12 samples found the ring buffer full"),
-			   "%s", r->message[1].text);
+	cr_expect_not_null(
+		strstr(r->message[1].text, "12 samples found no room in the ring buffer"), "%s",
+		r->message[1].text);
 	cr_expect_eq(r->message[2].bytes, 0, "%s", r->message[2].text);
 	cr_expect(status_has("\"put\": 4,\n  \"drained\": 4"), "%s", status_text());
 	cr_expect(status_has("\"dropped_ring_full\": 12"), "%s", status_text());
@@ -312,7 +318,9 @@ Test(program, survives_a_host_that_writes_over_everything, .timeout = 3600)
 	cr_expect_not(status_has("\"ring_records_damaged\": 0,"), "%s", status_text());
 }
 
-/* Numbers that nobody handed a file over by; the first files that are opened get them. */
+/*
+ * These descriptor numbers were not handed over; the first files that the exporter opens get them.
+ */
 static void start_without_a_socket(bool folder_and_maps)
 {
 	program.pid = fork();
@@ -364,7 +372,10 @@ static void expect_to_hear_and_sleep(void)
 	cr_expect_eq(program_status(), 0);
 }
 
-/* They must not be taken for what was handed over: what wakes us would be closed, and poll() not wait. */
+/*
+ * The exporter must not take such files for the host's: it would close its own event descriptor,
+ * and poll() would not wait.
+ */
 Test(program, hears_of_flushes_and_sleeps_when_it_was_given_the_region_alone)
 {
 	host_start(NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What counts as more rights, and becoming as weak as another process. */
+/* Which rights count as more than those of another process, and giving up rights. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -93,7 +93,7 @@ Test(rights, are_not_read_from_what_has_none, .timeout = 20)
 	cr_expect_not(sp_rights_parse("Name:\tx\nUid:\nGid:\t1 1 1\nGroups:\nCapPrm:\t0\n", &a));
 }
 
-/* A list that was cut would be compared as a shorter one. */
+/* A list that was cut would look like a shorter one. */
 Test(rights, are_not_read_from_a_list_with_too_many_groups, .timeout = 20)
 {
 	static char text[128 + 2 * (SP_RIGHTS_GROUPS_MAX + 1)];
@@ -110,7 +110,7 @@ Test(rights, are_not_read_from_a_list_with_too_many_groups, .timeout = 20)
 
 static int gone[2];
 
-/* To a user with one group, and with one capability that is of no use for files. */
+/* Changes to a user with one group, and with one capability that does not help to open files. */
 static void give_up(void)
 {
 	const gid_t groups[] = {4001};
@@ -127,7 +127,7 @@ static void lay_aside(void)
 	(void)!write(gone[1], "x", 1);
 }
 
-/* The exit status of a follower of such a host. */
+/* The exit status of an exporter that follows such a host. */
 static int follow(void (*run)(void), int (*follower)(void))
 {
 	int status = 0;
@@ -147,7 +147,10 @@ static int follow(void (*run)(void), int (*follower)(void))
 	return WEXITSTATUS(status);
 }
 
-/* Like one that was started before; the map of the beginning is not needed. */
+/*
+ * Follows a host from an exporter that was started before; the map from the beginning is not
+ * needed.
+ */
 static int become(void)
 {
 	const gid_t groups[] = {0, 4005};
@@ -172,7 +175,7 @@ static int stay(void)
 	return sp_rights_compare(&seen);
 }
 
-/* The same user as root without a capability cannot leave root's group. */
+/* An exporter that is root without a capability cannot leave root's group. */
 static int cannot(void)
 {
 	if (sp_host_open(&seen, &view, &host_nothing) != 0)
@@ -191,7 +194,10 @@ static void *follow_on_a_thread(void *arg)
 	return NULL;
 }
 
-/* A thread that has followed tells another one nothing of it: that one compares, and follows, as well. */
+/*
+ * A thread that has given up rights tells the other thread nothing: that thread compares, and gives
+ * them up itself.
+ */
 static int follow_twice(void)
 {
 	bool good = false;
@@ -240,6 +246,29 @@ Test(rights, that_cannot_be_given_up_are_noticed, .timeout = 20)
 	cr_expect_eq(follow(give_up, cannot), 0);
 }
 
+static void change_nothing(void)
+{
+	(void)!write(gone[1], "x", 1);
+}
+
+/* Whether other processes of our user may read us after a comparison with the host. */
+static int compare_and_tell(void)
+{
+	(void)prctl(PR_SET_DUMPABLE, 1);
+	if (sp_host_open(&seen, &view, &host_nothing) != 0)
+		return 2;
+	(void)sp_rights_compare(&seen);
+	return prctl(PR_GET_DUMPABLE);
+}
+
+Test(rights, to_read_us_are_those_to_read_the_host, .timeout = 20)
+{
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	cr_expect_eq(follow(change_nothing, compare_and_tell), 1);
+	cr_expect_eq(follow(give_up, compare_and_tell), 0, "the kernel lets nobody read it");
+}
+
 static void leave_namespace(void)
 {
 	if (unshare(CLONE_NEWUSER) != 0)
@@ -254,7 +283,7 @@ static int cannot_follow(void)
 	return sp_rights_compare(&seen) == 1 ? 0 : 2;
 }
 
-/* There it has all capabilities, and none where we are. */
+/* The host has all capabilities there, and none in our namespace. */
 Test(rights, of_another_user_namespace_are_not_ours, .timeout = 20)
 {
 	pid_t pid;
@@ -285,7 +314,7 @@ Test(rights, of_a_dead_host_are_those_of_before, .timeout = 20)
 		(void)!kill(host.pid, 9);
 		while (sp_host_lives(&seen))
 			(void)poll(NULL, 0, 1);
-		/* a zombie first, then nothing */
+		/* a zombie first, then no process */
 		for (unsigned i = 0; i < 5000 && sp_rights_compare(&seen) == 0; i++)
 			(void)poll(NULL, 0, 1);
 		_exit(sp_rights_compare(&seen) == -ENOENT ? 7 : 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which regions are worked with, and which are refused. */
+/* Which regions the exporter accepts, and which it refuses. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -102,16 +102,16 @@ Test(view, tells_the_host_why_it_fails)
 Test(view, refuses_parts_that_do_not_fit)
 {
 	const struct sp_region_part lies[] = {
-		{0, RING_BYTES},                           /* over the header */
-		{RING_AT + RING_BYTES - 4096, RING_BYTES}, /* over the snapshots */
+		{0, RING_BYTES},                           /* overlaps the header */
+		{RING_AT + RING_BYTES - 4096, RING_BYTES}, /* overlaps the snapshots */
 		{RING_AT - 1, RING_BYTES},                 /* not aligned */
-		{RING_AT, RING_BYTES - 8},                 /* not whole */
-		{REGION_BYTES - 4096, RING_BYTES},         /* beyond the end */
-		{REGION_BYTES + 4096, 4096},               /* begins there */
-		{UINT64_MAX & ~UINT64_C(4095), 16384},     /* wraps */
-		{RING_AT, UINT64_MAX & ~UINT64_C(4095)},   /* as well */
+		{RING_AT, RING_BYTES - 8},                 /* no multiple of the page size */
+		{REGION_BYTES - 4096, RING_BYTES},         /* ends beyond the end of the region */
+		{REGION_BYTES + 4096, 4096},               /* begins beyond the end of the region */
+		{UINT64_MAX & ~UINT64_C(4095), 16384},     /* the offset wraps */
+		{RING_AT, UINT64_MAX & ~UINT64_C(4095)},   /* the length wraps */
 		{RING_AT, 4096},                           /* no room for a ring */
-		{0, 0},                                    /* none at all */
+		{0, 0},                                    /* empty */
 	};
 
 	for (size_t i = 0; i < SP_ARRAY_LEN(lies); i++) {
@@ -132,13 +132,35 @@ Test(view, refuses_a_process_that_cannot_be)
 	cr_expect_eq(open_view(), -EINVAL);
 }
 
+/* A part that is a page too small counts as none. */
+Test(view_roots, are_where_the_host_has_room_for_all_of_them, .timeout = 20)
+{
+	const uint64_t bytes = (sizeof(struct sp_root_durations) + 4095) & ~UINT64_C(4095);
+
+	host_bytes = REGION_BYTES + bytes;
+	host_make();
+	cr_assert_eq(open_view(), 0);
+	cr_expect_null(view.roots);
+	sp_view_close(&view);
+	host.region->part[SP_REGION_ROOTS] = (struct sp_region_part){REGION_BYTES, bytes - 4096};
+	cr_assert_eq(open_view(), 0);
+	cr_expect_null(view.roots);
+	sp_view_close(&view);
+	host.region->part[SP_REGION_ROOTS].bytes = bytes;
+	cr_assert_eq(open_view(), 0);
+	cr_expect_eq((char *)view.roots, (char *)view.region + REGION_BYTES);
+	cr_assert_eq(sp_view_leave(&view), 0);
+	cr_expect_null(view.roots);
+	sp_view_close(&view);
+}
+
 static uint64_t next_random(uint64_t *state)
 {
 	*state = *state * UINT64_C(6364136223846793005) + 1442695040888963407U;
 	return *state >> 33;
 }
 
-/* Whatever the header says, what is accepted lies inside. */
+/* Whatever the header says, the accepted parts are inside the region. */
 Test(view, accepts_nothing_that_reaches_out)
 {
 	const struct sp_region_part zero = {0, 0};
@@ -157,6 +179,7 @@ Test(view, accepts_nothing_that_reaches_out)
 		if (next_random(&state) % 4 != 0) {
 			host.region->part[SP_REGION_NAMES] = names;
 			host.region->part[SP_REGION_LABELS] = zero;
+			host.region->part[SP_REGION_ROOTS] = zero;
 		}
 		if (open_view() == 0) {
 			struct sp_sample s;
@@ -164,7 +187,7 @@ Test(view, accepts_nothing_that_reaches_out)
 
 			accepted++;
 			(void)sp_ring_take(&view.ring, &kind, &s, sizeof(s));
-			/* the last word, under the sanitizers' eyes */
+			/* the last word; the sanitizers would see a read beyond the region */
 			(void)atomic_load(&view.ring.word[view.ring.size / 8 - 1]);
 			cr_assert_leq((uintptr_t)&view.ring.word[view.ring.size / 8],
 				      (uintptr_t)view.region + view.bytes);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a host asks for, and how long a flush takes at most. The host is the test. */
+/* The requests of a host, and the longest time that a flush takes. The host is the test. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -26,7 +29,7 @@ static struct sp_config config = {.flush_timeout_ms = 300, .upload_interval_ms =
 
 static const struct sp_family_hook nobody;
 
-/* In place of the C library's: what is opened is opened by this. */
+/* Replaces the C library's function, and counts the files that the exporter opens. */
 static unsigned opened;
 static int open_error;
 
@@ -98,17 +101,25 @@ Test(waiting, tells_of_a_flush_until_it_is_answered)
 	expect(0);
 }
 
+Test(waiting, has_a_last_flush_when_the_host_goes_on_without_it)
+{
+	expect(0);
+	host.region->state = SP_REGION_PARTED;
+	expect(SP_WAIT_FLUSH | SP_WAIT_STOP);
+}
+
 Test(waiting, lets_nobody_rest_for_long_without_a_thread_that_watches)
 {
 	expect(0);
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 100 * SP_NS_PER_MS);
 	waiter.watch.runs = true;
+	waiter.look_ns = UINT64_MAX;
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
 	host.region->state = SP_REGION_LEAVING;
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 20 * SP_NS_PER_MS);
 }
 
-/* As in a burst of processes that meets a limit of theirs. */
+/* A burst of processes has met the limit of threads. */
 Test(waiting, makes_the_thread_that_watches_once_it_can)
 {
 	int event = eventfd(0, EFD_CLOEXEC);
@@ -125,9 +136,10 @@ Test(waiting, makes_the_thread_that_watches_once_it_can)
 	waiter.watch_ns = 0;
 	expect(0);
 	cr_assert(waiter.watch.runs);
+	waiter.look_ns = UINT64_MAX;
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
 
-	/* Of each start it has told. */
+	/* The thread reports once at each start. */
 	cr_assert_eq(read(event, &told, sizeof(told)), sizeof(told));
 	ask(sp_clock_mono_ns() + SP_NS_PER_S);
 	cr_assert_eq(read(event, &told, sizeof(told)), sizeof(told));
@@ -135,7 +147,7 @@ Test(waiting, makes_the_thread_that_watches_once_it_can)
 	sp_watch_stop(&waiter.watch);
 }
 
-/* As where descriptors of the whole machine have run out for a moment. */
+/* Descriptors of the whole machine have run out for a moment. */
 Test(waiting, opens_nothing_during_a_shortage_and_goes_on_after_it)
 {
 	static const int shortages[] = {EMFILE, ENFILE, ENOMEM};
@@ -173,7 +185,10 @@ Test(waiting, answers_only_what_was_asked_before_it_began)
 	cr_expect_eq(host.region->flush_done, 2);
 }
 
-/* Two threads end at once, say. Whoever watches has told of the second one while the first was in progress. */
+/*
+ * Two threads may end at once: the second request, and its wake, came while the first flush was in
+ * progress.
+ */
 Test(waiting, answers_soon_what_was_asked_in_the_meantime)
 {
 	waiter.watch.runs = true;
@@ -181,12 +196,14 @@ Test(waiting, answers_soon_what_was_asked_in_the_meantime)
 	expect(SP_WAIT_FLUSH);
 	ask(sp_clock_mono_ns() + SP_NS_PER_S);
 	expect(SP_WAIT_FLUSH);
+	waiter.look_ns = UINT64_MAX;
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
 
 	sp_waiter_flushed(&waiter);
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + 20 * SP_NS_PER_MS);
 	expect(SP_WAIT_FLUSH);
 	sp_waiter_flushed(&waiter);
+	waiter.look_ns = UINT64_MAX;
 	cr_expect_eq(sp_waiter_due_ns(&waiter), waiter.news_ns + SP_NS_PER_S);
 }
 
@@ -226,6 +243,196 @@ Test(waiting, asks_the_host_to_look_once_a_second)
 	cr_expect_eq(host.region->deferred_work, SP_WORK_LOOK);
 }
 
+static uint64_t pause_ns(void)
+{
+	expect(0);
+	return waiter.look_ns - waiter.news_ns;
+}
+
+static void ask_for_nothing(void)
+{
+	host.region->deferred_work = 0;
+	host.region->threads_known = waiter.threads.seen;
+	host.region->threads_armed = waiter.threads.seen;
+	waiter.look_ns = 0;
+}
+
+Test(waiting, looks_more_often_where_threads_come)
+{
+	expect(0);
+	ask_for_nothing();
+	cr_expect_eq(pause_ns(), 250 * SP_NS_PER_MS);
+	ask_for_nothing();
+	waiter.often_ns = 1;
+	cr_expect_eq(pause_ns(), SP_NS_PER_S);
+	ask_for_nothing();
+	waiter.threads.seen = 7;
+	expect(0);
+	cr_expect_gt(waiter.often_ns, waiter.news_ns + 9 * SP_NS_PER_S);
+}
+
+/* Then the exporter asks less and less often, but the longest pause is a second. */
+Test(waiting, insists_on_a_scan_that_no_hook_does)
+{
+	cr_expect_eq(pause_ns(), 50 * SP_NS_PER_MS);
+	cr_expect_eq(host.region->deferred_work, SP_WORK_LOOK | SP_WORK_SCAN);
+	for (unsigned i = 0; i < 7; i++) {
+		waiter.look_ns = 0;
+		cr_expect_eq(pause_ns(), (i < 5 ? 50 * SP_NS_PER_MS << i : SP_NS_PER_S), "look %u",
+			     i);
+		cr_expect_eq(host.region->deferred_work,
+			     SP_WORK_LOOK | SP_WORK_SCAN | SP_WORK_SCAN_NOW);
+	}
+	ask_for_nothing();
+	expect(0);
+	host.region->threads_armed = 0;
+	waiter.threads.pause = 0;
+	waiter.look_ns = 0;
+	cr_expect_eq(pause_ns(), 50 * SP_NS_PER_MS, "the next one is another case");
+}
+
+static volatile sig_atomic_t roused;
+
+static void count_signal(int signo)
+{
+	(void)signo;
+	roused++;
+}
+
+/* For so long that the kernel's count of clock ticks moves. */
+static void use_some_ticks(void)
+{
+	uint64_t began = sp_host_cpu_ns(&seen);
+
+	while (sp_host_cpu_ns(&seen) - began < 40 * SP_NS_PER_MS)
+		continue;
+}
+
+/* A new thread of a busy machine, which has not run yet, comes to its hook by itself: a signal would only cost a wait. */
+Test(waiting, sends_its_signal_where_several_looks_have_no_answer)
+{
+	struct sigaction action = {.sa_handler = count_signal};
+	uint64_t kernel_action[4];
+
+	/* The C library refuses an action for this signal, so the kernel gets the same one as for another signal. */
+	cr_assert_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	cr_assert_eq(syscall(SYS_rt_sigaction, SIGUSR1, NULL, kernel_action, 8), 0);
+	cr_assert_eq(syscall(SYS_rt_sigaction, SP_ROUSING_SIGNAL, kernel_action, NULL, 8), 0);
+	host.region->cookie = 1;
+	host.region->signal_number = SP_ROUSING_SIGNAL;
+	host.region->state = SP_REGION_SAMPLING;
+	for (unsigned i = 0; i < 6; i++) {
+		use_some_ticks();
+		waiter.look_ns = 0;
+		expect(0);
+		if (i <= 3)
+			cr_expect_eq(roused, 0, "look %u", i);
+	}
+	cr_expect_gt(roused, 0);
+}
+
+Test(waiting, does_not_insist_where_all_threads_are_known_by_now)
+{
+	expect(0);
+	host.region->threads_known = waiter.threads.seen;
+	host.region->threads_armed = waiter.threads.seen;
+	waiter.look_ns = 0;
+	cr_expect_eq(pause_ns(), 250 * SP_NS_PER_MS);
+	cr_expect_eq(host.region->deferred_work & SP_WORK_SCAN_NOW, 0);
+}
+
+static bool install_filter(void)
+{
+	struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	const struct sock_fprog program = {1, all};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static bool is_filtered(void)
+{
+	uint64_t own = sp_confinement_own_filters();
+
+	return install_filter() && sp_rights_compare(&seen) >= 0 && sp_rights_filters() > own;
+}
+
+/* A handler must make no system call after the program has installed a filter. */
+Test(waiting, does_not_insist_below_a_new_filter)
+{
+	expect(0);
+	if (!is_filtered())
+		cr_skip_test("no filter is to be had, or the kernel does not count them");
+	waiter.look_ns = 0;
+	expect(0);
+	cr_expect_eq(host.region->deferred_work & (SP_WORK_SECCOMP | SP_WORK_SCAN_NOW),
+		     SP_WORK_SECCOMP);
+}
+
+static unsigned ends;
+
+static void end_family(void *arg)
+{
+	(void)arg;
+	ends++;
+}
+
+static const struct sp_family_hook family = {.end = end_family};
+
+/* The exporter treats it as ended, but takes the samples that it has put so far. */
+Test(waiting, lets_go_of_one_with_a_new_filter)
+{
+	waiter.family = &family;
+	expect(0);
+	if (!is_filtered())
+		cr_skip_test("no filter is to be had, or the kernel does not count them");
+	cr_expect(sp_waiter_may_open(&waiter), "what is told of it may be written");
+	cr_expect_eq(waiter.confined, SP_CONFINED_FILTER);
+	cr_expect_eq(sp_waiter_due_ns(&waiter), 0);
+	expect(SP_WAIT_FLUSH | SP_WAIT_STOP | SP_WAIT_END);
+	cr_expect_eq(ends, 1);
+	cr_expect(sp_waiter_pending(&waiter));
+	cr_expect_not(waiter.barred);
+}
+
+Test(waiting, lets_go_of_one_that_has_joined_alone)
+{
+	waiter.family = &family;
+	seen.joined = true;
+	expect(0);
+	if (!is_filtered())
+		cr_skip_test("no filter is to be had, or the kernel does not count them");
+	(void)sp_waiter_may_open(&waiter);
+	expect(SP_WAIT_FLUSH | SP_WAIT_STOP);
+	cr_expect_eq(ends, 0);
+}
+
+/* The process came with its earlier namespaces. */
+Test(waiting, lets_go_of_one_in_other_namespaces)
+{
+	waiter.family = &family;
+	expect(0);
+	cr_assert_neq(seen.confinement.mounts.inode, 0);
+	seen.confinement.mounts.inode++;
+	cr_expect(sp_waiter_may_open(&waiter));
+	cr_expect_eq(waiter.confined, SP_CONFINED_MOUNTS);
+	cr_expect_eq(host.region->deferred_work & SP_WORK_SECCOMP, 0);
+	expect(SP_WAIT_FLUSH | SP_WAIT_STOP | SP_WAIT_END);
+}
+
+Test(waiting, knows_when_it_was_last_as_free_as_at_first)
+{
+	int64_t at_first = waiter.free_ns;
+
+	cr_assert_neq(at_first, 0);
+	cr_expect(sp_waiter_may_open(&waiter));
+	cr_expect_gt(waiter.free_ns, at_first);
+	at_first = waiter.free_ns;
+	seen.confinement.users.inode++;
+	(void)sp_waiter_may_open(&waiter);
+	cr_expect_eq(waiter.free_ns, at_first);
+}
+
 Test(waiting, is_due_at_once_when_the_futex_or_the_pidfd_has_told)
 {
 	waiter.watch.runs = true;
@@ -241,7 +448,7 @@ Test(waiting, is_due_at_once_when_the_futex_or_the_pidfd_has_told)
 	expect(SP_WAIT_FLUSH | SP_WAIT_STOP);
 }
 
-/* What a second of a host costs. */
+/* Counts the files that the exporter opens for a host in a second. */
 static unsigned opened_in_a_second(void)
 {
 	unsigned before = opened;
@@ -283,13 +490,13 @@ Test(waiting, looks_closer_at_a_host_in_which_something_moves)
 	cr_expect_eq(opened_in_a_second(), 0);
 }
 
-/* The clock of a process that was stopped stands still. */
+/* A stopped process, whose CPU clock stands still. */
 static pid_t stopped(void)
 {
 	pid_t pid = fork();
 	int status;
 
-	/* A test that fails must not leave it behind, with the test's output open. */
+	/* If the test fails, the child must not stay with the test's output open. */
 	if (pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
 		for (;;)
 			(void)raise(SIGSTOP);
@@ -354,7 +561,7 @@ Test(waiting, hears_a_host_that_was_not_charged_for_its_time_yet)
 	(void)kill(pid, SIGKILL);
 }
 
-/* The exit status of an exporter of another process, which the test kills meanwhile. */
+/* The exit status of an exporter whose host is another process, which the test kills meanwhile. */
 static int with_host(int (*run)(void))
 {
 	int status = 0;
@@ -386,7 +593,10 @@ static int see_the_end(void)
 	if (sp_clock_mono_ns() - before > 10 * SP_NS_PER_S)
 		return 2;
 	left = sp_waiter_left_ms(&waiter);
-	/* Nobody waits for it any more: it has more time than the program would have given it. */
+	/*
+	 * Nobody waits for the flush any more, so it has more time than the program would have
+	 * given it.
+	 */
 	if (!sp_waiter_pending(&waiter) || left <= 300 || left > 10000)
 		return 3;
 	sp_waiter_flushed(&waiter);
@@ -398,7 +608,10 @@ Test(wait_end, of_the_host_is_a_last_flush, .timeout = 20)
 	cr_expect_eq(with_host(see_the_end), 0);
 }
 
-/* Its flush was under way: nobody waits for that one, so the last one has all of its time. */
+/*
+ * The host's flush was under way when it ended: nobody waits for that flush, so the last one has
+ * the full time.
+ */
 static int see_the_end_in_a_flush(void)
 {
 	begin();

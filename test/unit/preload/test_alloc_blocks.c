@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of sampled blocks that are still there. */
+/* The table of sampled blocks that are still allocated. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ static const void *at(uint64_t address)
 }
 
 #define TOLD_MAX 70000U
-static _Atomic uint32_t told[TOLD_MAX]; /* how often, by number */
+static _Atomic uint32_t told[TOLD_MAX]; /* reports by number */
 
-/* Its number, or 0. */
+/* The block's number, or 0. */
 static uint64_t put_at(uint64_t address)
 {
 	struct sp_block *b = sp_blocks_hold(&blocks, at(address));
@@ -73,7 +73,7 @@ Test(alloc_blocks, tells_each_block_once)
 	cr_expect_eq(used(), 1);
 }
 
-/* A realloc that fails leaves the block where it was. */
+/* A failed realloc leaves the block in place. */
 Test(alloc_blocks, has_a_block_that_was_given_back)
 {
 	uint64_t number = put_at(0x1000);
@@ -103,7 +103,7 @@ Test(alloc_blocks, refuses_what_has_no_place)
 	cr_expect_eq(used(), 0);
 }
 
-/* While its sample is taken nobody finds it, and where that is lost it never was there. */
+/* While its sample is taken, the block is not found; if the sample is lost, the block never was in the table. */
 Test(alloc_blocks, is_not_there_without_a_sample)
 {
 	struct sp_block *b = sp_blocks_hold(&blocks, at(0x1000));
@@ -120,7 +120,7 @@ Test(alloc_blocks, is_not_there_without_a_sample)
 #define OWN 64U
 #define ROUNDS 1000U
 
-/* Each thread has addresses of its own, as an allocator gives them out. */
+/* Each thread has its own addresses, as an allocator gives them out. */
 static void *churn(void *arg)
 {
 	uint64_t state = (uintptr_t)arg, number[OWN] = {0};

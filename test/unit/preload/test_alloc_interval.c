@@ -24,7 +24,7 @@ Test(alloc_interval, takes_logarithms_without_floating_point)
 	}
 }
 
-/* As often as an exponential distribution has it, within five standard deviations of what chance may do. */
+/* The frequency is that of an exponential distribution, within five standard deviations. */
 Test(alloc_interval, samples_a_block_as_often_as_its_size_says)
 {
 	static const uint64_t sizes[] = {1, 16, 1000, 100000, 524288, 1000000, 4000000};
@@ -51,7 +51,7 @@ Test(alloc_interval, samples_a_block_as_often_as_its_size_says)
 	}
 }
 
-/* Threads that live for a few allocations only draw as one long one does. */
+/* Many threads with a few allocations each draw like one long-lived thread. */
 Test(alloc_interval, begins_differently_in_each_thread)
 {
 	const uint32_t mean = 1000;
@@ -65,7 +65,7 @@ Test(alloc_interval, begins_differently_in_each_thread)
 	cr_expect_leq(fabs(sum / 1e6 - mean - 0.5), 5 * mean / 1e3);
 }
 
-/* At the ends of what can be configured nothing overflows. */
+/* Nothing overflows at the ends of the configurable range. */
 Test(alloc_interval, is_bounded)
 {
 	cr_expect_eq(sp_interval_bytes(1U << 30, UINT64_MAX), 1);

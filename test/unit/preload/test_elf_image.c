@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the segments of a loaded object, and of one that the tests write: a page each. */
+/* The segments of a loaded object, and of one that the tests write: a page each. */
 #include "preload/elf/elf_walk.h"
 
 #include <criterion/criterion.h>

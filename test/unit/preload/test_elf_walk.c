@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about finding symbols in loaded objects. "Our" object is this program, so everything after
- * it in load order counts; dlsym() is the witness. The C library's own libthread_db.so.1 is an
- * object that nothing links with.
+ * Finding symbols in loaded objects. "Our" object is this program, so everything after it in load order counts. The
+ * test compares with dlsym(). No program links with the C library's own libthread_db.so.1.
  */
 #include "preload/elf/elf_walk.h"
 
@@ -10,6 +9,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,10 +18,11 @@
 #include "preload/exporter/exporter.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/seccomp.h"
+#include "sampler/base/vdso_clock_sig.h"
 
 #define PRIVATE_OBJECT "libthread_db.so.1"
 
-/* Ours, and the C library has one too. */
+/* This definition is ours, and the C library has one too. */
 SP_EXPORT int getpagesize(void)
 {
 	return 4711;
@@ -65,8 +66,8 @@ Test(elf_walk, finds_what_dlsym_finds)
 }
 
 /*
- * Of these the C library has old versions with code of their own too (x86-64), which its table
- * lists before the default one or after it.
+ * On x86-64 the C library also has old versions of these functions, with other code. Its table lists an old version
+ * before or after the default version.
  */
 Test(elf_walk, prefers_the_default_version)
 {
@@ -138,7 +139,7 @@ Test(elf_walk, asks_for_names_that_belong_together)
 	cr_assert_null(sp_elf_find("td_init", elsewhere), "in another object is not together");
 }
 
-/* Its addresses are not relocated in place, and some kernels give it the old hash table only. */
+/* The vDSO's addresses are not relocated in place, and some kernels give it only the old hash table. */
 Test(elf_walk, reads_the_kernels_own_object)
 {
 #if defined(__x86_64__)
@@ -161,7 +162,7 @@ Test(elf_walk, tells_which_object_an_address_lies_in)
 	void *object = open_private();
 	void *function = dlsym(object, "td_init");
 	struct sp_elf_range range = sp_elf_object_at(function);
-	int on_the_stack;
+	int on_the_stack = 0;
 
 	cr_assert_neq(range.size, 0);
 	cr_assert(sp_elf_within(&range, function));
@@ -171,6 +172,23 @@ Test(elf_walk, tells_which_object_an_address_lies_in)
 	cr_assert_eq(sp_elf_find_in(&range, "td_init"), function);
 	cr_assert_null(sp_elf_find_in(&range, "malloc"), "that is another object's");
 	cr_assert_eq(sp_elf_object_at(&on_the_stack).size, 0);
+}
+
+Test(elf_walk, finds_names_at_a_header_without_the_loader)
+{
+	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
+	void *function = dlsym(open_private(), "td_init");
+	struct sp_elf_range range = sp_elf_object_at(function);
+
+	cr_expect_eq(sp_elf_find_at((const void *)range.start, "td_init"), function);
+	cr_expect_null(sp_elf_find_at((const void *)range.start, "malloc"));
+	/* Emulators have none. */
+	if (vdso == NULL)
+		return;
+	range = sp_elf_object_at(vdso);
+	cr_expect_not_null(sp_elf_find_at(vdso, SP_VDSO_CLOCK_NAME));
+	cr_expect_eq(sp_elf_find_at(vdso, SP_VDSO_CLOCK_NAME),
+		     sp_elf_find_in(&range, SP_VDSO_CLOCK_NAME));
 }
 
 Test(elf_walk, finds_many_names_of_one_object_or_of_any)
@@ -259,7 +277,7 @@ static const void *take_strlen(const struct sp_elf_range *importer SP_UNUSED, co
 	return now == NULL && lazy && strcmp(name, "strlen") == 0 ? leave : NULL;
 }
 
-/* Below a filter the kernel cannot be asked whether the loader has finished an object. */
+/* Below a seccomp filter the kernel cannot be asked whether the loader has finished an object. */
 Test(elf_walk, an_object_in_which_nothing_is_to_be_changed_need_not_be_finished)
 {
 	cr_assert(sp_relocations_visit(leave));
@@ -300,7 +318,7 @@ Test(elf_walk, knows_our_own_object)
 	cr_assert_str_eq(sp_elf_own_path(), "", "the loader has no name for the program itself");
 }
 
-/* So the folder comes from the kernel's view of the mapping. */
+/* So the folder comes from the kernel's path of the mapping. */
 Test(exporter_path, lies_beside_our_own_object, .timeout = 20)
 {
 	char own[SP_EXPORTER_PATH_MAX] = "";
@@ -357,7 +375,7 @@ Test(elf_walk, finds_thread_local_variables_and_no_others, .timeout = 10)
 {
 	struct sp_elf_tls tls;
 
-	/* the C library's own, behind the program, and that of a library that only refers to it */
+	/* the C library, which comes after the program, defines errno; libm only refers to it */
 	cr_assert_not_null(dlopen("libm.so.6", RTLD_LAZY | RTLD_LOCAL));
 	sp_elf_find_tls("errno", &tls);
 	cr_expect_eq(tls.n, 1);

@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about waiting for an exporter, which is stood in for by a child process of the test. */
+/* Waiting for an exporter. A child process of the test stands for the exporter. */
 #include "preload/exporter/exporter.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "as_exporter.h"
 #include "preload/exporter/exporter_process.h"
 #include "sampler/base/log.h"
 #include "sampler/base/monotonic.h"
 #include "sampler/region/region.h"
 #include "test/unit/descriptors.h"
 #include "test/unit/sampler/stderr_pipe.h"
+#include "test/unit/scratch.h"
 
 #define LONG_MS 10000U
 
 static pid_t child;
-static int64_t later_s; /* by so much the clock of the test is ahead */
+static int64_t later_s; /* lead of the test's clock */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -35,9 +40,9 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return rc;
 }
 
-static char started[SP_EXPORTER_PATH_MAX]; /* the path of the program */
+static char started[SP_EXPORTER_PATH_MAX]; /* the path of the program that was started */
 
-/* The start is another test's. */
+/* Other tests are about the start. */
 int sp_exporter_process_start(const struct sp_exporter_start *s)
 {
 	(void)snprintf(started, sizeof(started), "%s", s->path);
@@ -49,7 +54,7 @@ bool sp_exporter_process_alive(const struct sp_region *region)
 	return region->exporter_pid > 0 && kill(region->exporter_pid, 0) == 0;
 }
 
-/* Nobody's keeper: these exporters were joined. */
+/* This process is no keeper: these exporters were joined. */
 bool sp_exporter_process_may_start(void)
 {
 	return true;
@@ -71,9 +76,11 @@ int32_t sp_keeper_exporter(const struct sp_region *region)
 	return 0;
 }
 
+static bool has_keeper;
+
 bool sp_keeper_is_there(void)
 {
-	return false;
+	return has_keeper;
 }
 
 static void make_region(void)
@@ -93,7 +100,7 @@ static void end_child(void)
 	(void)waitpid(child, NULL, 0);
 }
 
-/* What an exporter does that answers so many flushes and then sleeps for ever. */
+/* An exporter that answers n flushes and then sleeps for ever. */
 static void answer(unsigned n)
 {
 	struct sp_region *r = sp_region;
@@ -148,6 +155,20 @@ Test(exporter, that_does_not_answer_is_waited_for_no_longer_than_that)
 	cr_expect_eq(sp_region->flush_done, 0);
 }
 
+/* 50 naps of 20 ms before they became longer. */
+Test(exporter, is_checked_less_often_the_longer_a_flush_waits)
+{
+	struct rusage before;
+	struct rusage after;
+
+	begin(0);
+	cr_assert_eq(getrusage(RUSAGE_THREAD, &before), 0);
+	cr_expect_geq(flush_ms(1000), 1000);
+	cr_assert_eq(getrusage(RUSAGE_THREAD, &after), 0);
+
+	cr_expect_leq(after.ru_nvcsw - before.ru_nvcsw, 20);
+}
+
 Test(exporter, is_told_how_long_there_is_to_answer)
 {
 	uint64_t before = sp_monotonic_ns();
@@ -194,17 +215,18 @@ static void join_first(void)
 
 	sp_exporter_family_load(true);
 	cr_assert_not(sp_exporter_family_join(&first));
+	cr_assert(listen_here(&first));
 	family_fd = first.family_fd;
 	cr_assert_eq(sp_exporter_start(&config, sp_region_create(bytes)), 0);
 }
 
-/* It may take its time, but not if nobody is there any more. */
+/* The exporter may take its time, but must not be awaited once it is gone. */
 Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
 {
 	uint64_t end = sp_monotonic_ns() + 300 * SP_NS_PER_MS;
 
 	join_first();
-	/* Who started it may have ended meanwhile. */
+	/* The process that started it may have ended meanwhile. */
 	sp_region->exporter_pid = INT32_MAX;
 	while (sp_monotonic_ns() < end)
 		cr_assert(sp_exporter_works());
@@ -215,12 +237,21 @@ Test(exporter, that_was_joined_is_waited_for_as_long_as_it_listens)
 	cr_expect_eq(sp_region->exporter, SP_EXPORTER_GONE, "nobody else takes it from now on");
 }
 
-/* It was stopped, or another process has the socket from its parent and does not know. */
+/* Makes the program at the expected path. */
+static void make_program(char want[SP_EXPORTER_PATH_MAX])
+{
+	cr_assert(sp_exporter_path(want));
+	cr_assert_eq(close(open(want, O_CREAT | O_WRONLY | O_CLOEXEC, 0755)), 0);
+}
+
+/* The listener was stopped, or another process has inherited its socket without knowing it. */
 Test(exporter, that_listens_and_takes_nobody_in_is_not_joined_twice)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
-	const struct sp_config config = {.exporter = "/nowhere"};
+	const struct sp_config config = {.service_name = "shop"};
+	char want[SP_EXPORTER_PATH_MAX];
 
+	make_program(want);
 	sp_log_set_level(SP_LOG_NONE);
 	join_first();
 	cr_assert(sp_exporter_works());
@@ -228,16 +259,43 @@ Test(exporter, that_listens_and_takes_nobody_in_is_not_joined_twice)
 	cr_assert_not(sp_exporter_works());
 
 	cr_expect_eq(sp_exporter_start(&config, sp_region_create(bytes)), -ENOSYS, "its own");
-	cr_expect_str_eq(started, "/nowhere");
+	cr_expect_str_eq(started, want);
 	cr_assert_eq(close(family_fd), 0);
 }
 
-/* Starts it where nobody listens, and it cannot be started: as whom, and what is told. */
-static void start_alone(const char *configured, const char *want)
+/* Whether the parent of a process that ends is asked for an exporter. */
+static bool asks_its_parent(bool with_keeper)
+{
+	int status = -1;
+	pid_t pid;
+
+	pid = fork();
+	if (pid == 0) {
+		has_keeper = with_keeper;
+		(void)sp_exporter_finish(0);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+	return sp_exporter_family_is_asked();
+}
+
+Test(exporter, that_ends_with_its_process_is_asked_of_the_parent)
+{
+	sp_exporter_family_load(true);
+	cr_expect_not(asks_its_parent(true), "they share no page yet");
+	cr_expect(asks_its_parent(true));
+	cr_expect_not(asks_its_parent(false), "that of another process stays");
+}
+
+/* No process listens, so the exporter is started; the start fails, and the message names the program. */
+Test(exporter, is_the_program_beside_our_object)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
-	const struct sp_config config = {.exporter = configured};
+	const struct sp_config config = {.service_name = "shop"};
+	char want[SP_EXPORTER_PATH_MAX];
 
+	make_program(want);
 	stderr_begin();
 	sp_exporter_family_load(true);
 	cr_expect_eq(sp_exporter_start(&config, sp_region_create(bytes)), -ENOSYS);
@@ -246,20 +304,85 @@ static void start_alone(const char *configured, const char *want)
 	cr_expect(stderr_has(want), "%s", stderr_text);
 }
 
-Test(exporter, is_the_program_that_was_asked_for)
+static void make_in(const char *folder, mode_t mode)
 {
-	start_alone("/nowhere", "/nowhere");
+	char file[SP_EXPORTER_PATH_MAX];
+
+	cr_assert_eq(mkdir(folder, 0755), 0);
+	cr_assert_eq(chmod(folder, mode), 0);
+	(void)snprintf(file, sizeof(file), "%s/program", folder);
+	cr_assert_eq(close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0755)), 0);
 }
 
-Test(exporter, is_the_program_beside_our_object)
+/* The result of the check for "program" in that folder; leaves is the expected path, NULL = not checked. */
+static int checked(const char *folder, const char *leaves)
 {
-	char want[SP_EXPORTER_PATH_MAX];
+	char program[SP_EXPORTER_PATH_MAX];
+	int err;
 
-	cr_assert(sp_exporter_path(want));
-	start_alone(NULL, want);
+	(void)snprintf(program, sizeof(program), "%s/program", folder);
+	err = sp_exporter_check(program);
+	if (leaves != NULL)
+		cr_expect_str_eq(program, leaves);
+	return err;
 }
 
-/* Another thread may be starting another one meanwhile: the region is there already, the exporter not yet. */
+#define OTHER 65534
+
+/* /tmp has the sticky bit and belongs to root: no other user can rename root's files in it. */
+Test(exporter, that_root_starts_is_nobody_elses_to_change)
+{
+	char real[SP_EXPORTER_PATH_MAX];
+	unsigned before = open_descriptors();
+
+	if (geteuid() != 0)
+		return;
+	scratch_make();
+	cr_assert_eq(chmod(scratch, 0755), 0);
+	make_in(in_scratch("own"), 0755);
+	make_in(in_scratch("sticky"), 01777);
+	make_in(in_scratch("group"), 0775);
+	make_in(in_scratch("all"), 0757);
+	make_in(in_scratch("theirs"), 0755);
+	make_in(in_scratch("theirs/below"), 0755);
+	make_in(in_scratch("file"), 0755);
+	make_in(in_scratch("written"), 0755);
+	make_in(in_scratch("stuck"), 0755);
+	cr_assert_eq(chown(in_scratch("theirs"), OTHER, OTHER), 0);
+	cr_assert_eq(chown(in_scratch("file/program"), OTHER, OTHER), 0);
+	cr_assert_eq(chmod(in_scratch("written/program"), 0775), 0);
+	cr_assert_eq(chmod(in_scratch("stuck/program"), 01777), 0);
+	cr_assert_eq(symlink("theirs/below", in_scratch("link")), 0);
+	cr_assert_eq(symlink("own", in_scratch("fine")), 0);
+	(void)snprintf(real, sizeof(real), "%s", in_scratch("own/program"));
+
+	cr_expect_eq(checked(in_scratch("own"), real), 0);
+	cr_expect_eq(checked(in_scratch("fine"), real), 0, "a link of root's is followed once");
+	cr_expect_eq(checked(in_scratch("sticky"), NULL), 0);
+	cr_expect_eq(checked(in_scratch("group"), NULL), -EKEYREJECTED);
+	cr_expect_eq(checked(in_scratch("all"), NULL), -EKEYREJECTED);
+	cr_expect_eq(checked(in_scratch("theirs"), NULL), -EKEYREJECTED);
+	cr_expect_eq(checked(in_scratch("theirs/below"), NULL), -EKEYREJECTED);
+	cr_expect_eq(checked(in_scratch("link"), NULL), -EKEYREJECTED, "by its real path");
+	cr_expect_eq(checked(in_scratch("file"), NULL), -EKEYREJECTED);
+	cr_expect_eq(checked(in_scratch("written"), NULL), -EKEYREJECTED);
+	cr_expect_eq(checked(in_scratch("stuck"), NULL), -EKEYREJECTED, "the bit is for folders");
+	cr_expect_eq(checked(in_scratch("nowhere"), NULL), -ENOENT);
+	cr_expect_eq(open_descriptors(), before);
+	/* If its real user is root, it can become root again; if its effective user is root, it is root. */
+	cr_assert_eq(seteuid(OTHER), 0);
+	cr_expect_eq(checked(in_scratch("theirs"), NULL), -EKEYREJECTED);
+	cr_assert_eq(seteuid(0), 0);
+	cr_assert_eq(setreuid(OTHER, 0), 0);
+	cr_expect_eq(checked(in_scratch("theirs"), NULL), -EKEYREJECTED);
+	cr_assert_eq(setreuid(0, 0), 0);
+	scratch_remove();
+	/* Without root's rights the owner of the object could harm only this user. */
+	cr_assert_eq(setuid(OTHER), 0);
+	cr_expect_eq(checked("/nowhere", "/nowhere/program"), 0);
+}
+
+/* Another thread may be starting another exporter meanwhile: the region exists already, the exporter does not yet. */
 Test(exporter, that_was_joined_is_waited_for_in_no_other_region)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
@@ -273,12 +396,13 @@ Test(exporter, that_was_joined_is_waited_for_in_no_other_region)
 	cr_assert_eq(close(family_fd), 0);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* it takes the stack of a cancelled thread for somebody else's */
-/* Where a span starts no thread expects its end: what it had begun, we or the host, would stay half done. */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer takes the stack of a cancelled thread for a foreign
+                              * one */
+/* No thread expects to end where a span starts: half of the work of the host, or of ours, would be left undone. */
 static void *start_cancelled(void *came_back)
 {
 	const uint64_t bytes[SP_REGION_PARTS] = {4096, 0, 100};
-	const struct sp_config config = {.exporter = "/nowhere"};
+	const struct sp_config config = {.service_name = "shop"};
 
 	(void)pthread_cancel(pthread_self());
 	(void)sp_exporter_start(&config, sp_region_create(bytes));
@@ -316,7 +440,7 @@ Test(exporter, that_has_taken_a_process_in_is_watched_as_any_other)
 
 Test(exporter, region_is_as_large_as_it_says_and_nobody_can_change_that)
 {
-	const uint64_t bytes[SP_REGION_PARTS] = {8192, 1, 5000, 300};
+	const uint64_t bytes[SP_REGION_PARTS] = {8192, 1, 5000, 300, 9000};
 	unsigned before = open_descriptors();
 	int fd;
 

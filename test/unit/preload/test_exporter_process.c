@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about whether an exporter lives, with a child process of the test for it. */
+/* Whether an exporter lives. A child process of the test stands for it. */
 #define _GNU_SOURCE
 #include "preload/exporter/exporter_process.h"
 
@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "sampler/base/siphash.h"
 
 #define NOBODY 65534U
 #define SKIPPED 77
@@ -34,7 +36,7 @@ static void begin(bool is_dumpable)
 	(void)close(ready[1]);
 }
 
-/* It has ended, and nobody has waited for it. */
+/* Ends the exporter, and nobody waits for it. */
 static void end(void)
 {
 	siginfo_t info;
@@ -55,7 +57,7 @@ Test(exporter_process, lives_until_it_has_ended_though_nobody_has_waited_for_it)
 	cr_expect_not(sp_exporter_process_alive(&region));
 }
 
-/* One that wait() does not see unless it is asked for such, as a keeper is. */
+/* A keeper is a child that wait() does not see unless it asks for such children. */
 Test(exporter_process, reaps_no_child_of_the_hosts)
 {
 	siginfo_t info;
@@ -74,8 +76,9 @@ Test(exporter_process, reaps_no_child_of_the_hosts)
 	cr_expect_eq(waitpid(host, NULL, (int)__WCLONE), host);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* it looks for leaks at the end, which takes a /proc with the process in it */
-/* In a pid namespace with a /proc that hides processes of others. */
+#ifndef __SANITIZE_ADDRESS__ /* LeakSanitizer needs a /proc that shows the process, when the process
+                              * ends */
+/* In a pid namespace with a /proc that hides other users' processes. */
 static int hidden(void)
 {
 	bool lives;
@@ -91,7 +94,7 @@ static int hidden(void)
 	return lives ? 0 : 1;
 }
 
-/* As an exporter that has followed a program to another user, whose memory nobody may look into. */
+/* An exporter that has followed a program to another user, and whose memory no process may read. */
 Test(exporter_process, that_proc_does_not_show_is_no_dead_one)
 {
 	int status = 0;
@@ -110,3 +113,18 @@ Test(exporter_process, that_proc_does_not_show_is_no_dead_one)
 	cr_expect_eq(WEXITSTATUS(status), 0);
 }
 #endif
+
+/* The authors' test vectors (vectors_sip64): the key is 00 01 .. 0f, and so are the bytes. */
+Test(exporter_process, proves_by_siphash)
+{
+	const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
+	const uint64_t words[2] = {key[0], key[1]};
+	char proof[SP_PROOF_BYTES];
+
+	cr_expect_eq(sp_siphash(key, words, 0), UINT64_C(0x726fdb47dd0e0e31));
+	cr_expect_eq(sp_siphash(key, words, 1), UINT64_C(0x93f5f5799a932462));
+	cr_expect_eq(sp_siphash(key, words, 2), UINT64_C(0x3f2acc7f57c29bdb));
+	/* The digits of the proof, from the last one on. */
+	sp_exporter_proof(key, words[0], words[1], proof);
+	cr_expect_str_eq(proof, "bdb92c75f7cca2f");
+}

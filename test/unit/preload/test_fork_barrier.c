@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forks and sections that they must not divide, each in a thread of its own. */
+/* Forks, and sections during which no fork may happen, each in its own thread. */
 #include "preload/elf/elf_walk.h"
 
 #include <criterion/criterion.h>
@@ -29,7 +29,9 @@ static void *enters_and_leaves(void *arg)
 	atomic_store(&is_inside, true);
 	while (!atomic_load(&go_on))
 		(void)sched_yield();
-	/* the fork has been called by now, or is about to be: until then it waits, but no longer than a second */
+	/*
+	 * by now the fork has been called, or is about to be: it waits until the section ends, but at most one second
+	 */
 	for (int i = 0; i < 20; i++)
 		(void)sched_yield();
 	atomic_store(&is_inside, false);
@@ -44,7 +46,7 @@ static void *stays(void *arg)
 	return NULL;
 }
 
-/* What the child says of itself. */
+/* Forks, and returns the child's answer. */
 static int child_of_fork(int (*says)(void))
 {
 	int status = -1;
@@ -107,7 +109,7 @@ Test(fork_barrier, a_fork_waits_until_others_have_left)
 	check_that_forks_wait();
 }
 
-/* Such as of a thread that a debugger had stopped. */
+/* For example, a debugger had stopped the thread of that section. */
 Test(fork_barrier, a_section_that_was_too_slow_for_one_fork_is_not_taken_for_lost_once_it_has_ended)
 {
 	pthread_t slow;
@@ -132,7 +134,7 @@ Test(fork_barrier, a_thread_may_fork_in_its_own_section_and_the_child_goes_on)
 	cr_assert_eq(walks(), 1);
 }
 
-/* Each fork would take a second, and all of them longer than the test may. */
+/* Otherwise each fork would take a second, and all of them longer than the test may. */
 Test(fork_barrier, a_section_that_never_ends_holds_up_one_fork_alone)
 {
 	pthread_t thread;
@@ -142,14 +144,15 @@ Test(fork_barrier, a_section_that_never_ends_holds_up_one_fork_alone)
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	for (int i = 0; i < FORKS; i++) {
 		cr_assert_eq(child_of_fork(walks), 1);
-		/* a section that ends leaves the lost one as it was */
+		/* the end of a section leaves the lost one as it was */
 		cr_assert_eq(walks(), 1);
 	}
 }
 
 /*
- * Sections that wait for a fork. Who waits asks for the time once before, and again and again in its wait. The clock
- * stands still here, or makes a step each time, so that a wait ends when the test says, or never.
+ * Sections that wait for a fork. A waiting thread reads the time once before, and again and again while it waits. The
+ * clock of the test stands still, or makes a step at each reading, so that a wait ends when the test decides, or
+ * never.
  */
 static bool is_clock_ours;
 static __thread int64_t clock_s;
@@ -157,7 +160,7 @@ static __thread int64_t step_s;
 static __thread _Atomic unsigned asked;
 static __thread bool is_to_be_held;
 static bool forks_twice;
-static _Atomic unsigned forks; /* that wait for nothing any more */
+static _Atomic unsigned forks; /* forks that wait for nothing any more */
 static _Atomic bool is_held;
 static _Atomic(_Atomic unsigned *) waiter;
 static _Atomic unsigned forks_of_handler;
@@ -199,7 +202,7 @@ static void *is_held_in_fork(void *arg)
 static void *tells_and_forks(void *arg)
 {
 	(void)arg;
-	/* that it has waited once, and given up, is no reason not to wait the next time */
+	/* it has waited once and given up, but must wait again the next time */
 	step_s = 1;
 	sp_fork_barrier_enter();
 	sp_fork_barrier_leave();
@@ -231,7 +234,7 @@ static pthread_t begin(void *(*run)(void *))
 	return thread;
 }
 
-/* Which is waiting when this returns, unless another fork comes first. */
+/* Starts a thread that is waiting when this returns, unless another fork comes first. */
 static pthread_t one_that_waits(void *(*run)(void *))
 {
 	unsigned before = atomic_load(&forks);
@@ -245,7 +248,7 @@ static pthread_t one_that_waits(void *(*run)(void *))
 	return thread;
 }
 
-/* What runs before the fork, runs last of all that do; what runs behind it, first. */
+/* The first registered handlers: before a fork they run last, behind a fork first. */
 static void start_with_our_clock(void)
 {
 	is_clock_ours = true;
@@ -328,7 +331,7 @@ Test(fork_barrier, a_handler_may_fork_while_its_thread_waits)
 	cr_expect_eq(asked_in_fork(), 1);
 }
 
-/* What it has of the parent's threads that wait is nothing. */
+/* In the child, the waiting threads of the parent do not count. */
 static int leaves_and_forks(void)
 {
 	sp_fork_barrier_leave();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about starting: once, on demand, and never when it was switched off or has failed. The
- * exporter is stood in for; all else is the real thing.
+ * Starting: once, on demand, and never after it was switched off or has failed. A double stands for the exporter;
+ * everything else is real.
  */
 #include "preload/lifecycle/lifecycle.h"
 
@@ -46,24 +46,30 @@ static _Atomic int early_result; /* of a thread that comes while another one sta
 static struct {
 	int started;
 	bool meets_another;
-	int refuse; /* errno of the start, 0 = it works */
+	int refuse; /* errno of the start, 0 = it succeeds */
 	bool ended;
-	uint32_t asks; /* as soon as it is there */
+	uint32_t asks; /* the exporter's first requests */
 	unsigned flushes;
 	bool is_own; /* it has a keeper */
 	uint32_t flush_ms;
 	uint32_t
-		ends_after_ms; /* during the first flush, and another one is there; 0 = it does not */
+		ends_after_ms; /* the exporter ends during the first flush, and another one replaces
+                                * it; 0 = it does not */
 	bool meets_filter;
-	_Atomic bool is_starting; /* where it meets a filter */
+	_Atomic bool is_starting; /* a start is in progress when a filter comes */
 	_Atomic bool has_started;
-	unsigned told; /* so often that there is none any more */
+	unsigned parted;
+	bool answers_parting;
+	unsigned asked; /* number of children that have asked for an exporter */
+	unsigned told;  /* number of reports that there is no exporter */
 	uint32_t told_as;
 	int told_error;
 } exporter;
 
-static int64_t later_s; /* by so much the clock of the test is ahead */
-/* This thread's clock goes on by so much whenever it is read, and not otherwise; below 0: it is the kernel's. */
+static int64_t later_s; /* lead of the test's clock */
+/*
+ * Each reading of this thread's clock advances it by this much, and nothing else does; below 0: the kernel's clock.
+ */
 static __thread int64_t step_ns = -1;
 static __thread int64_t stepped_ns;
 
@@ -81,7 +87,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return rc;
 }
 
-/* It waits for a start that takes 50 ms at most, and on a slow machine this one takes longer. */
+/* A thread waits at most 50 ms for a start, and on a slow machine this start takes longer. */
 static void *come_early(void *arg)
 {
 	step_ns = 0;
@@ -89,7 +95,7 @@ static void *come_early(void *arg)
 	return arg;
 }
 
-/* Time enough for the other thread to be refused, if that is what happens to it. */
+/* Leaves the other thread time to be refused, if that happens. */
 static void meet_another(void)
 {
 	struct timespec began;
@@ -114,7 +120,7 @@ static void rest(uint64_t ns)
 		(void)sched_yield();
 }
 
-/* The start goes on for a while after another thread has come to put a filter in. */
+/* The start goes on for a while after another thread has come to install a filter. */
 static void meet_filter(void)
 {
 	atomic_store(&exporter.is_starting, true);
@@ -147,7 +153,7 @@ bool sp_exporter_works(void)
 	return !exporter.ended;
 }
 
-void sp_exporter_tell_ended(const struct sp_config *cfg SP_UNUSED)
+void sp_exporter_tell_ended(void)
 {
 	exporter.told++;
 	exporter.told_as = atomic_load(&sp_region_now()->exporter);
@@ -163,12 +169,32 @@ void sp_exporter_family_load(bool note_pid SP_UNUSED)
 {
 }
 
-void sp_exporter_family_forked(void)
+void sp_exporter_family_forked(const struct sp_region *parents SP_UNUSED)
 {
 }
 
 void sp_exporter_family_leave(void)
 {
+}
+
+bool sp_exporter_family_is_asked(void)
+{
+	if (exporter.asked == 0)
+		return false;
+	exporter.asked--;
+	return true;
+}
+
+bool sp_exporter_family_part(void)
+{
+	return exporter.parted++ == 0;
+}
+
+/* If the process has parted from the region, this exporter takes the rest of the records and ends. */
+void sp_exporter_wake(struct sp_region *r)
+{
+	if (exporter.answers_parting && atomic_load(&r->state) == SP_REGION_PARTED)
+		atomic_store(&r->exporter, SP_EXPORTER_GONE);
 }
 
 bool sp_exporter_family_is_forked(void)
@@ -189,22 +215,26 @@ bool sp_exporter_finish(uint32_t timeout_ms)
 	return false;
 }
 
+#define OBJECT "libspanprof.so"
+
 static void load_with(const char *one, const char *two)
 {
-	char *envp[] = {(char *)(uintptr_t) "SPANPROF_LOG_LEVEL=none", (char *)(uintptr_t)one,
+	char *envp[] = {(char *)(uintptr_t) "LD_PRELOAD=" OBJECT,
+			(char *)(uintptr_t) "SPANPROF_LOG_LEVEL=none", (char *)(uintptr_t)one,
 			(char *)(uintptr_t)two, NULL};
 
-	sp_lifecycle_load(envp);
+	sp_lifecycle_load(envp, OBJECT);
 }
 
-/* Its messages are on stderr. */
+/* Loads with messages on stderr. */
 static void load_that_tells(void)
 {
 	char level[] = "SPANPROF_LOG_LEVEL=warn";
 	char folder[] = "SPANPROF_OUTPUT_DIR=/nowhere";
-	char *envp[] = {level, folder, NULL};
+	char preload[] = "LD_PRELOAD=" OBJECT;
+	char *envp[] = {preload, level, folder, NULL};
 
-	sp_lifecycle_load(envp);
+	sp_lifecycle_load(envp, OBJECT);
 }
 
 static void load_and_start(void)
@@ -232,7 +262,7 @@ Test(lifecycle, a_thread_that_comes_while_another_one_starts_is_not_turned_away)
 	cr_assert_eq(exporter.started, 1);
 }
 
-/* The thread that was starting is gone. If each span waited its 50 ms, they would take 3 s. */
+/* The thread that was starting is gone. If each span waited its 50 ms, the test would take 3 s. */
 Test(lifecycle, a_start_that_never_ends_does_not_hold_up_every_span)
 {
 	load_with(NULL, NULL);
@@ -282,7 +312,7 @@ Test(lifecycle, starts_once_at_the_first_span)
 	cr_assert_eq(errno, 4711);
 }
 
-/* An exporter may have looked before our threads were told of. */
+/* The exporter may have asked before our threads were known. */
 Test(lifecycle, what_it_has_done_at_the_start_is_not_done_again)
 {
 	exporter.asks = SP_WORK_LOOK | SP_WORK_SCAN;
@@ -301,7 +331,7 @@ Test(lifecycle, starts_before_main_on_request)
 	cr_assert_eq(sp_reentrancy_guard_frame, 0, "the guard was left");
 }
 
-/* Below a filter from before that the program has made no clone under yet. */
+/* Waits below a seccomp filter until the program makes its first clone. */
 static void wait_for_a_clone(void)
 {
 	struct sock_filter code[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -314,7 +344,105 @@ static void wait_for_a_clone(void)
 	cr_assert_eq(exporter.started, 0);
 }
 
-/* The new thread may be the one that starts, before the call that has made it returns. */
+/* --- Before a fork -------------------------------------------------------------------------- */
+
+Test(lifecycle, starts_before_a_fork_where_a_child_has_asked)
+{
+	load_with(NULL, NULL);
+	sp_lifecycle_before_fork();
+	cr_assert(sp_lifecycle_asleep(), "nobody has asked");
+
+	exporter.asked = 1;
+	errno = 4711;
+	sp_lifecycle_before_fork();
+	cr_expect_eq(errno, 4711);
+	cr_expect(sp_lifecycle_active());
+	cr_expect_eq(exporter.started, 1);
+	cr_expect_eq(sp_reentrancy_guard_frame, 0, "the guard was left");
+}
+
+Test(lifecycle, starts_for_nobody_where_it_is_off_or_has_ended)
+{
+	exporter.asked = 1;
+	sp_lifecycle_before_fork();
+	cr_expect_eq(exporter.started, 0);
+
+	load_with(NULL, NULL);
+	sp_lifecycle_fail();
+	sp_lifecycle_before_fork();
+	cr_expect_eq(exporter.started, 0);
+	cr_expect_eq(exporter.asked, 1);
+}
+
+Test(lifecycle, starts_for_nobody_at_its_end)
+{
+	load_and_start();
+	sp_lifecycle_end();
+	exporter.asked = 1;
+	sp_lifecycle_before_fork();
+
+	cr_expect_eq(exporter.asked, 1);
+}
+
+Test(lifecycle, starts_for_nobody_inside_of_a_hooked_call)
+{
+	load_with(NULL, NULL);
+	exporter.asked = 1;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	sp_lifecycle_before_fork();
+	sp_reentrancy_guard_leave(g);
+	cr_expect_eq(exporter.started, 0);
+	cr_expect_eq(exporter.asked, 1, "the next fork does");
+}
+
+static void fork_in_handler(int signo SP_UNUSED)
+{
+	sp_lifecycle_before_fork();
+}
+
+Test(lifecycle, starts_for_nobody_on_a_signal_stack)
+{
+	static char memory[65536];
+	const stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+	struct sigaction on = {.sa_handler = fork_in_handler, .sa_flags = SA_ONSTACK};
+
+	load_with(NULL, NULL);
+	exporter.asked = 2;
+	cr_assert_eq(sigaltstack(&stack, NULL), 0);
+	cr_assert_eq(sigaction(SIGUSR1, &on, NULL), 0);
+	cr_assert_eq(raise(SIGUSR1), 0);
+	cr_expect_eq(exporter.started, 0);
+
+	on.sa_flags = 0;
+	cr_assert_eq(sigaction(SIGUSR1, &on, NULL), 0);
+	cr_assert_eq(raise(SIGUSR1), 0);
+	cr_expect_eq(exporter.started, 1);
+}
+
+Test(lifecycle, a_child_that_asks_shows_that_a_fork_is_let_pass)
+{
+	if (emulated())
+		cr_skip_test("the emulator knows no filters");
+	wait_for_a_clone();
+	exporter.asked = 1;
+	sp_lifecycle_before_fork();
+
+	cr_expect_eq(exporter.started, 1);
+}
+
+Test(lifecycle, starts_another_exporter_before_a_fork_where_the_former_one_has_ended)
+{
+	load_and_start();
+	exporter.ended = true;
+	atomic_store(&sp_region->exporter, SP_EXPORTER_GONE);
+	exporter.asked = 1;
+	sp_lifecycle_before_fork();
+
+	cr_expect_eq(exporter.started, 2);
+}
+
+/* The new thread may start profiling before the call that created the thread returns. */
 Test(lifecycle, a_thread_is_known_before_it_is_there)
 {
 	if (emulated())
@@ -359,7 +487,7 @@ Test(lifecycle, without_an_exporter_it_has_failed_for_good)
 	cr_expect_eq(exporter.told, 1);
 }
 
-/* The host took the signal: the samples of before are still there, and the exporter that sends them. */
+/* The host took the signal: the earlier samples are still there, and so is the exporter that sends them. */
 Test(lifecycle, stopped_it_samples_nothing_any_more_but_flushes)
 {
 	load_and_start();
@@ -389,38 +517,52 @@ Test(lifecycle, without_its_exporter_it_samples_nothing_any_more)
 	cr_assert_eq(exporter.flushes, 0);
 }
 
-/* As a child of vfork, which shares more with its parent than that. */
-Test(lifecycle, what_is_asked_of_a_process_is_not_done_in_a_child_of_a_raw_clone)
+/* The first steps of each hook. */
+static void enter_a_hook(void)
 {
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	sp_reentrancy_guard_leave(g);
+}
+
+static int work_in_shared_memory(void *arg)
+{
+	(void)arg;
+	enter_a_hook();
+	return sp_lifecycle_start() ? 0 : 1;
+}
+
+Test(lifecycle, what_is_asked_of_a_process_is_not_done_in_a_child_that_shares_its_memory)
+{
+	static _Alignas(16) char stack[1 << 18];
 	int status = -1;
-	long child;
+	int child;
 
 	load_and_start();
 	atomic_store(&sp_region->deferred_work, SP_WORK_LOOK);
-	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	if (child == 0)
-		_exit(sp_lifecycle_start() ? 0 : 1);
+	child = clone(work_in_shared_memory, stack + sizeof(stack),
+		      CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
 
-	cr_assert_eq(waitpid((pid_t)child, &status, 0), (pid_t)child);
+	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_expect_eq(status, 0);
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), SP_WORK_LOOK);
 	cr_assert(sp_lifecycle_start());
 	cr_expect_eq(atomic_load(&sp_region->deferred_work), 0, "the process itself does it");
 }
 
-static volatile sig_atomic_t named; /* calls that name it as tracer */
+static volatile sig_atomic_t named; /* calls that name the exporter as tracer */
 static volatile sig_atomic_t named_unasked;
 
 static void count_named(int signal)
 {
 	(void)signal;
 	named++;
-	/* The exporter looks again as soon as it is not asked for any more. */
+	/* The exporter tries again as soon as its request is done. */
 	if ((atomic_load(&sp_region->deferred_work) & SP_WORK_TRACER) == 0)
 		named_unasked++;
 }
 
-/* From now on such a call is a signal, of which no hook knows. False where there is no such thing. */
+/* From now on such a call raises a signal, and no hook notices this. False if the machine cannot do that. */
 static bool watch_naming(void)
 {
 	struct sock_filter code[] = {
@@ -440,7 +582,7 @@ static bool watch_naming(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Asked by the exporter, as Yama wants it. */
+/* The exporter has asked for this, because Yama requires it. */
 static int names_tracer_when(const char *variable)
 {
 	load_with(variable, NULL);
@@ -472,7 +614,11 @@ Test(lifecycle, names_no_tracer_where_waits_are_not_wanted)
 	cr_expect_leq(names_tracer_when("SPANPROF_OFF_CPU=false"), 0);
 }
 
-/* What a child says that forks off an active process which is always profiled: 0 = all is right. */
+static bool is_raw; /* forked without the C library */
+
+/*
+ * The answer of a child that an active process forks, with that rate and SPANPROF_PROFILE=always: 0 = all is right.
+ */
 static int in_child_at(const char *rate, int (*is_wrong)(void))
 {
 	int status = 0;
@@ -480,7 +626,7 @@ static int in_child_at(const char *rate, int (*is_wrong)(void))
 
 	load_with("SPANPROF_PROFILE=always", rate);
 	cr_assert(sp_lifecycle_start());
-	pid = fork();
+	pid = is_raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
 	if (pid == 0)
 		_exit(is_wrong());
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
@@ -488,13 +634,13 @@ static int in_child_at(const char *rate, int (*is_wrong)(void))
 	return WEXITSTATUS(status);
 }
 
-/* So seldom that no sample comes, with which the child would begin. */
+/* The rate is so low that no sample comes, with which the child would begin. */
 static int in_child(int (*is_wrong)(void))
 {
 	return in_child_at("SPANPROF_SAMPLE_RATE=1", is_wrong);
 }
 
-/* Nothing was started in the child, whose parent has started once. */
+/* Profiling has begun in the child by itself; its parent has started once. */
 static bool has_begun(void)
 {
 	return exporter.started != 1 || sp_region_is_there();
@@ -540,7 +686,7 @@ Test(lifecycle, a_forked_child_begins_with_its_first_span)
 	cr_expect_eq(in_child(begins_without_span), 0);
 }
 
-/* A hooked call would begin, too, so there is none. */
+/* A hooked call would begin profiling, too, so there is none here. */
 static bool begins_within(uint64_t cpu_ns)
 {
 	uint64_t now = 0;
@@ -560,12 +706,63 @@ static int is_never_sampled(void)
 		       : 2;
 }
 
+static int is_not_noticed(void)
+{
+	/* Every hook, for an SDK or for the C library, asks this first. */
+	if (!sp_process_is_new() || sp_process_is_ours())
+		return 1;
+	enter_a_hook();
+	if (sp_process_is_new() || !sp_process_is_ours() || is_not_only_armed())
+		return 2;
+	enter_a_hook();
+	return is_not_only_armed() ? 3 : begins_without_span();
+}
+
+Test(lifecycle, a_raw_fork_is_noticed_by_the_first_hook_of_the_child)
+{
+	is_raw = true;
+	cr_expect_eq(in_child(is_not_noticed), 0);
+	cr_expect_not(sp_process_is_new(), "the parent stays what it is");
+	cr_expect(sp_process_is_ours());
+}
+
+static int is_not_active_here(void)
+{
+	errno = 4711;
+	return sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE && errno == 4711 ? is_not_only_armed()
+									   : 1;
+}
+
+Test(lifecycle, a_raw_fork_is_noticed_by_a_hook_of_the_c_library)
+{
+	is_raw = true;
+	cr_expect_eq(in_child(is_not_active_here), 0);
+}
+
+/* A hook in the fork handler of another library runs before our own handler. */
+static int is_begun_anew(void)
+{
+	uint32_t forks = atomic_load(&sp_process_forks);
+
+	enter_a_hook();
+	if (atomic_load(&sp_process_forks) != forks + 1 || begins_without_span() != 0)
+		return 1;
+	sp_lifecycle_forked();
+	return atomic_load(&sp_process_forks) == forks + 1 && sp_region_is_there() ? 0 : 2;
+}
+
+Test(lifecycle, a_fork_is_noticed_once)
+{
+	is_raw = true;
+	cr_expect_eq(in_child(is_begun_anew), 0);
+}
+
 Test(lifecycle, a_forked_child_begins_with_its_first_sample)
 {
 	cr_expect_eq(in_child_at(NULL, is_never_sampled), 0);
 }
 
-/* The first sample may not begin inside of a hooked call; its time is told at the end. */
+/* The first sample may not begin profiling inside of a hooked call; the time is reported at the end. */
 static int loses_what_it_used(void)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
@@ -574,7 +771,7 @@ static int loses_what_it_used(void)
 	sp_reentrancy_guard_leave(g);
 	if (began)
 		return 1;
-	/* Else the next sample does. */
+	/* Otherwise the next sample does. */
 	sp_thread_disarm_all();
 	sp_lifecycle_end();
 	if (exporter.started != 2 || exporter.flushes != 1)
@@ -587,6 +784,93 @@ static int loses_what_it_used(void)
 Test(lifecycle, what_a_forked_child_used_before_it_could_begin_is_told_at_its_end)
 {
 	cr_expect_eq(in_child_at(NULL, loses_what_it_used), 0);
+}
+
+static int begins_before_it_is_confined(void)
+{
+	errno = ENOSYS;
+	sp_lifecycle_before_confinement();
+	sp_lifecycle_before_confinement();
+	return exporter.parted == 2 && exporter.started == 2 && sp_region_is_there() &&
+			       errno == ENOSYS
+		       ? 0
+		       : 1;
+}
+
+Test(lifecycle, a_forked_child_begins_before_it_is_confined)
+{
+	cr_expect_eq(in_child(begins_before_it_is_confined), 0);
+}
+
+static int parts(bool answers, uint64_t least_ns, uint64_t most_ns)
+{
+	const struct sp_region *old;
+	struct sp_region *now;
+	uint64_t began;
+
+	if (begins_without_span() != 0)
+		return 1;
+	old = now = sp_region_now();
+	atomic_store(&now->exporter, SP_EXPORTER_WORKING);
+	exporter.answers_parting = answers;
+	began = sp_monotonic_ns();
+	sp_lifecycle_before_confinement();
+	began = sp_monotonic_ns() - began;
+	if (began < least_ns || began > most_ns)
+		return 2;
+	now = sp_region_now();
+	return exporter.started == 3 && now != old && old->state == SP_REGION_PARTED &&
+			       now->state == SP_REGION_SAMPLING && now->threads_armed == 1
+		       ? 0
+		       : 3;
+}
+
+static int parts_at_once(void)
+{
+	return parts(true, 0, 150 * SP_NS_PER_MS);
+}
+
+/* The exporter may be stopped. */
+static int parts_after_a_while(void)
+{
+	return parts(false, 150 * SP_NS_PER_MS, 2 * SP_NS_PER_S);
+}
+
+Test(lifecycle, a_forked_child_that_has_joined_parts_before_it_is_confined)
+{
+	cr_expect_eq(in_child(parts_at_once), 0);
+}
+
+Test(lifecycle, a_forked_child_parts_though_nobody_answers)
+{
+	cr_expect_eq(in_child(parts_after_a_while), 0);
+}
+
+static int starts_none_when_confined(void)
+{
+	exporter.is_own = true;
+	sp_lifecycle_before_confinement();
+	exporter.is_own = false;
+	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
+
+	sp_lifecycle_before_confinement();
+	sp_reentrancy_guard_leave(g);
+	sp_lifecycle_end();
+	sp_lifecycle_before_confinement();
+	return exporter.parted != 0 || has_begun();
+}
+
+Test(lifecycle, a_forked_child_starts_no_second_exporter_and_none_at_its_end)
+{
+	cr_expect_eq(in_child(starts_none_when_confined), 0);
+}
+
+Test(lifecycle, who_has_started_the_exporter_keeps_it_when_confined)
+{
+	load_and_start();
+	sp_lifecycle_before_confinement();
+	cr_expect_eq(exporter.parted, 0);
+	cr_expect_eq(exporter.started, 1);
 }
 
 static int leaves_a_grandchild_of_its_own(void)
@@ -602,6 +886,58 @@ static int leaves_a_grandchild_of_its_own(void)
 Test(lifecycle, a_forked_childs_child_begins_anew_as_well)
 {
 	cr_expect_eq(in_child(leaves_a_grandchild_of_its_own), 0);
+}
+
+static pthread_barrier_t apart;
+
+static void *sleep_apart(void *arg)
+{
+	(void)pthread_barrier_wait(&apart);
+	(void)pthread_barrier_wait(&apart);
+	return arg;
+}
+
+/* A thread of a library whose pthread_create() is not ours. The handler may run even in a thread without a timer. */
+static void *scan_as_handler(void *arg)
+{
+	sp_handler_setup.scan();
+	return arg;
+}
+
+static void run_scan(void)
+{
+	pthread_t scanner;
+
+	cr_assert_eq(pthread_create(&scanner, NULL, scan_as_handler, NULL), 0);
+	cr_assert_eq(pthread_join(scanner, NULL), 0);
+}
+
+Test(lifecycle, the_handler_finds_threads_that_no_hook_saw)
+{
+	pthread_t unseen;
+
+	load_and_start();
+	cr_assert_eq(pthread_barrier_init(&apart, NULL, 2), 0);
+	cr_assert_eq(pthread_create(&unseen, NULL, sleep_apart, NULL), 0);
+	(void)pthread_barrier_wait(&apart);
+	atomic_store(&sp_region_now()->deferred_work, SP_WORK_SCAN | SP_WORK_SCAN_NOW);
+	cr_assert(sp_deferred_work_keep_off(0));
+	run_scan();
+	cr_expect_eq(sp_thread_armed(), 1, "another thread does deferred work");
+	sp_deferred_work_leave();
+	run_scan();
+	cr_expect_eq(sp_thread_armed(), 3, "the scanner has ended, and is still known");
+	cr_expect_eq(sp_region_now()->threads_armed, 3);
+	cr_expect_eq(sp_region_now()->deferred_work, 0);
+	cr_expect_eq(sp_region_now()->cookie, sp_handler_setup.cookie);
+	cr_assert(sp_deferred_work_keep_off(0), "it leaves");
+	sp_deferred_work_leave();
+	(void)pthread_barrier_wait(&apart);
+	cr_assert_eq(pthread_join(unseen, NULL), 0);
+	sp_lifecycle_end();
+	atomic_store(&sp_region_now()->deferred_work, SP_WORK_SCAN_NOW);
+	run_scan();
+	cr_expect_eq(sp_region_now()->deferred_work, SP_WORK_SCAN_NOW, "the process ends");
 }
 
 Test(lifecycle, flushes_for_as_long_as_configured)
@@ -637,7 +973,7 @@ static void *start_another(void *arg)
 	return arg;
 }
 
-/* What the start of another exporter asks of the kernel could end the host below a filter. */
+/* Below a filter, the system calls for the start of another exporter could end the host. */
 Test(lifecycle, a_filter_waits_for_the_start_of_another_exporter)
 {
 	pthread_t thread;
@@ -657,7 +993,7 @@ Test(lifecycle, a_filter_waits_for_the_start_of_another_exporter)
 	cr_expect(sp_lifecycle_start());
 }
 
-/* The exporter ends in that way, so many seconds later: whether there is another one now. */
+/* The exporter ends in that way, that many seconds later. Returns whether another exporter runs now. */
 static bool goes_on_after(uint32_t how, int64_t seconds)
 {
 	int before = exporter.started;
@@ -687,7 +1023,7 @@ Test(lifecycle, an_exporter_that_has_ended_is_replaced_three_times_after_growing
 	cr_expect_not(sp_lifecycle_active(), "for good");
 }
 
-/* What was the last pause before it is not begun anew by each call, of which there are many. */
+/* Many calls come at the end of the process. Only the first of them may begin the last pause. */
 Test(lifecycle, at_the_end_of_the_process_a_pause_ends_as_well)
 {
 	load_and_start();
@@ -698,7 +1034,7 @@ Test(lifecycle, at_the_end_of_the_process_a_pause_ends_as_well)
 	cr_expect(goes_on_after(SP_EXPORTER_GONE, 1));
 }
 
-/* A new exporter goes on with the region of this one, and says so in one line. */
+/* A new exporter goes on with the region of this one, and reports so in one line. */
 static const char *line_at_a_restart(unsigned samples, unsigned waits)
 {
 	_Atomic uint64_t *told = sp_region->exporter_counter;
@@ -724,7 +1060,7 @@ Test(lifecycle, what_an_exporter_had_not_sent_is_told_by_kind)
 	cr_expect_not_null(strstr(line, "is lost: 0 samples, 5 waits\n"), "%s", line);
 }
 
-/* No descriptor is left, as in a server at a peak of connections; or all are there again. */
+/* Leaves no free descriptor, as in a server at a peak of connections; or restores the limit. */
 static void limit_descriptors(bool none)
 {
 	struct rlimit limit;
@@ -744,7 +1080,7 @@ static bool starts_without_descriptors(void)
 	return starts;
 }
 
-/* Whether a span is recorded so many seconds later, and how many exporters there have been by then. */
+/* Whether a span is recorded that many seconds later, and that many exporters were started by then. */
 static bool starts_after(int64_t seconds, int exporters)
 {
 	bool starts;
@@ -813,7 +1149,7 @@ static int begins_later(void)
 {
 	if (starts_without_descriptors() || !sp_lifecycle_active() || has_begun())
 		return 1;
-	/* No more than before in the handler, which interrupts anything. */
+	/* A handler may interrupt any code, so it begins nothing. */
 	later_s += 2;
 	sp_handler_setup.begin();
 	if (has_begun())
@@ -826,7 +1162,7 @@ Test(lifecycle, a_forked_child_that_finds_no_descriptor_begins_with_a_later_span
 	cr_expect_eq(in_child(begins_later), 0);
 }
 
-/* A start that was put off and then worked is the parent's past. */
+/* The parent's start was put off and then succeeded: that does not concern the child. */
 Test(lifecycle, a_forked_child_begins_in_the_handler_though_its_parents_start_was_put_off)
 {
 	int status = -1;
@@ -861,7 +1197,7 @@ Test(lifecycle, a_handler_does_not_begin_what_another_thread_is_at)
 	cr_expect_eq(in_child(begins_when_nobody_else_does), 0);
 }
 
-/* It is sampled meanwhile. */
+/* The process is sampled meanwhile. */
 Test(lifecycle, an_exporter_that_finds_no_process_is_started_later)
 {
 	exporter.refuse = EAGAIN;
@@ -894,7 +1230,7 @@ Test(lifecycle, an_exporter_that_never_finds_a_process_is_given_up)
 	cr_expect_eq(exporter.told_error, EAGAIN);
 }
 
-/* The keeper is a process as well, and there was one for that. */
+/* The keeper is a process as well, for which there was room. */
 Test(lifecycle, a_keeper_that_finds_no_process_for_the_exporter_makes_one_later)
 {
 	load_and_start();
@@ -908,7 +1244,7 @@ Test(lifecycle, a_keeper_that_finds_no_process_for_the_exporter_makes_one_later)
 	cr_expect(sp_lifecycle_active());
 }
 
-/* Out of descriptors when its exporter has ended in that way. */
+/* Its exporter has ended in that way, and there are no free descriptors. */
 static void goes_on_without_descriptors(uint32_t how)
 {
 	limit_descriptors(true);
@@ -926,7 +1262,7 @@ Test(lifecycle, an_exporter_that_ended_is_replaced_when_there_are_descriptors_ag
 	load_and_start();
 	for (unsigned i = 0; i < SP_ARRAY_LEN(how); i++) {
 		goes_on_without_descriptors(how[i]);
-		/* A working exporter asks for this. */
+		/* A working exporter requests this. */
 		atomic_fetch_or(&sp_region->deferred_work, SP_WORK_LOOK);
 		atomic_store(&sp_region->exporter, SP_EXPORTER_WORKING);
 		cr_expect(sp_lifecycle_start());
@@ -961,7 +1297,7 @@ Test(lifecycle, an_exporter_that_does_not_serve_it_is_replaced_at_once)
 	cr_expect_not(goes_on_after(SP_EXPORTER_REFUSED, 1000), "it is counted");
 }
 
-/* A worker that lives long, whose siblings are recycled and are those that start the exporters. */
+/* A long-lived worker whose siblings are recycled, and start the exporters. */
 Test(lifecycle, exporters_that_end_with_their_starters_are_replaced_without_end)
 {
 	load_and_start();
@@ -1010,7 +1346,7 @@ Test(lifecycle, an_exporter_that_never_worked_is_not_replaced)
 	cr_expect_neq(exporter.told, 0);
 }
 
-/* The exporter fails with that errno, of that process; 0 = it had none. */
+/* The exporter of that process fails with that errno; 0 = it had no process. */
 static void expect_no_other_one_after(int error, int32_t pid)
 {
 	load_and_start();
@@ -1029,7 +1365,7 @@ Test(lifecycle, a_process_for_the_exporter_that_is_refused_is_not_tried_again)
 	expect_no_other_one_after(EPERM, 0);
 }
 
-/* It had a process, which did not come far. */
+/* The exporter had a process, which ended early. */
 Test(lifecycle, an_exporter_that_failed_by_itself_is_not_tried_again)
 {
 	expect_no_other_one_after(EAGAIN, 1);
@@ -1074,7 +1410,7 @@ static int status_of(pid_t child)
 	return status;
 }
 
-/* As a daemon's parent does: the process between has no span, so nothing starts there. */
+/* As the parent of a daemon: the process between has no span, so nothing starts there. */
 Test(lifecycle, a_grandchild_is_armed_by_its_own_thread_id)
 {
 	pid_t child;
@@ -1106,7 +1442,7 @@ static bool is_made_up(const char *name)
 	return sp_sdk_service_is_made_up(name, strlen(name));
 }
 
-/* SDKs give that name, with or without the program's, to a service that nobody has named. */
+/* SDKs give a service without a name this name, with or without the program's name in it. */
 Test(lifecycle, knows_a_service_name_that_an_sdk_has_made_up, .timeout = 20)
 {
 	cr_expect(is_made_up("unknown_service"));
@@ -1118,31 +1454,156 @@ Test(lifecycle, knows_a_service_name_that_an_sdk_has_made_up, .timeout = 20)
 		      "what is behind is none of it");
 }
 
-/* Profiles and spans then meet. */
+static void has_resource(const char *service, const char *attributes)
+{
+	struct sp_sdk_resource *r = sp_sdk_resource_begin(__builtin_frame_address(0));
+
+	cr_assert_not_null(r);
+	cr_assert_str_eq(r->service, "");
+	cr_assert_str_eq(r->attributes, "");
+	strcpy(r->service, service);
+	strcpy(r->attributes, attributes);
+	sp_sdk_resource_end(r);
+}
+
+/* Profiles and spans then have the same service. */
 Test(lifecycle, takes_the_first_service_that_an_sdk_has, .timeout = 20)
 {
 	load_that_tells();
-	sp_sdk_resource("shop", "service.name=shop");
-	sp_sdk_resource("later", "service.name=later");
+	has_resource("shop", "service.name=shop");
+	has_resource("later", "service.name=later");
 	cr_assert(sp_lifecycle_start());
 
 	cr_expect_str_eq(sp_lifecycle_config()->service_name, "shop");
 	stderr_begin();
-	sp_sdk_resource("shop", "service.name=shop");
-	sp_sdk_resource("", "");
+	has_resource("shop", "service.name=shop");
+	has_resource("", "");
 	cr_expect_eq(stderr_end(), 0, "%s", stderr_text);
 	stderr_begin();
-	sp_sdk_resource("other", "service.name=other");
-	sp_sdk_resource("another", "service.name=another");
+	has_resource("other", "service.name=other");
+	has_resource("another", "service.name=another");
 	cr_expect_eq(stderr_end(), 1, "%s", stderr_text);
 	cr_expect_not_null(strstr(stderr_text, "shop"));
 	cr_expect_not_null(strstr(stderr_text, "other"));
 }
 
+static _Atomic unsigned readers;
+static _Atomic bool is_read;
+
+/* Reads until the test lets it go on, as if it was preempted. */
+static void *read_slowly(void *arg)
+{
+	struct sp_sdk_resource *r = sp_sdk_resource_begin(__builtin_frame_address(0));
+
+	atomic_fetch_add(&readers, 1);
+	while (!atomic_load(&is_read))
+		sched_yield();
+	if (r != NULL) {
+		strcpy(r->service, "late");
+		sp_sdk_resource_end(r);
+	}
+	return arg;
+}
+
+/* The thread that starts sampling waits for none of them. */
+Test(lifecycle, takes_the_service_that_one_thread_has_read_while_others_read_it, .timeout = 60)
+{
+	pthread_t thread[17];
+	pid_t child;
+	int status;
+
+	load_that_tells();
+	for (int i = 0; i < 15; i++)
+		cr_assert_eq(pthread_create(&thread[i], NULL, read_slowly, NULL), 0);
+	while (atomic_load(&readers) < 15)
+		sched_yield();
+	has_resource("shop", "service.name=shop");
+	/* The entry of the used resource stays taken, in a forked child too. */
+	cr_assert_null(sp_sdk_resource_begin(__builtin_frame_address(0)));
+	cr_assert(sp_lifecycle_start());
+	atomic_store(&is_read, true);
+	for (int i = 0; i < 15; i++)
+		cr_assert_eq(pthread_join(thread[i], NULL), 0);
+
+	cr_expect_str_eq(sp_lifecycle_config()->service_name, "shop");
+	for (int i = 0; i < 20; i++)
+		has_resource("shop", "service.name=again");
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		for (int i = 0; i < 20; i++)
+			has_resource("shop", "service.name=again");
+		sp_config_capture(environ);
+		sp_sdk_resource_configure();
+		_exit(strcmp(sp_config_copy_environment("")[2], "OTEL_RESOURCE_ATTRIBUTES="
+								"service.name=shop") != 0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0);
+}
+
+/* The exporter reports the first instance in the region. */
+Test(lifecycle, tells_where_an_sdk_is_and_which_service_it_has, .timeout = 20)
+{
+	struct sp_sdk_reached instance = {.way = SP_SDK_WAY_TYPES,
+					  .address = stderr, /* an address in the C library */
+					  .release = "1.2.3",
+					  .service = "shop"};
+	const struct sp_region_sdk *told;
+	struct sp_region_sdk later = {.way = SP_SDK_WAY_UNKNOWN};
+
+	load_with(NULL, NULL);
+	cr_assert(sp_lifecycle_start());
+	told = &sp_region_now()->sdk[SP_SDK_OTELCPP_V2];
+	sp_sdk_publish(SP_SDK_OTELCPP_V2, &later);
+	cr_expect_eq(later.way, SP_SDK_WAY_UNKNOWN);
+	sp_sdk_reached(SP_SDK_OTELCPP_V2, &instance);
+	instance.service = "other";
+	instance.release = "4";
+	sp_sdk_reached(SP_SDK_OTELCPP_V2, &instance);
+
+	cr_expect_eq(told->way, SP_SDK_WAY_TYPES);
+	cr_expect_eq(told->instances, 2);
+	cr_expect_str_eq(told->release, "1.2.3");
+	cr_expect_str_eq(told->service, "shop");
+	cr_expect_neq(told->object[0], '\0');
+	sp_sdk_publish(SP_SDK_OTELCPP_V2, &later);
+	cr_expect_str_eq(later.service, "shop");
+	cr_expect_eq(later.way, SP_SDK_WAY_TYPES);
+}
+
+/* The link of a span names the type of profile that has samples. */
+Test(lifecycle, notes_samples_where_attributes_depend_on_them, .timeout = 20)
+{
+	static const struct {
+		const char *attributes, *alloc;
+		bool noted;
+	} rows[] = {
+		{"SPANPROF_ATTRIBUTES=always", "SPANPROF_ALLOC=false", false},
+		{"SPANPROF_ATTRIBUTES=always", "SPANPROF_ALLOC=true", true},
+		{"SPANPROF_ATTRIBUTES=never", "SPANPROF_ALLOC=true", false},
+		{"SPANPROF_ATTRIBUTES=with-samples", "SPANPROF_ALLOC=false", true},
+	};
+
+	for (size_t i = 0; i < SP_ARRAY_LEN(rows); i++) {
+		int status = 0;
+		pid_t child = fork();
+
+		cr_assert_geq(child, 0);
+		if (child == 0) {
+			load_with(rows[i].attributes, rows[i].alloc);
+			_exit(!sp_lifecycle_start() ||
+			      sp_handler_setup.note_samples != rows[i].noted);
+		}
+		cr_assert_eq(waitpid(child, &status, 0), child);
+		cr_expect_eq(status, 0, "row %zu", i);
+	}
+}
+
 Test(lifecycle, takes_no_service_of_an_sdk_that_names_none, .timeout = 20)
 {
 	load_with(NULL, NULL);
-	sp_sdk_resource("", "deployment.environment=test");
+	has_resource("", "deployment.environment=test");
 	cr_assert(sp_lifecycle_start());
 
 	cr_expect_eq(strncmp(sp_lifecycle_config()->service_name, "unknown_service", 15), 0, "%s",

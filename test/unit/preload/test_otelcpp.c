@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about the adapter for opentelemetry-cpp, on an SDK of a few objects that are laid out as those of
- * opentelemetry-cpp are: what the SDK itself never does, but a program may make it do.
+ * The adapter for opentelemetry-cpp, with a small SDK whose objects are laid out like those of opentelemetry-cpp. The
+ * SDK itself never behaves like this, but a program may make it do so.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "sampler/region/region.h"
 #include "sampler/thread/thread.h"
 
-/* As libstdc++'s and the nostd pointers of the SDK are: the object is the second word. */
+/* libstdc++'s pointers and the SDK's nostd pointers have the object in their second word. */
 static const struct sp_otelcpp_flavour flavour = SP_OTELCPP_FLAVOUR_NOSTD;
 
 struct pointer {
@@ -63,12 +63,12 @@ typedef void end_fn(void *span, const void *options);
 typedef void destroy_fn(void *span);
 
 static struct {
-	struct span *next; /* which the tracer starts */
+	struct span *next; /* the span that the tracer starts next */
 	unsigned ended;
 	unsigned destroyed;
 	struct pointer current;
 	struct token token;
-	void (*inside)(void); /* what a processor does in a start */
+	void (*inside)(void); /* called while a span is being started, like a span processor */
 } sdk;
 
 static void nothing(void)
@@ -86,7 +86,7 @@ static size_t no_attributes(const void *attributes)
 	return 0;
 }
 
-/* Of attributes and of links. */
+/* For attributes and for links. */
 static bool each_of_none(const void *all, void *callback, void *function)
 {
 	(void)all;
@@ -179,7 +179,7 @@ static void set_up(void)
 	cr_assert_eq(sp_names_init(100), 0);
 	cr_assert_eq(sp_thread_init(), 0);
 	cr_assert_eq(sp_span_table_init(), 0);
-	/* An exporter works, and nothing is asked for. */
+	/* An exporter works, and has no request. */
 	sp_region_nowhere.deferred_work = 0;
 	sp_region_nowhere.exporter = SP_EXPORTER_WORKING;
 	atomic_store(&sp_lifecycle_state, SP_LIFECYCLE_ACTIVE);
@@ -283,8 +283,8 @@ Test(otelcpp, a_span_is_open_from_its_start_to_its_end_or_destruction)
 }
 
 /*
- * A generator of the program's own repeats an id, and the SDK has the second span at the place of the first.
- * The second is destroyed without an end, which must not be taken for the destruction of the first.
+ * A program's own generator repeats an id, and the SDK makes the second span at the address of the first. The second
+ * span is destroyed without an end, which must not be taken for the destruction of the first.
  */
 Test(otelcpp, a_span_with_the_id_and_place_of_one_that_was_closed_ends_at_its_destruction)
 {
@@ -309,7 +309,7 @@ static void *start_in_thread(void *s)
 	return NULL;
 }
 
-/* Another thread has started a span at the place of the one that this thread closed last. */
+/* Another thread has started a span at the address of the span that this thread closed last. */
 Test(otelcpp, a_span_at_the_place_of_a_closed_one_ends_at_its_destruction)
 {
 	struct span s = span_of(1);
@@ -352,7 +352,7 @@ static void start_within(void)
 	sdk.next = outermost;
 }
 
-/* As in a wrapper, whose span would be counted twice otherwise. */
+/* A wrapper does this; without the rule its span would be counted twice. */
 Test(otelcpp, a_start_inside_another_one_is_not_recorded)
 {
 	struct span s = span_of(1);
@@ -370,7 +370,7 @@ Test(otelcpp, a_start_inside_another_one_is_not_recorded)
 	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
 }
 
-/* Neither what is not sampled nor what starts after the end of sampling, and the real functions are called. */
+/* Unsampled spans and spans after the end of sampling do not count, and the real functions are called. */
 Test(otelcpp, what_does_not_count_goes_through)
 {
 	struct span s = span_of(1);
@@ -448,7 +448,7 @@ Test(otelcpp, a_span_gets_our_attribute_before_its_end_where_that_is_wanted)
 }
 
 static struct node node;
-static bool unlike; /* a node has a value of a kind that there is not */
+static bool unlike; /* a node has a value of an impossible kind */
 
 static struct pointer context_of(struct span *s)
 {
@@ -493,7 +493,7 @@ Test(otelcpp, a_span_is_active_while_it_is_attached)
 	cr_expect_eq(sp_otelcpp_instances[0].doubts, 0);
 }
 
-/* As long as not enough contexts were seen, one that is laid out otherwise ends all trust in scopes. */
+/* Before enough contexts were seen, one with another layout ends all trust in scopes. */
 Test(otelcpp, a_context_that_is_not_understood_makes_spans_active_from_start_to_end)
 {
 	struct sp_otelcpp *i = &sp_otelcpp_instances[0];
@@ -525,8 +525,8 @@ static void attach_outer(void)
 }
 
 /*
- * A processor attaches a span in the start of another one. That is inside a hooked call, so it is on no stack
- * of ours: the SDK is asked for the parent of what starts next, as our stack does not know it.
+ * A processor attaches a span in the start of another one. That is inside a hooked call, so our stack does not have
+ * it. For the next start, the SDK is asked for the parent.
  */
 Test(otelcpp, what_is_attached_inside_another_hooked_call_is_the_parent_all_the_same)
 {
@@ -552,7 +552,7 @@ Test(otelcpp, what_is_attached_inside_another_hooked_call_is_the_parent_all_the_
 	cr_expect_eq(r.root_id, 1);
 }
 
-/* The same of a detach: what our stack has is not current any more. */
+/* The same for a detach: the span on our stack is not current any more. */
 Test(otelcpp, what_is_detached_inside_another_hooked_call_is_no_parent)
 {
 	struct span inner = span_of(2);
@@ -576,7 +576,7 @@ Test(otelcpp, what_is_detached_inside_another_hooked_call_is_no_parent)
 static const char own_storage_name[] = "12FiberStorage";
 static const void *const own_storage_type[] = {NULL, own_storage_name};
 
-/* Another fiber goes on on this thread, as the storage of the program itself knows and we do not. */
+/* Another fiber runs on this thread; the program's own storage knows that, and we do not. */
 Test(otelcpp, scopes_of_a_storage_of_the_programs_own_that_answers_by_fiber_label_nothing)
 {
 	struct span a = span_of(1);
@@ -598,8 +598,8 @@ Test(otelcpp, scopes_of_a_storage_of_the_programs_own_that_answers_by_fiber_labe
 }
 
 /*
- * The SDK has called its storage past the slots that we watch, as a compiler that sees the whole program makes
- * it: nobody has named a parent or attached one, and the second span is in the trace of the first.
+ * The SDK has called its storage without the slots that we watch, as in a program that was compiled as a whole. No
+ * call has named a parent or attached one, and the second span is in the trace of the first.
  */
 Test(otelcpp, a_trace_that_goes_on_without_a_scope_shows_scopes_that_are_not_seen)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about profile URLs: placeholders, presets, encoding, limits. */
+/* Profile URLs: placeholders, presets, encoding, limits. */
 #include "preload/sdk/profile_url.h"
 
 #include <criterion/criterion.h>
@@ -174,7 +174,7 @@ Test(profile_url, a_preset_starts_with_the_given_base)
 	cr_assert_eq(strncmp(url, "https://grafana.example/explore?left=%7B", 40), 0, "%s", url);
 }
 
-/* What lies before an empty base is not its last character. */
+/* The byte before an empty base is not its last character. */
 Test(profile_url, an_empty_base_is_nothing)
 {
 	static const char slash[] = "/";
@@ -189,7 +189,7 @@ static int hex(char c)
 	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-/* As a browser does. */
+/* Decodes as a browser does. */
 static void decode(char *text)
 {
 	char *to = text;
@@ -218,7 +218,7 @@ Test(profile_url, explore_decodes_to_the_panes_json)
 		     "\"{service_name=\\\"shop\\\"}\",\"spanSelector\":[\"00f067aa0ba902b7\"]}]}");
 }
 
-/* What a parser of JSON and then one of label selectors make of it must be the name again. */
+/* A JSON parser and then a parser of label selectors must get the same name. */
 Test(profile_url, explore_stays_json_whatever_the_names_hold)
 {
 	sample.service = "a\"b\\c";
@@ -236,7 +236,7 @@ Test(profile_url, explore_stays_json_whatever_the_names_hold)
 				       "\\\"}\"}]}"));
 }
 
-/* As Grafana's scenes read a filter: of the parts that a comma separates, and of the three in it. */
+/* Grafana's scenes split a filter at commas, and each part into three. */
 Test(profile_url, drilldown_reads_the_whole_name_of_the_baseline)
 {
 	const struct row rows[] = {
@@ -255,7 +255,7 @@ Test(profile_url, drilldown_reads_the_whole_name_of_the_baseline)
 	}
 }
 
-/* Without one Grafana takes its own choice, which may be another server's profiles. */
+/* Without a data source Grafana chooses one, which may have another server's profiles. */
 Test(profile_url, the_presets_of_grafana_name_the_data_source)
 {
 	for (unsigned kind = SP_URL_PROFILE; kind <= SP_URL_BASELINE; kind++) {
@@ -310,7 +310,7 @@ Test(profile_url, only_the_legacy_preset_links_to_a_difference)
 	cr_assert_gt(format("pyroscope-legacy"), 0);
 }
 
-/* Written by hand after otel-profiling-go 0.4.0: url.Values.Encode() sorts, and a space is a plus. */
+/* Written by hand after otel-profiling-go 0.4.0: url.Values.Encode() sorts, and a space becomes a plus. */
 Test(profile_url, legacy_is_what_the_go_library_wrote)
 {
 	const char *comparison = "from=1700000000&leftFrom=1700000000"
@@ -382,7 +382,7 @@ static void fill(char *form, size_t n, const char *end)
 	strcpy(form + n, end);
 }
 
-/* Every kind of value at the edge: as it just fits, and one byte later. */
+/* Every kind of value at the limit: a value that just fits, and a value that is a byte longer. */
 Test(profile_url, is_whole_or_nothing_whatever_comes_last)
 {
 	const struct row rows[] = {{"{span_id}", "00f067aa0ba902b7"},

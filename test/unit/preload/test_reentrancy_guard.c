@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the reentrancy guard. */
+/* The reentrancy guard. */
 #include "preload/lifecycle/state.h"
 
 #include <criterion/criterion.h>
@@ -28,7 +28,7 @@ static __attribute__((noinline)) int hook(bool nested, bool jump)
 	return g.outermost;
 }
 
-/* A hook called from deeper in the stack than the one that was left. */
+/* A hook that is called deeper in the stack than the hook that longjmp() left. */
 static __attribute__((noinline)) int hook_deeper(void)
 {
 	volatile char room[512];

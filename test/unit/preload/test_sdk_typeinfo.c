@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about finding classes by their run-time type information. The object is one that the tests
- * write word by word: a page of names, a page of typeinfos and vtables, one of code, and one of
- * variables.
+ * Finding classes by their run-time type information. The tests write the object word by word: a page of names, a
+ * page of typeinfos and vtables, one of code, and one of variables.
  */
 #include "preload/sdk/sdk_typeinfo.h"
 
@@ -118,7 +117,7 @@ Test(sdk_typeinfo, a_class_is_found_by_its_name_and_its_base)
 	cr_assert_eq((const void *)found.vptr[0], vptr);
 }
 
-/* The class over its base and over another one, in either order. */
+/* The class with its base and another base, in either order. */
 static struct sp_typeinfo_found find_over_two(bool base_first)
 {
 	uintptr_t base;
@@ -137,7 +136,7 @@ static struct sp_typeinfo_found find_over_two(bool base_first)
 	return find(&tool);
 }
 
-/* Its vtable begins with the page behind the word that leads to it. */
+/* The vtable begins with the page behind the word that refers to it. */
 Test(sdk_typeinfo, a_reference_may_be_the_last_word_of_a_segment)
 {
 	const struct sp_typeinfo_class outer = {
@@ -265,7 +264,7 @@ Test(sdk_typeinfo, classes_over_a_class_are_found_without_their_names)
 	cr_assert_eq((const void *)found.vptr[1], two);
 }
 
-/* A program that can be loaded at one place only has them among what is only read. */
+/* A program that can be loaded at one address only has them in read-only memory. */
 Test(sdk_typeinfo, classes_may_lie_in_memory_that_is_only_read)
 {
 	image.segment[TYPES].relro = false;
@@ -278,7 +277,7 @@ Test(sdk_typeinfo, classes_may_lie_in_memory_that_is_only_read)
 	cr_assert_eq(find(&tool).n, 1, "nothing is apart from it");
 }
 
-/* A program of such code with an archive of the other kind. */
+/* Such a program that is linked with an archive of the other kind. */
 Test(sdk_typeinfo, classes_of_a_program_at_one_place_may_lie_in_both)
 {
 	const struct sp_typeinfo_class classes[] = {
@@ -300,7 +299,7 @@ Test(sdk_typeinfo, classes_of_a_program_at_one_place_may_lie_in_both)
 	cr_assert_eq((const void *)found[0].vptr[0], protected);
 	cr_assert_eq(found[1].n, 2);
 	cr_assert_eq((const void *)found[1].vptr[1], constant);
-	/* what is protected is searched twice where it is a part of what is writable */
+	/* protected memory is searched twice if it is a part of a writable segment */
 	image.segment[image.n++] = (struct sp_elf_segment){
 		.start = page(TYPES), .size = page_size, .from_file = page_size, .writable = true};
 	cr_assert(sp_typeinfo_find(&image, MARKER, classes, found, 2));
@@ -336,7 +335,7 @@ Test(sdk_typeinfo, what_points_nowhere_is_left_out)
 	word(name(NAME));
 	word((uintptr_t)-2);
 	cr_assert_eq(find(&tool).n, 0);
-	/* a base, the name of which is at the end of all memory */
+	/* a base whose name is at the end of the address space */
 	nowhere = (uintptr_t)word(0);
 	word((uintptr_t)-2);
 	vtable(info(NAME, nowhere), SLOTS);

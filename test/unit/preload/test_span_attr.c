@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about which attributes a span gets, and with what in them. */
+/* Which attributes a span gets, and their values. */
 #include "preload/sdk/span_attr.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +17,7 @@
 #include "sampler/span/span_values.h"
 #include "sampler/thread/thread.h"
 
-/* In place of lifecycle.c's. */
+/* Replaces lifecycle.c's. */
 struct sp_config sp_lifecycle_settings = {
 	.upload_interval_ms = 10000,
 	.push_timeout_ms = 4000,
@@ -122,8 +122,8 @@ Test(span_attr, the_times_of_a_root_need_no_link_and_no_sample)
 Test(span_attr, the_link_names_the_type_that_has_something_of_the_span)
 {
 	static const struct {
-		bool always, off_cpu, wall, waited, sampled;
-		const char *link; /* NULL = none */
+		bool always, off_cpu, wall, waited, sampled, allocated, otlp;
+		const char *link; /* the beginning of the link; NULL = no link */
 	} rows[] = {
 		{.sampled = true, .link = "process_cpu"},
 		{.off_cpu = true, .link = NULL},
@@ -136,6 +136,21 @@ Test(span_attr, the_link_names_the_type_that_has_something_of_the_span)
 		{.always = true, .link = "process_cpu"},
 		{.always = true, .off_cpu = true, .link = "process_cpu"},
 		{.always = true, .off_cpu = true, .waited = true, .link = "off_cpu"},
+		{.allocated = true, .link = "memory%3Aalloc_space"},
+		{.allocated = true, .sampled = true, .link = "process_cpu"},
+		{.off_cpu = true, .allocated = true, .link = "memory%3Aalloc_space"},
+		{.off_cpu = true, .allocated = true, .waited = true, .link = "off_cpu"},
+		{.wall = true, .allocated = true, .link = "memory%3Aalloc_space"},
+		{.wall = true, .allocated = true, .waited = true, .link = "wall"},
+		{.always = true, .allocated = true, .link = "memory%3Aalloc_space"},
+		{.allocated = true, .link = "memory%3Aalloc_space%3Abytes%3Aspace%3A"},
+		/* By the type of the period. */
+		{.otlp = true, .sampled = true, .link = "cpu%3Acpu%3Ananoseconds%3Acpu%3A"},
+		{.otlp = true,
+		 .allocated = true,
+		 .link = "memory%3Aalloc_space%3Abytes%3Amemory%3A"},
+		{.otlp = true, .off_cpu = true, .waited = true, .link = "off_cpu%3Aoff_cpu"},
+		{.otlp = true, .wall = true, .waited = true, .link = "wall%3Awall"},
 	};
 
 	sp_lifecycle_settings.profile_url = "{profile_type}";
@@ -147,12 +162,15 @@ Test(span_attr, the_link_names_the_type_that_has_something_of_the_span)
 			rows[i].always ? SP_ATTRIBUTES_ALWAYS : SP_ATTRIBUTES_WITH_SAMPLES;
 		sp_lifecycle_settings.off_cpu = rows[i].off_cpu;
 		sp_lifecycle_settings.wall = rows[i].wall;
+		sp_lifecycle_settings.protocol = rows[i].otlp ? SP_PROTOCOL_OTLP : SP_PROTOCOL_PUSH;
 		r.handle = r.span_id = r.root_id = i + 1;
 		cr_assert_eq(sp_span_table_add(&r), 0);
 		if (rows[i].waited)
 			sp_span_table_note_wait(r.ref, r.span_id);
 		if (rows[i].sampled)
 			sp_span_table_note_sample(r.ref, r.span_id);
+		if (rows[i].allocated)
+			cr_assert(sp_span_table_note_allocation(r.ref, r.span_id));
 		seen.n = 0;
 		sp_span_attr_apply(&r, &set, NULL);
 		cr_expect_eq(seen.n, rows[i].link != NULL ? 2 : 0, "row %zu", i);
@@ -164,7 +182,7 @@ Test(span_attr, the_link_names_the_type_that_has_something_of_the_span)
 	}
 }
 
-/* The order of an end: a sample that comes after the answer would have no link. */
+/* The order at an end: a sample that comes after the answer would have no link. */
 Test(span_attr, of_a_closed_span_are_final)
 {
 	const uint8_t id[8] = {1};
@@ -203,7 +221,7 @@ Test(span_attr, what_is_not_known_of_a_root_is_left_out)
 	cr_assert_eq(sp_span_times_init(true), 0);
 	cr_assert(sp_span_started(&s));
 	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
-	/* it is certainly blocked, and what of that it was runnable nobody knows */
+	/* the thread is certainly blocked, and its runnable time is unknown */
 	(void)usleep(5000);
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
@@ -215,26 +233,26 @@ Test(span_attr, what_is_not_known_of_a_root_is_left_out)
 	cr_expect_str_eq(seen.key[4], "spanprof.context_switches.voluntary");
 	cr_expect_str_neq(seen.value[4], "integer 0");
 	cr_expect_str_eq(seen.key[5], "spanprof.context_switches.involuntary");
-	/* what was allocated, where somebody counts it */
+	/* allocated bytes, if allocations are counted */
 	sp_span_times_allocated = no_bytes;
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 7);
 	cr_expect_str_eq(seen.key[6], "spanprof.allocated_bytes");
-	/* with the option of old alone, that is all */
+	/* the older option alone gives only this */
 	sp_lifecycle_settings.span_times = false;
 	sp_lifecycle_settings.span_cpu_time = true;
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 2);
-	/* and none where the program has its own */
+	/* and no attribute that the program itself has set */
 	sp_lifecycle_settings.span_times = true;
 	sp_span_keys_add(&r, sp_span_attr_key("spanprof.context_switches.involuntary",
 					      strlen("spanprof.context_switches.involuntary")));
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
 	cr_assert_eq(seen.n, 2);
-	/* nothing of a root that no thread was in: by the option of old it has used no CPU time */
+	/* nothing for a root in which no thread was: by the older option it has used no CPU time */
 	r.ref++;
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
@@ -258,7 +276,7 @@ Test(span_attr, a_root_that_was_only_runnable_says_so)
 	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
-	/* The test's runner may have stopped it. */
+	/* The test's runner may have stopped the thread. */
 	if (seen.n == 6)
 		return;
 	cr_assert_eq(seen.n, 7);
@@ -266,7 +284,7 @@ Test(span_attr, a_root_that_was_only_runnable_says_so)
 	cr_expect_str_eq(seen.value[3], seen.value[2]);
 }
 
-/* time() is that of the last tick, which a second may have begun after. */
+/* time() returns the second of the last tick, so a new second may have begun since. */
 static unsigned long long now_s(void)
 {
 	struct timespec now;
@@ -422,7 +440,7 @@ Test(span_attr, what_the_program_has_set_itself_stays)
 		cr_assert_eq(seen.n + (strncmp(all[i], "pyro", 4) == 0), before, "%s", all[i]);
 	}
 
-	/* the entry's next span */
+	/* the next span with the entry */
 	r.root_id = ++r.span_id;
 	seen.n = 0;
 	sp_span_attr_apply(&r, &set, NULL);
@@ -456,7 +474,7 @@ Test(span_attr, what_was_set_is_known_in_a_forked_child)
 		cr_assert_eq(sp_span_table_add(&r), 0);
 	}
 	say(&r, "pyroscope.profile.id");
-	sp_span_table_forked(2, NULL, 0);
+	sp_span_table_forked(2, 2, NULL, 0);
 	cr_assert(sp_span_table_by_id(3, &after));
 	cr_assert_neq(after.ref, r.ref);
 	cr_assert_neq(sp_span_keys(&after), 0);
@@ -469,7 +487,7 @@ Test(span_attr, tells_which_spans_may_get_one_at_all)
 		enum sp_label_scope scope;
 		bool cpu_time;
 		bool times;
-		bool values; /* are on from there on */
+		bool values; /* turned on from this test on */
 		enum sp_span_attr_when when;
 	} rows[] = {
 		{SP_ATTRIBUTES_NEVER, SP_SCOPE_ROOT, false, false, false, SP_SPAN_ATTR_NONE},
@@ -488,7 +506,7 @@ Test(span_attr, tells_which_spans_may_get_one_at_all)
 		sp_lifecycle_settings.span_cpu_time = rows[i].cpu_time;
 		sp_lifecycle_settings.span_times = rows[i].times;
 		if (rows[i].values)
-			cr_assert_eq(sp_span_values_init("http.route"), 0);
+			cr_assert_eq(sp_span_values_init("http.route", false), 0);
 		cr_expect_eq(sp_span_attr_when(), rows[i].when, "row %u", i);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about filters from before the program, each in a child that they may end. */
+/* Seccomp filters that are older than the program, each in a child that they may kill. */
 #include "preload/exporter/exporter.h"
 #include "test/unit/emulated.h"
 
@@ -21,7 +21,7 @@
 #define REFUSES 2
 #define UNKNOWN 3
 
-/* This call is the end of a process from now on. */
+/* From now on this call kills the process. */
 static void forbid(int call)
 {
 	struct sock_filter code[] = {
@@ -40,8 +40,8 @@ static void forbid(int call)
 static int standard_error = -1; /* of the child; -1 = it has none */
 
 /*
- * What is said below such a filter by who was seen to make that, or the signal that ended who asked,
- * as a negative number.
+ * A child asks below a filter that forbids `call`, after the calls in `seen` were seen. Returns the answer, or,
+ * negated, the number of the signal that killed the child.
  */
 static int says_to(uint32_t seen, int call)
 {
@@ -74,7 +74,7 @@ static int says(int call)
 
 TestSuite(trial, .timeout = 20);
 
-/* Nothing is started where a clone could be the end. */
+/* Nothing is started if a clone could kill the process. */
 Test(trial, makes_no_clone_before_the_process_has_made_one)
 {
 	if (emulated())
@@ -105,7 +105,7 @@ Test(trial, passes_without_a_filter_and_below_one_against_what_we_never_do)
 	cr_expect_eq(says(SYS_personality), PASSES);
 }
 
-/* Of the host's own process, or of the exporter's before it is a program. */
+/* The calls are made in the host's process, or in the exporter's process before it executes its program. */
 Test(trial, refuses_what_would_end_a_process_of_ours)
 {
 	static const int calls[] = {
@@ -115,10 +115,9 @@ Test(trial, refuses_what_would_end_a_process_of_ours)
 		SYS_bind,         SYS_listen,          SYS_sched_getaffinity,
 		SYS_waitid,       SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
 		SYS_setsid,       SYS_getppid,         SYS_chdir,
-		SYS_dup3,         SYS_get_robust_list,
-#ifdef SYS_readlink
-		SYS_readlink,
-#endif
+		SYS_dup3,         SYS_get_robust_list, SYS_getuid,
+		SYS_statfs,       SYS_fchmod,          SYS_sendfile,
+		SYS_capget,       SYS_capset,
 	};
 
 	if (emulated())
@@ -127,7 +126,7 @@ Test(trial, refuses_what_would_end_a_process_of_ours)
 		cr_expect_eq(says(calls[i]), REFUSES, "call %d", calls[i]);
 }
 
-/* A service of systemd has a socket there. */
+/* A systemd service has a socket there. */
 Test(trial, says_nothing_to_a_socket_below_a_filter_against_sending)
 {
 	int to[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing an environment written down in a test, with the messages it causes. */
+/* Parses an environment from a test, and counts its messages. */
 #ifndef SP_TEST_CONFIG_ENV_H
 #define SP_TEST_CONFIG_ENV_H
 
@@ -12,7 +12,7 @@
 
 static struct sp_config cfg;
 
-/* The entries up to a NULL become the environment. Returns the number of lines on stderr. */
+/* Makes the entries up to a NULL the environment. Returns the number of lines on stderr. */
 static inline unsigned parse_list(const char *const *entries)
 {
 	char *envp[ENV_MAX + 1] = {NULL};
@@ -20,7 +20,7 @@ static inline unsigned parse_list(const char *const *entries)
 	for (size_t i = 0; i < ENV_MAX && entries[i] != NULL; i++)
 		envp[i] = strdup(entries[i]);
 	sp_config_capture(envp);
-	/* The host may wipe its environment between the two steps. */
+	/* The host may clear its environment between the two steps. */
 	for (size_t i = 0; envp[i] != NULL; i++) {
 		memset(envp[i], '#', strlen(envp[i]));
 		free(envp[i]);

@@ -11,7 +11,7 @@
 /* An array and its size, as two arguments. */
 #define BYTES(...) ((const uint8_t[]){__VA_ARGS__}), sizeof((const uint8_t[]){__VA_ARGS__})
 
-/* Not inlined, or gcc 12 sees reads past the end in the branches that refuse them. */
+/* Not inlined, because gcc 12 would report reads past the end in the branches that refuse them. */
 __attribute__((noinline, unused)) static struct sp_cursor over(const void *bytes, size_t n)
 {
 	return sp_cursor_over((uintptr_t)bytes, (uintptr_t)bytes + n);

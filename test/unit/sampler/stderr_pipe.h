@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Catches what a call writes to fd 2, for the tests of messages. One test at a time uses it. */
+/* Catches what a call writes to descriptor 2, for the tests of messages. One test at a time uses it. */
 #ifndef SP_TEST_STDERR_PIPE_H
 #define SP_TEST_STDERR_PIPE_H
 
@@ -27,7 +27,7 @@ static inline void stderr_begin(void)
 	sp_log_begin();
 }
 
-/* Puts fd 2 back; what was written is in stderr_text. Returns the number of lines. */
+/* Restores descriptor 2. stderr_text has what was written. Returns the number of lines. */
 static inline unsigned stderr_end(void)
 {
 	size_t len = 0;

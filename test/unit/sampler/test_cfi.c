@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The byte reader, every call frame instruction and operation of an expression by hand, malformed programs, rows
- * applied to registers, and all of the real data in this process.
+ * The byte reader; every call frame instruction and operation of an expression, by hand; malformed programs; rows
+ * that are applied to registers; and all real data in this process.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -56,7 +56,7 @@ struct decoded {
 	struct sp_cfi_row row;
 };
 
-/* Runs CIE and FDE instructions as they stand in `code`; both alignment factors as on x86-64. */
+/* Runs the CIE and FDE instructions in `code`; both alignment factors are those of x86-64. */
 static struct decoded decode(uintptr_t pc, size_t initial_n, const uint8_t *code, size_t n)
 {
 	struct sp_object object = {(uintptr_t)code, (uintptr_t)code + n, 0};
@@ -133,7 +133,7 @@ Test(cfi, knows_every_register_rule, .timeout = 20)
 Test(cfi, skips_what_does_not_concern_it, .timeout = 20)
 {
 	expect_rule(3, SP_CFI_OFFSET, -16, BYTES(0x2e, 0x10, 0x2d, 0x00, 0x83, 2));
-	/* vector register 17 + 32, by all encodings */
+	/* vector register 17 + 32, in all encodings */
 	expect_rule(3, SP_CFI_OFFSET, -16, BYTES(0x05, 49, 9, 0x07, 49, 0x08, 49, 0x83, 2));
 }
 
@@ -186,11 +186,12 @@ Test(cfi, refuses_what_is_malformed, .timeout = 20)
 
 	memset(nine, 0x0a, sizeof(nine));
 	expect_malformed(nine, sizeof(nine));
-	expect_malformed(BYTES(0x0b));             /* nothing remembered */
-	expect_malformed(BYTES(0x0c, 7));          /* cut */
-	expect_malformed(BYTES(0x0c, 60, 8));      /* CFA by a register that we do not track */
-	expect_malformed(BYTES(0x0d, 0xff, 0x01)); /* same */
-	expect_malformed(BYTES(0x0e, 8));          /* offset without a register */
+	expect_malformed(BYTES(0x0b));    /* no state was remembered */
+	expect_malformed(BYTES(0x0c, 7)); /* cut off */
+	/* the CFA needs a register that we do not track */
+	expect_malformed(BYTES(0x0c, 60, 8));
+	expect_malformed(BYTES(0x0d, 0xff, 0x01));       /* same */
+	expect_malformed(BYTES(0x0e, 8));                /* offset without a register */
 	expect_malformed(BYTES(0x0f, 1, 0x9c, 0x0e, 8)); /* offset of an expression */
 	expect_malformed(BYTES(0x0f, 9, 0x9c));          /* block longer than the program */
 	expect_malformed(BYTES(0x10, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1));
@@ -234,7 +235,7 @@ static int apply(const uint8_t *code, size_t n, struct sp_regs *regs)
 
 #define DEF_CFA_SP_16 0x0c, SP_ARCH_REG_SP, 16
 #define RA_AT_MINUS_8 0x80 | SP_ARCH_REG_PC, 1
-/* Without bits that a processor could take for an authentication code. */
+/* No bits that a processor could take for an authentication code. */
 #define CODE_ADDRESS 0x7654321098U
 
 Test(cfi_apply, makes_the_callers_registers, .timeout = 20)
@@ -295,7 +296,7 @@ Test(cfi_apply, fails_where_the_rules_lead_nowhere, .timeout = 20)
 	cr_assert_eq(apply(BYTES(0x0c, 4, 16, RA_AT_MINUS_8), &regs), -EFAULT); /* r4 is 104 */
 }
 
-/* What an expression gives as the CFA. */
+/* The CFA that an expression gives. */
 static int eval(const uint8_t *code, size_t n, uintptr_t *result)
 {
 	uint8_t program[80] = {0x09, SP_ARCH_REG_PC, 5, 0x0f, (uint8_t)n};
@@ -354,7 +355,7 @@ Test(cfi_apply, calculates_with_constants_registers_and_memory, .timeout = 20)
 	expect_value(8, BYTES(0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x38));
 }
 
-/* -EINVAL: the exporter may know better. */
+/* -EINVAL: the exporter may know the operation. */
 Test(cfi_apply, refuses_expressions_that_it_does_not_know, .timeout = 20)
 {
 	uint8_t deep[9];
@@ -374,12 +375,13 @@ Test(cfi_apply, refuses_expressions_that_it_does_not_know, .timeout = 20)
 	expect_failure(-EINVAL, BYTES(0x13));
 	expect_failure(-EINVAL, BYTES(0x31, 0x13));
 	expect_failure(-EINVAL, BYTES(0x23, 1));
-	expect_failure(-EINVAL, BYTES(0x0c, 1, 2)); /* cut operand */
+	expect_failure(-EINVAL, BYTES(0x0c, 1, 2)); /* cut-off operand */
 	expect_failure(-EINVAL, (const uint8_t[]){0}, 0);
-	if (SP_ARCH_REGS < 32) /* a register that is none */
+	if (SP_ARCH_REGS < 32) /* no such register */
 		expect_failure(-EFAULT, BYTES((0x70 + SP_ARCH_REGS) & 0xff, 0));
 	expect_failure(-EFAULT, BYTES(0x30, 0x06)); /* memory that may not be read */
-	expect_failure(-EFAULT, BYTES(0x70 + SP_ARCH_REG_SP, 25, 0x06)); /* half of it may not */
+	/* half of it may not be read */
+	expect_failure(-EFAULT, BYTES(0x70 + SP_ARCH_REG_SP, 25, 0x06));
 }
 
 Test(cfi_apply, refuses_a_row_with_an_unknown_expression_for_any_register, .timeout = 20)

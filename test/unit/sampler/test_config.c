@@ -36,6 +36,7 @@ Test(config, has_the_documented_defaults, .timeout = 20)
 	cr_expect_eq(cfg.tls_insecure, false);
 	cr_expect_null(cfg.status_file);
 	cr_expect_eq(cfg.max_span_names, 1000);
+	cr_expect_eq(cfg.max_series, 2000);
 	cr_expect_eq(cfg.max_span_age_ms, 3600000);
 	cr_expect_eq(cfg.stack_depth, 128);
 	cr_expect_eq(cfg.signal_number, 0);
@@ -133,6 +134,24 @@ Test(config, takes_the_first_of_two_entries_as_getenv_does, .timeout = 20)
 	cr_expect_null(cfg.tenant_id);
 }
 
+/* A Secret of Kubernetes that was made with echo ends with a newline. */
+Test(config, cuts_newlines_at_the_end_of_a_value, .timeout = 20)
+{
+	cr_expect_eq(PARSE("SPANPROF_SERVER_ADDRESS=http://pyroscope:4040\n",
+			   "SPANPROF_BASIC_AUTH_USER=1234\r\n",
+			   "SPANPROF_BASIC_AUTH_PASSWORD=secret\n\n",
+			   "SPANPROF_APPLICATION_NAME=checkout\n", "SPANPROF_SAMPLE_RATE=250\n",
+			   "SPANPROF_OUTPUT_DIR=\n"),
+		     0);
+	cr_expect_str_eq(cfg.server_address, "http://pyroscope:4040");
+	cr_expect_str_eq(cfg.basic_auth_user, "1234");
+	cr_expect_str_eq(cfg.basic_auth_password, "secret");
+	cr_expect_str_eq(cfg.service_name, "checkout");
+	cr_expect_eq(cfg.sample_rate_hz, 250);
+	cr_expect_null(cfg.output_dir, "nothing but a newline is not set");
+	cr_expect(disabled_by("SPANPROF_DISABLED=true\n"));
+}
+
 Test(config, ignores_what_is_not_a_variable_of_ours, .timeout = 20)
 {
 	cr_expect_eq(PARSE("", "=", "=x", "SPANPROF_SAMPLE_RATE", "PATH=/bin", "OTEL_UNHEARD_OF=1",
@@ -177,7 +196,7 @@ Test(config, warns_of_a_kill_switch_that_is_no_bool, .timeout = 20)
 	cr_expect(stderr_has("profiling is off"));
 }
 
-/* Asked before anything is parsed: each name of the address counts, and the folder. */
+/* Asked before anything is parsed: every name of the address counts, and so does the folder. */
 Test(config, knows_whether_a_place_for_profiles_is_named, .timeout = 20)
 {
 	PARSE("SPANPROF_SERVICE_NAME=shop");
@@ -256,6 +275,8 @@ Test(config, suggests_the_name_that_was_meant, .timeout = 20)
 		{"SPANPROF_SERVICE_NAME", "SPANPROF_APPLICATION_NAME"},
 		{"SPANPROF_RESOURCE_ATTRIBUTES", "OTEL_RESOURCE_ATTRIBUTES"},
 		{"SPANPROF_ROOT_SPAN_ONLY", "SPANPROF_SPAN_ID_SCOPE"},
+		{"SPANPROF_OUTPUT", "SPANPROF_OUTPUT_DIR"},
+		{"SPANPROF_SERVER", "SPANPROF_SERVER_ADDRESS"},
 	};
 	char entry[80];
 	char want[80];
@@ -309,7 +330,7 @@ Test(config, repeats_no_warning_and_gives_the_same_values, .timeout = 20)
 	cr_expect_str_eq(again.service_namespace, "m");
 }
 
-/* The general endpoint is that of the program's traces, and the collector there may know no profiles. */
+/* The general endpoint is for the program's traces, and its collector may not know profiles. */
 Test(config, sends_otlp_where_a_user_asks_for_it, .timeout = 20)
 {
 	static const char general[] = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318";
@@ -352,6 +373,8 @@ Test(config, sends_otlp_where_a_user_asks_for_it, .timeout = 20)
 	cr_expect_str_eq(cfg.tls_ca_file, "/ca.pem");
 	PARSE(own, "SPANPROF_OUTPUT_DIR=/out");
 	cr_expect_str_eq(cfg.server_address, "http://p:9/v1/prof");
+	cr_expect_eq(PARSE("SPANPROF_SERVER_ADDRESS=ftp://s", own), 1);
+	cr_expect_null(cfg.server_address, "profiles would go to somebody whom nobody has named");
 	PARSE(general, "SPANPROF_OUTPUT_DIR=/out");
 	cr_expect_null(cfg.server_address);
 	PARSE(own);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the resource that a program gives its SDK, beside what variables say. */
+/* The resource that a program gives its SDK, beside the variables. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,13 +24,12 @@ static unsigned parse_with(const char *variable, const char *attributes, const c
 
 #define OWN "service.name=shop,service.namespace=town,service.version=1%2C2"
 
-Test(config_resource, yields_to_each_variable_with_one_warning, .timeout = 20)
+Test(config_resource, yields_to_each_variable_of_profilers_with_one_warning, .timeout = 20)
 {
 	static const char *const variables[] = {
 		"SPANPROF_APPLICATION_NAME=other",
 		"PYROSCOPE_APPLICATION_NAME=other",
-		"OTEL_SERVICE_NAME=other",
-		"OTEL_RESOURCE_ATTRIBUTES=service.name=other",
+		"OTEL_PYROSCOPE_APP_NAME=other",
 	};
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
@@ -42,24 +41,39 @@ Test(config_resource, yields_to_each_variable_with_one_warning, .timeout = 20)
 	}
 }
 
-Test(config_resource, agrees_with_a_variable_in_silence, .timeout = 20)
+/*
+ * The same order as in the SDK, so that profiles and spans have one service. The status file mentions the variable.
+ */
+Test(config_resource, comes_before_the_variables_of_opentelemetry, .timeout = 20)
 {
-	cr_expect_eq(parse_with("OTEL_SERVICE_NAME=shop", OWN, "shop"), 0);
+	cr_expect_eq(parse_with("OTEL_SERVICE_NAME=other", OWN, "shop"), 0, "%s", stderr_text);
+	cr_expect_str_eq(cfg.service_name, "shop");
+	cr_expect_eq(parse_with("OTEL_SERVICE_NAME=other", "", "shop"), 0, "%s", stderr_text);
+	cr_expect_str_eq(cfg.service_name, "shop");
+	cr_expect_eq(parse_with("OTEL_RESOURCE_ATTRIBUTES=service.name=other", OWN, "shop"), 0,
+		     "%s", stderr_text);
+	cr_expect_str_eq(cfg.service_name, "shop");
+	cr_expect_str_eq(cfg.service_namespace, "town");
 	cr_expect_eq(parse_with("OTEL_SERVICE_NAME=shop", "service.version=3", NULL), 0);
 	cr_expect_str_eq(cfg.service_name, "shop");
+	cr_expect_eq(parse_with("OTEL_RESOURCE_ATTRIBUTES=service.name=other", "a=b", NULL), 0);
+	cr_expect_str_eq(cfg.service_name, "other");
 }
 
 Test(config_resource, adds_to_the_attributes_of_the_variable, .timeout = 20)
 {
+	unsigned n = 0;
+
 	cr_assert_eq(parse_with("OTEL_RESOURCE_ATTRIBUTES=service.version=9,k8s.pod.name=p", OWN,
 				"shop"),
 		     0);
 
 	cr_expect_str_eq(cfg.service_name, "shop");
-	for (size_t i = 0; cfg.resource_label[i].key != NULL; i++)
-		cr_expect_str_eq(cfg.resource_label[i].value,
-				 strcmp(cfg.resource_label[i].key, "service.version") == 0 ? "9"
+	for (; cfg.resource_label[n].key != NULL; n++)
+		cr_expect_str_eq(cfg.resource_label[n].value,
+				 strcmp(cfg.resource_label[n].key, "service.version") == 0 ? "1,2"
 											   : "p");
+	cr_expect_eq(n, 2);
 }
 
 Test(config_resource, goes_on_to_the_exporter_with_the_variables, .timeout = 20)
@@ -82,7 +96,10 @@ Test(config_resource, goes_on_to_the_exporter_with_the_variables, .timeout = 20)
 	cr_expect_null(entry[sizeof(wanted) / sizeof(wanted[0])]);
 }
 
-/* The SDK reads on, or does without the variable: what the program gave it stays. */
+/*
+ * For such a variable an SDK may read the items after the bad one, or ignore the variable. So the program's own
+ * values stay.
+ */
 Test(config_resource, stays_where_the_variable_cannot_be_read, .timeout = 20)
 {
 	static char long_variable[SP_CONFIG_VALUE_MAX + 64];

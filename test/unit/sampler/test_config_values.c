@@ -10,7 +10,7 @@
 
 #define HUSH "hush-hush"
 
-/* Values that a type must refuse. HUSH must never be seen again where the value is not shown. */
+/* Values that a type must refuse. HUSH must never appear in the output if the value is secret. */
 static const char *const bad_bool[] = {"1", "yes", "on", "tru", "truefalse", "-", NULL};
 static const char *const bad_enum[] = {"bogus", "root ,all", "0", "1", "alway", NULL};
 static const char *const bad_integer[] = {"abc",
@@ -67,9 +67,9 @@ static const char *const bad_address[] = {HUSH,
 					  NULL};
 static const char *const bad_base_url[] = {"http://u:" HUSH "@h/", "unix:///s", HUSH, "https://",
 					   "http://h/ x",          NULL};
-static const char *const bad_text[] = {HUSH "\n", "\x01" HUSH, "a\x7f", HUSH "\xff", NULL};
-static const char *const bad_pairs[] = {"=v",           "k",      "a=b,c", "a=b,=c", ":v",
-					"a=" HUSH "\n", "k=\xc3", NULL};
+static const char *const bad_text[] = {HUSH "\n" HUSH, "\x01" HUSH, "a\x7f", HUSH "\xff", NULL};
+static const char *const bad_pairs[] = {"=v",     "k", "a=b,c", "a=b,=c", ":v", "a=" HUSH "\n" HUSH,
+					"k=\xc3", NULL};
 static const char *const bad_resource[] = {"k",
 					   "=v",
 					   "a=b,c",
@@ -84,7 +84,10 @@ static const char *const bad_resource[] = {"k",
 					   NULL};
 #define KEY_64 "k123456789abcdefk123456789abcdefk123456789abcdefk123456789abcdef"
 static const char *const bad_attributes[] = {
-	"a,b,c,d,e", " , ,", "a,b, a", "a\n", HUSH "\xff", "a," KEY_64 KEY_64 KEY_64 KEY_64, NULL};
+	"a,b,c,d,e", " , ,", "a,b, a", "a\nb", HUSH "\xff", "a," KEY_64 KEY_64 KEY_64 KEY_64, NULL};
+static const char *const bad_slow[] = {
+	"fast",  "200",  "0",          "-5s", "1.5s",   "a=",           "a=b",
+	"a=200", "1s,a", "a=1s,b=0ms", "yes", "1s\x01", "a=1s,\xff=1s", NULL};
 static const char *const bad_headers[] = {"{\x01}", "{\"a\":\"" HUSH "\x7f\"}", "{\"\xff\":\"\"}",
 					  NULL};
 
@@ -108,6 +111,7 @@ static const char *const *bad_values(const struct sp_config_var *var, enum sp_co
 		[SP_TYPE_SECRET] = bad_text,
 		[SP_TYPE_HEADERS] = bad_headers,
 		[SP_TYPE_ATTRIBUTES] = bad_attributes,
+		[SP_TYPE_SLOW] = bad_slow,
 	};
 
 	static const char *const bad_ms[] = {"1s", "-1", "99", "600001", "1.5", "ten", NULL};
@@ -124,7 +128,7 @@ static bool is_shown(const struct sp_config_var *var)
 	return var->type <= SP_TYPE_PATH;
 }
 
-/* Names that count only where profiles go out in OTLP. */
+/* Names that count only if profiles go out in OTLP. */
 static bool is_otlp(const char *name)
 {
 	return strncmp(name, SP_OTLP_PREFIX, strlen(SP_OTLP_PREFIX)) == 0;
@@ -142,8 +146,15 @@ static void expect_refused(const struct sp_config_var *var, const char *name, co
 		     "%s: got: %s", entry, stderr_text);
 	cr_expect_eq(strncmp(stderr_text, start, strlen(start)), 0, "got: %s", stderr_text);
 	cr_expect(is_shown(var) || !stderr_has(HUSH), "shown: %s", stderr_text);
-	if (var->type != SP_TYPE_SWITCH)
-		cr_expect_eq(memcmp(&cfg, defaults, sizeof(cfg)), 0, "%s left a trace", entry);
+	if (var->type == SP_TYPE_SWITCH)
+		return;
+	/* A user who names a server gets no other server. */
+	cr_expect(var->type != SP_TYPE_ADDRESS || cfg.server_address == NULL, "%s", entry);
+	if (var->type == SP_TYPE_ADDRESS) {
+		cfg.server_address = defaults->server_address;
+		cfg.servers = defaults->servers;
+	}
+	cr_expect_eq(memcmp(&cfg, defaults, sizeof(cfg)), 0, "%s left a trace", entry);
 }
 
 static bool may_be_zero(const struct sp_config_var *var, const char *value)
@@ -191,11 +202,14 @@ Test(config_values, says_what_is_wrong_and_what_applies, .timeout = 20)
 		 "\"loud\" is not one of none, error, warn, info, debug; using warn\n"},
 		{"SPANPROF_OUTPUT_DIR=profiles",
 		 "SPANPROF_OUTPUT_DIR: \"profiles\" is not an absolute path; ignored\n"},
-		{"SPANPROF_SERVER_ADDRESS=ftp://server", "; ignored, the default applies\n"},
+		{"SPANPROF_SERVER_ADDRESS=ftp://server", "; nothing is pushed\n"},
 		{"SPANPROF_AUTH_TOKEN=a\nb",
 		 "SPANPROF_AUTH_TOKEN: contains a control character; ignored\n"},
 		{"SPANPROF_SPAN_LABELS=a,b,c,d,e",
 		 "SPANPROF_SPAN_LABELS: names more than 4 attributes; ignored\n"},
+		{"SPANPROF_SLOW=fast",
+		 "SPANPROF_SLOW: has an item that is not off, auto, a duration such as 200ms, or "
+		 "NAME=200ms; using auto\n"},
 		{"OTEL_RESOURCE_ATTRIBUTES=a", "has an item that is not key=value; ignored\n"},
 		{"SPANPROF_PROFILE_URL=grafana",
 		 "SPANPROF_PROFILE_URL: is not one of "
@@ -246,6 +260,9 @@ Test(config_values, reads_good_numbers, .timeout = 20)
 		NUMBER("PYROSCOPE_INGEST_MAX_TRIES=3", push_max_tries, 3),
 		NUMBER("SPANPROF_PUSH_MAX_TRIES=100", push_max_tries, 100),
 		NUMBER("SPANPROF_MAX_SPAN_NAMES=100000", max_span_names, 100000),
+		NUMBER("SPANPROF_MAX_SERIES=100", max_series, 100),
+		NUMBER("SPANPROF_OUTPUT_MAX_FILES=20000", output_max_files, 20000),
+		NUMBER("SPANPROF_OUTPUT_MAX_MIB=500", output_max_mib, 500),
 		NUMBER("SPANPROF_MAX_SPAN_AGE=1s", max_span_age_ms, 1000),
 		NUMBER("SPANPROF_MAX_SPAN_AGE=24h", max_span_age_ms, 86400000),
 		NUMBER("SPANPROF_STACK_DEPTH=496", stack_depth, SP_FRAMES_MAX),
@@ -290,7 +307,7 @@ Test(config_values, reads_good_numbers, .timeout = 20)
 	}
 }
 
-/* A child's id with its root's name would be a label of no span there is. */
+/* A child's id with its root's name would be a label that belongs to no span. */
 Test(config_values, names_follow_the_ids_of_all_spans_unless_told_otherwise, .timeout = 20)
 {
 	PARSE("SPANPROF_SPAN_ID_SCOPE=all");
@@ -310,6 +327,18 @@ Test(config_values, names_follow_the_ids_of_all_spans_unless_told_otherwise, .ti
 	PARSE("SPANPROF_SPAN_NAME_SCOPE=none");
 	cr_expect_eq(cfg.span_id_scope, SP_SCOPE_ROOT);
 	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_NONE);
+}
+
+Test(config_values, has_no_trace_without_ids_of_spans_unless_it_is_wanted, .timeout = 20)
+{
+	PARSE("SPANPROF_SPAN_ID_SCOPE=all");
+	cr_expect(cfg.trace_id);
+	PARSE("SPANPROF_SPAN_ID_SCOPE=none");
+	cr_expect_not(cfg.trace_id);
+	PARSE("SPANPROF_SPAN_ID_SCOPE=none", "SPANPROF_TRACE_ID=true");
+	cr_expect(cfg.trace_id);
+	PARSE("SPANPROF_TRACE_ID=false");
+	cr_expect_not(cfg.trace_id);
 }
 
 Test(config_values, reads_real_time_signals_by_name, .timeout = 20)
@@ -361,7 +390,7 @@ Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 		TEXT("SPANPROF_RESOURCE_LABELS", resource_labels, "a.b, c"),
 		TEXT("SPANPROF_SPAN_LABELS", span_labels, "mysql.digest_text, http.route ,c,d,"),
 		TEXT("SPANPROF_HTTP_HEADERS", http_headers, "{\"X-A\":\"b}\\\"{\"}"),
-		TEXT("PYROSCOPE_HTTP_HEADERS", http_headers, "\n{\n\t\"X\": \"y\"\n}\n"),
+		TEXT("PYROSCOPE_HTTP_HEADERS", http_headers, "\n{\n\t\"X\": \"y\"\n}"),
 		TEXT("SPANPROF_HTTP_HEADERS_FILE", http_headers_file, "/run/s/h"),
 		TEXT("SPANPROF_TLS_CA_FILE", tls_ca_file, "/etc/ca.pem"),
 		TEXT("SSL_CERT_FILE", tls_ca_file, "/etc/ca.pem"),
@@ -390,6 +419,75 @@ Test(config_values, keeps_good_texts_as_they_are, .timeout = 20)
 	}
 }
 
+static uint64_t slow(const char *list, const char *name)
+{
+	return sp_config_slow(list, name, strlen(name));
+}
+
+Test(config_values, tells_from_when_on_a_root_is_slow, .timeout = 20)
+{
+	static const char list[] = "checkout=200ms, GET /a=b = 5us,1s,other=off, third =AUTO";
+
+	cr_expect_eq(slow("auto", "x"), SP_SLOW_AUTO);
+	cr_expect_eq(slow("off", "x"), SP_SLOW_NEVER);
+	cr_expect_eq(slow(" 2s ", "x"), 2 * SP_NS_PER_S);
+	cr_expect_eq(slow("", "x"), SP_SLOW_AUTO);
+	cr_expect_eq(slow("x=3s", "y"), SP_SLOW_AUTO);
+	cr_expect_eq(slow(list, "checkout"), 200 * SP_NS_PER_MS);
+	cr_expect_eq(slow(list, "checkout2"), SP_NS_PER_S);
+	cr_expect_eq(slow(list, "checkou"), SP_NS_PER_S);
+	cr_expect_eq(slow(list, "GET /a=b"), 5000);
+	cr_expect_eq(slow(list, "other"), SP_SLOW_NEVER);
+	cr_expect_eq(slow(list, "third"), SP_SLOW_AUTO);
+	cr_expect_eq(slow(list, ""), SP_NS_PER_S);
+	cr_expect_eq(slow("7ms,fast,a=slow", "a"), 7 * SP_NS_PER_MS, "bad items are none");
+}
+
+/* The list goes into the folder. */
+Test(config_values, wants_slow_roots_where_there_is_a_folder, .timeout = 20)
+{
+	cr_expect_eq(PARSE("SPANPROF_OUTPUT_DIR=/tmp"), 0);
+	cr_expect_str_eq(cfg.slow, "auto");
+	cr_expect_eq(PARSE("SPANPROF_OUTPUT_DIR=/tmp", "SPANPROF_SLOW=a=1s,200ms"), 0);
+	cr_expect_str_eq(cfg.slow, "a=1s,200ms");
+	cr_expect_eq(PARSE("SPANPROF_OUTPUT_DIR=/tmp", "SPANPROF_SLOW= OFF"), 0);
+	cr_expect_null(cfg.slow);
+	cr_expect_eq(PARSE("SPANPROF_OUTPUT_DIR=/tmp", "SPANPROF_SLOW=bad"), 1);
+	cr_expect_str_eq(cfg.slow, "auto");
+	cr_expect_eq(PARSE("HOME=/"), 0);
+	cr_expect_null(cfg.slow);
+	cr_expect_eq(PARSE("SPANPROF_SLOW=off"), 0);
+	cr_expect_null(cfg.slow);
+	cr_expect_eq(PARSE("SPANPROF_SLOW=auto"), 0);
+	cr_expect_null(cfg.slow);
+	cr_expect_eq(PARSE("SPANPROF_SLOW=200ms"), 1);
+	cr_expect_null(cfg.slow);
+	cr_expect(stderr_has("SPANPROF_SLOW has no effect without SPANPROF_OUTPUT_DIR"), "%s",
+		  stderr_text);
+}
+
+/* How long roots last is known by labels as well, or by who keeps an id. */
+Test(config_values, wants_slow_roots_for_latency_and_ids, .timeout = 20)
+{
+	cr_expect_eq(PARSE("HOME=/"), 0);
+	cr_expect_not(cfg.span_latency || cfg.slow_ids);
+	cr_expect_eq(PARSE("SPANPROF_SPAN_LATENCY=true"), 0);
+	cr_expect(cfg.span_latency);
+	cr_expect_not(cfg.slow_ids);
+	cr_expect_str_eq(cfg.slow, "auto");
+	cr_expect_eq(PARSE("SPANPROF_SPAN_ID_SCOPE=slow", "SPANPROF_SLOW=200ms"), 0);
+	cr_expect(cfg.slow_ids);
+	cr_expect_eq(cfg.span_id_scope, SP_SCOPE_ROOT);
+	cr_expect_eq(cfg.span_name_scope, SP_SCOPE_ROOT);
+	cr_expect(cfg.trace_id);
+	cr_expect_str_eq(cfg.slow, "200ms");
+	cr_expect_eq(PARSE("SPANPROF_SPAN_LATENCY=true", "SPANPROF_SLOW=off"), 0);
+	cr_expect_str_eq(cfg.slow, "off");
+	cr_expect_eq(PARSE("SPANPROF_SPAN_LATENCY=maybe"), 1);
+	cr_expect_not(cfg.span_latency);
+	cr_expect_null(cfg.slow);
+}
+
 Test(config_values, labels_are_those_attributes_of_the_resource_that_are_wanted, .timeout = 20)
 {
 	char entry[2000] = "SPANPROF_RESOURCE_LABELS=";
@@ -413,7 +511,7 @@ Test(config_values, labels_are_those_attributes_of_the_resource_that_are_wanted,
 	PARSE("OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=p,bad");
 	cr_expect_null(cfg.resource_label[0].key, "one error discards all");
 
-	/* More than there is room for. */
+	/* More labels than there is room for. */
 	for (unsigned i = 0; i < 2 * SP_RESOURCE_LABELS_MAX; i++)
 		(void)snprintf(entry + strlen(entry), sizeof(entry) - strlen(entry), "a%u,", i);
 	PARSE(entry, "OTEL_RESOURCE_ATTRIBUTES=a0=0,a1=1,a2=2,a3=3,a4=4,a5=5,a6=6,a7=7,a8=8,a9=9,"

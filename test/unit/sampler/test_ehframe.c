@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .eh_frame_hdr and .eh_frame made by hand: lookup, augmentations, pointer encodings, and damage
- * of every kind, against a page that cannot be read.
+ * .eh_frame_hdr and .eh_frame made by hand: lookup, augmentations, pointer encodings, and damage of every kind, in
+ * front of an unreadable page.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "sampler/unwind/ehframe_sig.h"
 #include "test/unit/sampler/dwarf_bytes.h"
 
-/* An object made by hand, placed so that the byte after it cannot be read. */
+/* A hand-made object that ends at an unreadable page. */
 struct image {
 	uint8_t *start;
 	uint8_t *limit;
@@ -23,7 +23,7 @@ struct image {
 };
 
 #define IMAGE_BYTES 512U
-#define FUNCTION_AT 0x100000U /* the code that the image describes; nobody reads it */
+#define FUNCTION_AT 0x100000U /* address of the code that the image describes; it is never read */
 
 static void put(struct image *m, uint64_t value, unsigned bytes)
 {
@@ -278,7 +278,7 @@ Test(ehframe, refuses_a_header_of_another_form, .timeout = 20)
 	image_free(&m);
 }
 
-/* Whatever happens to the bytes, the answer is one of three and no read leaves the image. */
+/* After a change of any bytes there are only three answers, and no read leaves the image. */
 static void survive(const struct image *m)
 {
 	struct sp_cfi_row row;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps through cached rules: as the general form takes them, and none that is not of the common kind. */
+/* Steps by cached rules give the same results as the general form, and handle only rules of the common kind. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define OTHER UINT64_C(0x200040)
 #define PCS 8U
 
-/* Its own page and a half, so that its addresses are far from 0. */
+/* A page and a half, so that addresses in it are far from 0. */
 static uintptr_t stack[WORDS] __attribute__((aligned(64)));
 static struct sp_walk w;
 static uint64_t pc[PCS];
@@ -44,7 +44,7 @@ static void keep(uint64_t at, unsigned object, const struct sp_cfi_row *row)
 	sp_rule_cache_keep(at, w.objects.entry[object].identity, &form);
 }
 
-/* An interrupted leaf whose frame is four words, with its caller's address in the last of them. */
+/* An interrupted leaf with a frame of four words. The last one has its caller's address. */
 static void setup(void)
 {
 	cr_assert_eq(sp_rule_cache_init(), 0);
@@ -141,7 +141,7 @@ Test(fast_path, counts_from_a_register_that_an_earlier_frame_saved)
 }
 
 #if SP_ARCH_REG_RETURN != SP_ARCH_REG_PC
-/* A leaf that has no frame, and then a caller that says the same: that one's register holds no return address. */
+/* A leaf without a frame, and then a caller with the same rule: the caller's register holds no return address. */
 Test(fast_path, follows_a_return_address_in_its_register_once)
 {
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 0);
@@ -159,7 +159,7 @@ Test(fast_path, follows_a_return_address_in_its_register_once)
 }
 #endif
 
-/* The step is left to others, and nothing has changed. */
+/* The fast path refuses the step, and nothing has changed. */
 static void expect_none(const struct sp_cfi_row *row, const char *why)
 {
 	struct sp_walk before = w;
@@ -194,7 +194,7 @@ Test(fast_path, leaves_frames_that_are_not_proven_readable)
 	expect_none(&row, "not at a word");
 }
 
-/* Of a stack that is not the thread's own. */
+/* A stack that is not the thread's own. */
 Test(fast_path, goes_as_far_as_pages_were_asked_for)
 {
 	struct sp_cfi_row row = row_by(SP_ARCH_REG_SP, 32);

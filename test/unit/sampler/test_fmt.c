@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sp_fmt_snprintf(): libc's snprintf is the oracle wherever both speak the same language. */
+/* Tests of sp_fmt_snprintf(): libc's snprintf is the oracle for the formats that both have. */
 #include "sampler/base/text.h"
 
 #include <criterion/criterion.h>
@@ -73,7 +73,7 @@ Test(fmt, stops_at_a_conversion_it_does_not_know, .timeout = 20)
 	sp_fmt_snprintf(got, sizeof(got), "a %f b %d", 1.5, 2);
 
 	cr_assert_str_eq(got, "a %?");
-	/* A width is none of ours. */
+	/* A width is not supported. */
 	sp_fmt_snprintf(got, sizeof(got), "%5d", 1);
 	cr_expect_str_eq(got, "%?");
 }

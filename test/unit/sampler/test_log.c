@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sampler/base/log.c: what a line looks like, and that it cannot hurt the program around it. */
+/* Tests of sampler/base/log.c: the form of a line, and that it cannot hurt the program around it. */
 #include "sampler/base/log.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,30 +12,24 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "sampler/base/syscall.h"
 #include "stderr_pipe.h"
 
-static int refusing; /* the error of so many writes to come */
+static int refusing; /* the errno of the next writes */
 static int refusals;
-static mode_t pretended; /* the type of descriptor 2, if not 0 */
+static mode_t pretended; /* the type of descriptor 2, unless 0 */
 
-long syscall(long number, ...)
+/* Replaces the product's function. */
+long sp_syscall_make(long number, const long arg[6])
 {
-	static __typeof__(&syscall) next;
-	long arg[6];
-	va_list args;
+	long result;
 
 	if (number == SYS_write && refusals > 0) {
 		refusals--;
 		errno = refusing;
 		return -1;
 	}
-	va_start(args, number);
-	for (unsigned i = 0; i < 6; i++)
-		arg[i] = va_arg(args, long);
-	va_end(args);
-	if (next == NULL)
-		*(void **)&next = dlsym(RTLD_NEXT, "syscall");
-	long result = next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+	result = sp_syscall_result(sp_arch_syscall6(number, arg));
 	if (number == SYS_newfstatat && pretended != 0)
 		((struct stat *)arg[2])->st_mode = pretended;
 	return result;
@@ -288,7 +280,7 @@ Test(log, does_not_wait_for_a_reader_that_stopped, .timeout = 20)
 	cr_assert_eq(found, filled);
 }
 
-/* What is in the file after a line was told while it, opened anew with these flags, was another descriptor 2. */
+/* The content of a file after a line was logged while the file, opened again with these flags, was descriptor 2. */
 static const char *told_into_another_file(int flags)
 {
 	static char text[256];
@@ -339,7 +331,7 @@ Test(log, goes_back_to_the_first_file, .timeout = 20)
 	cr_assert_eq(lseek(fileno(other), 0, SEEK_END), 0);
 }
 
-/* The number may have gone to a connection, whose other end expects a protocol. */
+/* Descriptor 2 may be a connection by now, whose other end expects a protocol. */
 static void tell_into(int fd, int with_stderr)
 {
 	int old = dup(STDERR_FILENO);
@@ -369,7 +361,7 @@ Test(log, follows_to_no_pipe_and_no_socket, .timeout = 20)
 	}
 }
 
-/* Up to the next '|', as a terminal shows things later than they are written. */
+/* Reads up to the next '|', because a terminal shows text later than it is written. */
 static void shown(int master, char *text, size_t size)
 {
 	size_t len = 0;
@@ -402,13 +394,13 @@ Test(log, follows_to_a_terminal_but_to_no_other_device, .timeout = 20)
 	shown(master, got, sizeof(got));
 	cr_expect_str_eq(got, "|");
 
-	/* The other end of a terminal is a device, too, and what is written there is what its user has typed. */
+	/* The other end of a terminal is a device, too. Text that is written there counts as typed by its user. */
 	tell_into(master, 1);
 	cr_assert_eq(write(master, "\n", 1), 1);
 	cr_expect_eq(read(terminal, got, sizeof(got)), 1);
 }
 
-/* What is in a file that is descriptor 2 from the beginning, opened with these flags. */
+/* The content of a file that is descriptor 2 from the beginning, opened with these flags. */
 static const char *told_first_into(int flags)
 {
 	static char text[256];
@@ -432,7 +424,10 @@ static const char *told_first_into(int flags)
 	return text;
 }
 
-/* A line for a device would go to its beginning, and what is closed on exec the program has not got from whoever started it. */
+/*
+ * A line for a device would go to its beginning. The starter of a program cannot have passed it a descriptor that is
+ * closed on exec.
+ */
 Test(log, takes_nothing_for_stderr_that_the_program_has_opened, .timeout = 20)
 {
 	char got[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of objects, and when again. */
+/* The records about objects, and when they are repeated. */
 #include <criterion/criterion.h>
 #include <link.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static char path[SP_MODULE_EVENT_PATH_MAX + 8];
 static struct sp_module_event told;
 static unsigned records;
 
-/* Room for objects at any page of it, so that they can overlap. */
+/* Room for objects at any page, so that they can overlap. */
 static uint8_t room[8 * PAGE] __attribute__((aligned(PAGE)));
 
 struct image {
@@ -37,7 +37,7 @@ static void put(const struct sp_record *record, void *arg)
 	records++;
 }
 
-/* How many records there are since the last time. */
+/* The number of records since the last call. */
 static unsigned drained(void)
 {
 	records = 0;
@@ -64,7 +64,7 @@ static struct sp_object load(unsigned at, uint8_t build)
 					.p_vaddr = PAGE,
 					.p_filesz = PAGE,
 					.p_memsz = PAGE};
-	/* lld writes it before the notes. */
+	/* lld writes this header before the notes. */
 	image->header[2] = (ElfW(Phdr)){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W};
 	image->header[3] =
 		(ElfW(Phdr)){.p_type = PT_NOTE,
@@ -77,7 +77,7 @@ static struct sp_object load(unsigned at, uint8_t build)
 				  (uintptr_t)image + 512};
 }
 
-/* The handler meets it. False if it is to meet it again. */
+/* The handler meets the object. False if it has to meet it again. */
 static bool meet(const struct sp_object *object, const char *name)
 {
 	struct link_map map = {.l_addr = object->start, .l_name = path};
@@ -171,6 +171,36 @@ Test(module_event, tells_objects_without_a_build_id_apart_by_name)
 	cr_expect_str_eq(told.path, "/lib/b.so");
 }
 
+/* A generated plugin takes the path and addresses of the one before, and only names in its first page differ. */
+Test(module_event, tells_objects_without_a_build_id_apart_by_their_first_page)
+{
+	struct sp_object object = load(0, 0);
+	struct image *image = (void *)room;
+	uint64_t first;
+
+	(void)meet(&object, "/lib/a.so");
+	cr_expect_eq(drained(), 1);
+	cr_expect_eq(told.content, sp_module_content((const uint64_t *)room));
+	first = told.content;
+	((char *)room)[SP_MODULE_CONTENT_BYTES - 1] = 1;
+	(void)meet(&object, "/lib/a.so");
+	cr_expect_eq(drained(), 1);
+	cr_expect_neq(told.content, first);
+	((char *)room)[SP_MODULE_CONTENT_BYTES] = 1;
+	(void)meet(&object, "/lib/a.so");
+	cr_expect_eq(drained(), 0);
+
+	/* The loader may write to this segment. */
+	image->header[0].p_flags = PF_R | PF_W;
+	(void)meet(&object, "/lib/a.so");
+	cr_expect_eq(drained(), 1);
+	cr_expect_eq(told.content, 0);
+	object = load(0, 1);
+	(void)meet(&object, "/lib/a.so");
+	cr_expect_eq(drained(), 1);
+	cr_expect_eq(told.content, 0, "its build id is known");
+}
+
 Test(module_event, tells_of_all_again_when_asked)
 {
 	struct sp_object object = load(0, 1);
@@ -221,7 +251,7 @@ Test(module_event, keeps_quiet_about_what_could_not_be_found_by_its_path)
 	cr_expect_eq(drained(), 0);
 }
 
-/* Nothing can be read behind a name, or behind as much of a long one as is told. */
+/* Nothing can be read behind a name, or behind the part of a long name that is reported. */
 Test(module_event, reads_no_more_of_a_name_than_it_tells)
 {
 	struct sp_object object = load(0, 0);

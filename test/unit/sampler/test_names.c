@@ -197,7 +197,7 @@ Test(names, leaves_errno_alone, .timeout = 20)
 	cr_expect_eq(errno, 1234);
 }
 
-/* What is in the ring: ids, in order. */
+/* The ids in the ring, in order. */
 static unsigned told(struct sp_ring *ring, uint32_t ids[8])
 {
 	struct sp_name_record r;
@@ -281,7 +281,7 @@ Test(names, of_a_parent_are_those_of_its_forked_child, .timeout = 20)
 	cr_expect_str_eq(text(intern("of the parent")), "of the parent");
 }
 
-/* As far as that is allowed, and not at all beyond. */
+/* As many as the limit allows, or none. */
 Test(names, are_fewer_where_memory_is_limited, .timeout = 20)
 {
 	struct rlimit limit = {.rlim_cur = 64 << 20, .rlim_max = RLIM_INFINITY};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line of a file that may be longer than what is read of it at a time. */
+/* Finds one line of a file that may be longer than the buffer. */
 #include "sampler/base/process.h"
 
 #include <criterion/criterion.h>
@@ -23,7 +23,7 @@ static void tear_down(void)
 
 TestSuite(proc_status, .init = set_up, .fini = tear_down, .timeout = 20);
 
-/* Behind a list of groups of so many bytes. */
+/* Writes the lines behind a list of that many groups. */
 static void write_status(unsigned groups, const char *rest)
 {
 	FILE *f = fopen(path, "w");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about going on in a new region, where nothing else runs; test/stress/region_swap.c is about the
- * rest. The test is the exporter.
+ * Continuing in a new region while no other thread runs; test/stress/region_swap.c has other threads. The test is the
+ * exporter.
  */
 #include "sampler/sampling/region_swap.h"
 
@@ -18,6 +18,7 @@
 #include "sampler/base/counters.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
+#include "sampler/region/root_durations.h"
 #include "sampler/sampling/handler.h"
 #include "sampler/unwind/object_sig.h"
 #include "test/common/put_sample.h"
@@ -25,7 +26,7 @@
 
 static const uint64_t sizes[SP_REGION_PARTS] = {SP_RING_BYTES(1 << 16), SP_RING_BYTES(1 << 16),
 						SP_RING_BYTES(1 << 13)};
-static int64_t later_s;   /* by so much the clock of the test is ahead */
+static int64_t later_s;   /* lead of the test's clock */
 static uint64_t seen[16]; /* span ids, in order */
 static unsigned seen_n;
 static uint64_t block; /* of the last sample */
@@ -48,6 +49,19 @@ static void begin(void)
 	sp_region_swap_first(sp_region_now());
 }
 
+Test(region_swap, tells_where_our_objects_are_mapped)
+{
+	struct sp_region_loss lost;
+
+	sp_region_own_object[0] = 4096;
+	sp_region_own_object[1] = 8192;
+	begin();
+	cr_expect_eq(sp_region_now()->own_object[0], 4096);
+	cr_expect_eq(sp_region_now()->own_object[1], 8192);
+	cr_assert_geq(sp_region_swap(NULL, &lost), 3);
+	cr_expect_eq(sp_region_now()->own_object[1], 8192);
+}
+
 static uint64_t swap(void)
 {
 	struct sp_region_loss lost;
@@ -61,7 +75,7 @@ static uint64_t swap(void)
 	return lost.samples;
 }
 
-/* Of any kind; a number stands where samples and CPU time have the span's id. */
+/* Puts a record of any kind; number is in the field in which samples and CPU time have the span's id. */
 static void put(struct sp_channel *o, enum sp_record_kind kind, uint64_t number)
 {
 	struct sp_sample s = {.span_id = number, .depth = 2};
@@ -90,7 +104,7 @@ static void note(const struct sp_record *record, void *arg)
 		block = record->sample.block;
 }
 
-/* As the exporter of the region in use. */
+/* Drains as the exporter of the region in use. */
 static void drain(unsigned max)
 {
 	struct sp_ring ring;
@@ -153,7 +167,7 @@ Test(region_swap, counts_what_the_exporter_had_in_its_hands_as_lost)
 	cr_expect_eq(swap(), 0, "no sample is lost twice");
 }
 
-/* They are not counted when they are put, so none of them stands for a sample that is lost. */
+/* Records of freed blocks are not counted when they are put, so none of them counts as a lost sample. */
 Test(region_swap, carries_frees_over_besides_what_it_counts)
 {
 	struct sp_sample s = {.span_id = 1, .depth = 2, .block = 7};
@@ -168,7 +182,7 @@ Test(region_swap, carries_frees_over_besides_what_it_counts)
 	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1);
 }
 
-/* Its end may be told in the ring that nobody reads any more. */
+/* The block's end may be in the ring that nobody reads any more. */
 Test(region_swap, carries_a_sample_over_without_its_block)
 {
 	struct sp_sample s = {.span_id = 1, .depth = 2, .block = 7};
@@ -196,6 +210,78 @@ Test(region_swap, counts_waits_that_the_exporter_had_in_its_hands_as_lost)
 	cr_expect_eq(*told(SP_COUNT_WAITS_UNSENT), 5);
 	cr_assert_geq(sp_region_swap(NULL, &lost), 3);
 	cr_expect_eq(lost.waits, 0, "no wait is lost twice");
+}
+
+Test(region_swap, counts_slow_roots_that_the_exporter_had_in_its_hands_as_lost)
+{
+	*told(SP_COUNT_SLOW_ROOTS_DRAINED) = 20;
+	*told(SP_COUNT_SLOW_ROOTS_SENT) = 1;
+	*told(SP_COUNT_SLOW_ROOTS_FASTER) = 2;
+	*told(SP_COUNT_SLOW_ROOTS_OTHER) = 4;
+	*told(SP_COUNT_SLOW_ROOTS_UNSENT) = 8;
+	(void)swap();
+	cr_expect_eq(*told(SP_COUNT_SLOW_ROOTS_UNSENT), 13);
+	(void)swap();
+	cr_expect_eq(*told(SP_COUNT_SLOW_ROOTS_UNSENT), 13, "no root is lost twice");
+	*told(SP_COUNT_SLOW_ROOTS_DRAINED) = UINT64_MAX;
+	(void)swap();
+	cr_expect_eq(*told(SP_COUNT_SLOW_ROOTS_UNSENT), 13, "somebody else wrote that");
+}
+
+/* The first one that is in the ring; 0 = none. */
+static uint32_t name_told(void)
+{
+	struct sp_name_record r;
+	struct sp_ring ring;
+	uint64_t bytes;
+	void *part = sp_region_part(sp_region_now(), SP_REGION_NAMES, &bytes);
+	uint32_t kind;
+
+	cr_assert_eq(sp_ring_at(&ring, part, bytes), 0);
+	return sp_ring_take(&ring, &kind, &r, sizeof(r)) != 0 ? r.head.id : 0;
+}
+
+/* The record has a name that the new exporter does not know, and is no sample. */
+Test(region_swap, carries_slow_roots_over_with_their_names)
+{
+	struct sp_slow_root root = {.span_id = 5, .name_id = sp_names_intern("GET /", 5)};
+
+	cr_assert(sp_names_tell(sp_channel_now(), root.name_id));
+	cr_assert_eq(name_told(), root.name_id);
+	cr_assert_eq(sp_ring_put(&sp_channel_now()->ring, SP_RECORD_SLOW_ROOT, &root, sizeof(root)),
+		     0);
+
+	cr_expect_eq(swap(), 0);
+
+	cr_expect_eq(name_told(), root.name_id);
+	drain(10);
+	cr_assert_eq(seen_n, 1);
+	cr_expect_eq(seen[0], 5);
+	cr_expect_eq(sp_count_read(SP_COUNT_DROP_SLOW_ROOTS), 0);
+	cr_expect_eq(all(SP_COUNT_SAMPLES_DRAINED), 0);
+}
+
+Test(region_swap, takes_durations_of_roots_along)
+{
+	const uint64_t with_roots[SP_REGION_PARTS] = {sizes[0], sizes[1], sizes[2], 0,
+						      sizeof(struct sp_root_durations)};
+	const struct sp_root_durations *d;
+	uint32_t place;
+	uint64_t bytes;
+	int fd = sp_region_create(with_roots);
+
+	cr_assert_geq(fd, 3);
+	cr_assert_eq(close(fd), 0);
+	sp_region_swap_first(sp_region_now());
+	cr_assert_eq(sp_root_durations_init(), 0);
+	cr_assert(sp_root_durations_add(sp_names_intern("a", 1), 5000, &place));
+
+	(void)swap();
+	(void)sp_root_durations_add(sp_names_intern("a", 1), 5000, &place);
+
+	d = sp_region_part(sp_region_now(), SP_REGION_ROOTS, &bytes);
+	cr_assert_not_null(d);
+	cr_expect_eq(d->histogram[place].count[sp_duration_bucket(5000)], 2);
 }
 
 Test(region_swap, believes_no_counts_that_somebody_else_wrote)
@@ -228,7 +314,7 @@ Test(region_swap, knows_what_was_never_sent)
 	cr_expect_eq(sp_region_swap_unsent(), 4, "one is told as lost");
 }
 
-/* A handler that was interrupted by the swap, and writes to what it found before. */
+/* The swap has interrupted a handler, which writes to the old region. */
 Test(region_swap, counts_what_comes_too_late)
 {
 	struct sp_channel *old = sp_channel_now();
@@ -250,7 +336,7 @@ Test(region_swap, counts_what_comes_too_late)
 	cr_expect_eq(seen_n, 0);
 }
 
-/* It is in the ring, and carried over, before its handler has counted it. */
+/* The record is in the ring, and carried over, before its handler has counted it. */
 Test(region_swap, counts_nothing_twice_that_is_carried_over_too_early)
 {
 	struct sp_channel *old = sp_channel_now();
@@ -269,7 +355,7 @@ Test(region_swap, counts_nothing_twice_that_is_carried_over_too_early)
 	cr_expect_eq(seen_n, 1);
 }
 
-/* No exporter was there for so long that the new rings are not large enough, or a name found no room. */
+/* There was no exporter for so long that the new rings are too small, or a name found no room. */
 Test(region_swap, counts_what_it_cannot_take_along)
 {
 	unsigned n = 0;
@@ -300,7 +386,7 @@ Test(region_swap, keeps_counters)
 	cr_expect_eq(sp_count_spans_of(2), 1);
 }
 
-/* The ids of names that the new exporter is told. */
+/* The ids of names that the new exporter gets. */
 static unsigned names_told(uint32_t ids[4])
 {
 	struct sp_ring *ring = &sp_channel_now()->names;
@@ -315,7 +401,7 @@ static unsigned names_told(uint32_t ids[4])
 	return n;
 }
 
-/* The old exporter has taken the name, and the sample that has it is still there. */
+/* The old exporter has taken the name, and a sample with it is still in the ring. */
 Test(region_swap, tells_the_names_of_what_it_takes_along)
 {
 	uint32_t get = sp_names_intern("GET /", 5);
@@ -366,7 +452,7 @@ static unsigned pages(const struct sp_ring *r)
 	return n;
 }
 
-/* How many regions are mapped. */
+/* The number of mapped regions. */
 static unsigned mapped(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -444,7 +530,7 @@ Test(region_swap, waits_where_all_places_were_in_use_a_moment_ago)
 	cr_expect_neq(sp_region_now(), last);
 }
 
-/* A worker that lives on while siblings that start its exporters come and go. */
+/* A long-lived worker whose siblings, which start its exporters, come and go. */
 Test(region_swap, may_be_done_for_as_long_as_the_process_lives)
 {
 	struct sp_region *met[4 * SP_REGIONS_MAX];
@@ -473,7 +559,7 @@ Test(region_swap, may_be_done_for_as_long_as_the_process_lives)
 	cr_expect_eq(seen_n, 8, "%u are carried over", seen_n);
 }
 
-/* By a thread that has read the pointer before, and was not looked at since. */
+/* A thread has read the pointer earlier, and was not checked since. */
 Test(region_swap, counts_what_came_late_before_another_region_is_at_that_address)
 {
 	struct sp_region *first = sp_region_now();
@@ -489,7 +575,7 @@ Test(region_swap, counts_what_came_late_before_another_region_is_at_that_address
 	cr_expect_eq(sp_count_read(SP_COUNT_SIGNALS), 3);
 }
 
-/* The process that watches the exporter of a former region writes there how that has ended. */
+/* The process that watches the exporter of a former region writes its end there. */
 Test(region_swap, leaves_the_addresses_of_one_that_is_known_by_them)
 {
 	struct sp_region *first = sp_region_now();
@@ -506,7 +592,7 @@ Test(region_swap, leaves_the_addresses_of_one_that_is_known_by_them)
 	cr_expect_eq(sp_region_now(), first);
 }
 
-/* A handler that was stopped for so long goes on to write there. */
+/* A handler that was stopped for that long goes on to write there. */
 Test(region_swap, leaves_the_rings_where_they_are_at_the_same_addresses)
 {
 	struct sp_channel *old = sp_channel_now();
@@ -537,8 +623,8 @@ Test(region_swap, makes_no_region_over_one_of_another_size)
 	cr_expect_eq(mapped(), 1);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* which takes terabytes of them */
-/* Old regions stay, and the host needs its address space itself. */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer maps terabytes */
+/* Old regions stay mapped, and the host needs its address space itself. */
 Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_space)
 {
 	const uint64_t large[SP_REGION_PARTS] = {sizes[0], sizes[1], 100 << 20};
@@ -592,7 +678,7 @@ static int has_rings_of_its_own(void)
 	return 0;
 }
 
-/* It may have the same addresses, and not the same rings there. */
+/* The child may have the same addresses with other rings. */
 Test(region_swap, of_a_forked_child_knows_nothing_of_its_parents_regions)
 {
 	int status = -1;
@@ -607,7 +693,7 @@ Test(region_swap, of_a_forked_child_knows_nothing_of_its_parents_regions)
 	cr_expect_eq(status, 0);
 }
 
-/* Whatever its parent was at. */
+/* The parent's exchange of regions may have been at any step. */
 Test(region_swap, is_over_in_a_forked_child)
 {
 	uint32_t id = sp_names_intern("GET /", 5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cached rules, their compact form, and the identity that decides whether they still hold. */
+/* Cached rules, their compact form, and the identity that decides whether they are still valid. */
 #include <criterion/criterion.h>
 #include <link.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 static const struct sp_compact_rule one = {.word = {16, 1, 64}};
 static const struct sp_compact_rule two = {.word = {32, 2, 128}};
 
-/* Identities are mixed, as those of objects are. */
+/* Identities are mixed, like those of objects. */
 #define FIRST sp_object_mix(0, 1)
 #define SECOND sp_object_mix(0, 2)
 
@@ -108,7 +108,7 @@ Test(rule_cache, keeps_working_when_more_is_kept_than_fits)
 	cr_assert(finds(4096, SECOND, &two), "what was kept last is there");
 }
 
-/* What a writer leaves that is stopped in the middle, and what two leave that write at once. */
+/* The slot after a writer was stopped in the middle, and after two writers at once. */
 Test(rule_cache, finds_nothing_in_a_slot_with_words_of_two_rows)
 {
 	for (unsigned i = 0; i < SP_COMPACT_RULE_WORDS; i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about copies of stacks at the edges of memory. A copy is made in the host's thread, so one
- * byte too many ends the host; nothing can be read around the stacks here.
+ * Copies of stacks at the edges of memory. A copy is made in the host's thread, so one byte too many kills the host;
+ * here the memory around the stacks cannot be read.
  */
 #include "sampler/unwind/unwind_sig.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -21,7 +22,7 @@
 
 static struct sp_ring ring;
 static struct sp_snapshot snap;
-/* PAGES of them are readable, in the middle of unreadable ones. */
+/* PAGES readable pages between unreadable ones. */
 static unsigned char *low;
 static unsigned char *high;
 
@@ -69,7 +70,7 @@ static void copy_from(uintptr_t sp, struct sp_stack_bounds *bounds)
 	cr_assert_eq(sp_snapshot_drain(&ring, keep, NULL, 1), 1);
 }
 
-/* Exactly these bytes were copied. */
+/* Checks that exactly these bytes were copied. */
 static void expect(uintptr_t from, uintptr_t to, const char *what)
 {
 	cr_assert_eq(snap.stack_bytes, to - from, "%s: %lu bytes of %lu", what, snap.stack_bytes,
@@ -107,7 +108,7 @@ Test(snapshot, begins_at_the_lowest_byte_of_the_stack)
 		uintptr_t from = above >= red_zone ? less_red_zone(sp) : sp & ~(uintptr_t)7;
 
 		copy_from(sp, &none);
-		/* it may be counted from the red zone that is not there */
+		/* the size may be counted from the red zone, which is missing here */
 		cr_assert_geq(snap.stack_bytes, SP_SNAPSHOT_STACK_MAX - SP_ARCH_RED_ZONE);
 		cr_assert_leq(snap.stack_bytes, SP_SNAPSHOT_STACK_MAX);
 		expect(from, from + snap.stack_bytes, "near the start");
@@ -138,7 +139,7 @@ Test(snapshot, is_empty_where_nothing_can_be_read)
 	}
 }
 
-/* With the stack pointer on the first byte behind the stack only the red zone is left. */
+/* If the stack pointer is at the first byte behind the stack, only the red zone is left. */
 Test(snapshot, of_an_empty_stack_is_the_red_zone)
 {
 	struct sp_stack_bounds none = {0, 0};
@@ -152,7 +153,7 @@ static void *copy_own(void *arg)
 	struct sp_stack_bounds bounds = {0, 0};
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
-	/* twice: what is proven is not asked for again */
+	/* twice: a proven page is not checked again */
 	for (int i = 0; i < 2; i++) {
 		copy_from(here, &bounds);
 		cr_assert_eq(bounds.hi, sp_arch_thread_pointer());
@@ -162,7 +163,7 @@ static void *copy_own(void *arg)
 	return arg;
 }
 
-/* In a thread whose stack is all that can be read there. */
+/* Runs in a thread around whose stack nothing can be read. */
 static void run_on_it(void *(*fn)(void *))
 {
 	pthread_attr_t attr;
@@ -182,7 +183,9 @@ Test(snapshot, of_a_threads_own_stack_ends_below_its_control_block)
 	run_on_it(copy_own);
 }
 
-/* As if it were called there; proven down to its lowest page, but not to the guard page below. */
+/*
+ * As if it were called at the bottom; the stack is proven down to its lowest page, but not to the guard page below.
+ */
 static void *copy_from_the_bottom(void *arg)
 {
 	struct sp_stack_bounds bounds = {0, 0};
@@ -201,4 +204,41 @@ Test(snapshot, of_a_threads_own_stack_keeps_out_of_its_guard_page)
 	if (!has_small_stacks())
 		cr_skip_test("no small stacks here");
 	run_on_it(copy_from_the_bottom);
+}
+
+static void take_snapshot(int signo, siginfo_t *si, void *ucontext)
+{
+	static struct sp_stack_bounds bounds;
+	struct sp_sample s = {.weight = 1};
+
+	(void)signo;
+	(void)si;
+	cr_assert_eq(sp_snapshot_put(&ring, &s, ucontext, &bounds), 0);
+}
+
+static void do_nothing(int signo)
+{
+	(void)signo;
+}
+
+/* Both signals are pending. The kernel delivers SIGHUP first, and SIGUSR1 interrupts the handler of SIGHUP. */
+Test(snapshot, is_of_what_a_handler_interrupts_that_has_not_begun)
+{
+	struct sigaction walks = {.sa_sigaction = take_snapshot, .sa_flags = SA_SIGINFO};
+	sigset_t all;
+	sigset_t before;
+
+	cr_assert_neq(signal(SIGHUP, do_nothing), SIG_ERR);
+	cr_assert_eq(sigaction(SIGUSR1, &walks, NULL), 0);
+	sigfillset(&all);
+	cr_assert_eq(pthread_sigmask(SIG_SETMASK, &all, &before), 0);
+	cr_assert_eq(pthread_kill(pthread_self(), SIGHUP), 0);
+	cr_assert_eq(pthread_kill(pthread_self(), SIGUSR1), 0);
+	cr_assert_eq(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+
+	cr_assert_eq(sp_snapshot_drain(&ring, keep, NULL, 1), 1);
+	cr_expect_neq(snap.reg[SP_ARCH_REG_PC], (uint64_t)(uintptr_t)do_nothing);
+	cr_expect_gt(snap.reg[SP_ARCH_REG_SP], (uint64_t)(uintptr_t)&before - 8192);
+	cr_expect_lt(snap.stack_at, (uint64_t)(uintptr_t)&before);
+	cr_expect_gt(snap.stack_at + snap.stack_bytes, (uint64_t)(uintptr_t)&before);
 }

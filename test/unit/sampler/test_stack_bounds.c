@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses a walk may read, and how much it may spend to find out. */
+/* Which addresses a walk may read, and how much checking them may cost. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -59,7 +59,7 @@ Test(stack_bounds, probes_both_pages_of_a_range, .timeout = 20)
 	cr_assert_not(sp_stack_probe(&view, 0, 8));
 }
 
-/* A coroutine's stack, whose end nobody tells us. */
+/* The stack of a coroutine, whose end is unknown. */
 Test(stack_bounds, reads_to_the_last_byte_before_an_unreadable_page, .timeout = 20)
 {
 	char *pages =
@@ -75,7 +75,7 @@ Test(stack_bounds, reads_to_the_last_byte_before_an_unreadable_page, .timeout = 
 		for (uintptr_t addr = end - 16; addr <= end; addr++) {
 			bool inside = addr + bytes <= end;
 
-			/* the page is new to the view, or known to it, or goes on from a known one */
+			/* the page is new to the view, known to it, or adjoins a known one */
 			for (int known = 0; known < 3; known++) {
 				sp_stack_begin(&view);
 				cr_assert_not(sp_stack_anchor(&view, &own, (uintptr_t)pages));
@@ -104,7 +104,7 @@ static void *anchor_both(void *arg)
 	return NULL;
 }
 
-/* It may lie anywhere, also right below the stack of the thread that runs it. */
+/* The other stack may be anywhere, also directly below the stack of the thread that runs it. */
 Test(stack_bounds, a_stack_below_an_unreadable_page_is_another_one, .timeout = 20)
 {
 	size_t stack = (size_t)PAGES * SP_STACK_PAGE;

@@ -92,7 +92,10 @@ Test(text, finds_the_boundary_before_a_split_character, .timeout = 20)
 		cr_expect_eq(sp_text_boundary(s, len), want[len], "cut at %zu", len);
 }
 
-/* Eight plain characters are taken at once: a byte that is not plain has to be seen at each place. */
+/*
+ * Eight plain characters are checked at once: a byte that is not plain must be noticed at each of the eight
+ * positions.
+ */
 Test(text, sees_every_byte_at_every_place, .timeout = 20)
 {
 	for (unsigned at = 0; at < 24; at++) {
@@ -230,7 +233,7 @@ Test(text, numbers_end_before_what_is_no_digit_of_theirs, .timeout = 20)
 		const char *text;
 		unsigned base;
 		uint64_t n;
-		const char *rest; /* NULL = there is no number */
+		const char *rest; /* NULL = no number */
 	} row[] = {
 		{"0", 10, 0, ""},
 		{"0042x", 10, 42, "x"},

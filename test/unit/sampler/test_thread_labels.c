@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The labels that threads show the exporter: in order, the newest of them, and never half of one. */
+/* The labels that threads show the exporter: in order, the newest one, and never half of one. */
 #include "sampler/region/thread_labels.h"
 
 #include <criterion/criterion.h>
@@ -71,7 +71,7 @@ Test(thread_labels, that_go_on_are_not_written_again)
 	put(1, 100, 5);
 	cr_assert(look(1));
 	cr_expect_eq(copy.n, n);
-	/* but one that another thread has ended is none, and begins anew */
+	/* but one whose span another thread has ended does not count, and begins anew */
 	sp_thread_labels_strike(1);
 	cr_assert(look(1));
 	cr_expect_eq(copy.label.span_id, 0);
@@ -88,12 +88,12 @@ Test(thread_labels, that_are_being_written_are_not_read)
 	put(1, 100, 5);
 	part->thread[1].n++;
 	cr_expect_not(look(1));
-	/* ended by another thread meanwhile */
+	/* another thread has ended the span meanwhile */
 	sp_thread_labels_strike(1);
 	part->thread[1].n++;
 	cr_assert(look(1));
 	cr_expect_eq(copy.label.span_id, 0);
-	/* A forked child may have the copy of one that was being written. */
+	/* A forked child may have the copy of a label that was being written. */
 	part->thread[1].n++;
 	put(1, 100, 7);
 	cr_assert(look(1));
@@ -108,7 +108,7 @@ Test(thread_labels, of_a_name_alone_are_labels)
 	sp_thread_labels_put(&who, &label);
 	cr_assert(look(1));
 	cr_expect_eq(copy.label.name_id, 3);
-	/* A trace alone is none. */
+	/* A trace alone is no label. */
 	label = (struct sp_thread_label){.trace = {1, 2}};
 	sp_thread_labels_put(&who, &label);
 	cr_assert(look(1));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the kernel's names of threads. */
+/* The kernel's names of threads. */
 #include "sampler/thread/thread.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-/* The calling thread's name is that, padded, by either way of asking. */
+/* The calling thread has that name, padded, by both ways to ask. */
 static void expect_own(const char *name)
 {
 	char padded[SP_THREAD_NAME_BYTES] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about how many timers the kernel's limit leaves us. */
+/* The number of timers that the kernel's limit leaves us. */
 #include "sampler/thread/thread.h"
 
 #include <criterion/criterion.h>

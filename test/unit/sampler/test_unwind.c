@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole walks, compared frame by frame with libunwind's, at the places where stacks are odd. */
+/* Complete walks of unusual stacks, compared with libunwind's frame by frame. */
 #include "sampler/unwind/unwind_sig.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sampler/region/region.h"
+#include "test/unit/kernel_without_cfi.h"
 #include "unwind_unit.h"
 
 TestSuite(unwind, .init = setup, .timeout = 20);
@@ -32,7 +35,7 @@ Test(unwind, equals_libunwind_below_a_system_call)
 }
 
 #if defined(__x86_64__)
-/* An interruption inside the function itself, which has no frame of its own. */
+/* The function that is interrupted, without a frame of its own. */
 CALLBACK static int leaf(int x)
 {
 	__asm__ volatile("int3");
@@ -151,6 +154,93 @@ Test(unwind, equals_libunwind_through_a_signal_frame)
 	cr_assert_eq(frames_in((const void *)(uintptr_t)raise_again, CALLBACK_BYTES), 1);
 }
 
+/* The kernel delivers pending signals in the order of their numbers. SIGUSR1, whose handler walks, comes last. */
+static void deliver_at_once(const int *signo, unsigned n)
+{
+	sigset_t all;
+	sigset_t before;
+
+	sigfillset(&all);
+	cr_assert_eq(pthread_sigmask(SIG_SETMASK, &all, &before), 0);
+	for (unsigned i = 0; i < n; i++)
+		cr_assert_eq(pthread_kill(pthread_self(), signo[i]), 0);
+	cr_assert_eq(pthread_kill(pthread_self(), SIGUSR1), 0);
+	cr_assert_eq(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+}
+
+CALLBACK static void do_nothing(int sig, siginfo_t *si, void *context)
+{
+	(void)sig;
+	(void)si;
+	(void)context;
+}
+
+/*
+ * Compares with libunwind's frames, except those of handlers that have not begun: each has a frame and a trampoline.
+ */
+static void expect_without_handlers(unsigned handlers)
+{
+	unsigned skip = 2 * handlers;
+
+	cr_assert_eq(walk.want_depth, walk.depth + skip);
+	for (unsigned i = 0; i < walk.depth; i++)
+		cr_expect_eq(walk.pc[i], walk.want[i + skip], "frame %u: %#lx, libunwind %#lx", i,
+			     walk.pc[i], walk.want[i + skip]);
+	cr_expect_eq(walk.flags, SP_SAMPLE_ROOTED);
+	cr_expect_eq(walk.failed, 0);
+	cr_expect_eq(frames_in((const void *)(uintptr_t)do_nothing, CALLBACK_BYTES), 0);
+}
+
+Test(unwind, begins_with_what_a_handler_interrupts_that_has_not_begun)
+{
+	static const int one[] = {SIGHUP};
+	static const int three[] = {SIGHUP, SIGINT, SIGQUIT};
+
+	handle(SIGHUP, do_nothing, 0);
+	handle(SIGINT, do_nothing, SA_RESTART);
+	handle(SIGQUIT, do_nothing, SA_NODEFER);
+	deliver_at_once(one, 1);
+	expect_without_handlers(1);
+	deliver_at_once(three, 3);
+	expect_without_handlers(3);
+}
+
+Test(unwind, leaves_the_alternate_stack_of_a_handler_that_has_not_begun)
+{
+	static char space[64 * 1024];
+	static const int one[] = {SIGHUP};
+	stack_t alternate = {.ss_sp = space, .ss_size = sizeof(space)};
+
+	cr_assert_eq(sigaltstack(&alternate, NULL), 0);
+	handle(SIGHUP, do_nothing, SA_ONSTACK);
+	deliver_at_once(one, 1);
+	expect_without_handlers(1);
+}
+
+/* A function with the arguments of a handler, whose caller is no frame of the kernel's. */
+static void call_handler(ucontext_t *uc)
+{
+#if defined(__x86_64__)
+	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)do_nothing;
+	uc->uc_mcontext.gregs[REG_RDI] = SIGHUP;
+	uc->uc_mcontext.gregs[REG_RDX] = uc->uc_mcontext.gregs[REG_RSP] + 8;
+#elif defined(__aarch64__)
+	uc->uc_mcontext.pc = (uintptr_t)do_nothing;
+	uc->uc_mcontext.regs[0] = SIGHUP;
+	uc->uc_mcontext.regs[30] = (uintptr_t)do_nothing + 8;
+#endif
+}
+
+Test(unwind, begins_with_a_handler_that_the_program_calls)
+{
+	handle(SIGHUP, do_nothing, 0);
+	spoil = call_handler;
+	raise(SIGUSR1);
+
+	cr_expect_gt(walk.depth, 0);
+	cr_expect_eq(walk.pc[0], (uint64_t)(uintptr_t)do_nothing);
+}
+
 Test(unwind, equals_libunwind_from_an_alternate_stack_to_the_threads_own)
 {
 	static char space[64 * 1024];
@@ -208,7 +298,7 @@ Test(unwind, proves_a_very_deep_stack_over_several_walks)
 {
 	int walks = 0;
 
-	/* 4.8 MB in frames of 32 KiB: more pages than one walk may probe. */
+	/* 4.8 MB in frames of 32 KiB: more pages than one walk may check. */
 	do {
 		recurse(150, 32 * 1024);
 	} while (bounds.lo > walk.sp && ++walks < 10);
@@ -244,16 +334,23 @@ CALLBACK static void call_raise(void)
 	__asm__ volatile(""); /* no tail call */
 }
 
+/* Code that belongs to no object. */
+static uint8_t *generate(const uint8_t *code, size_t bytes)
+{
+	uint8_t *jit = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(jit, MAP_FAILED);
+	return memcpy(jit, code, bytes);
+}
+
 Test(unwind, follows_frame_pointers_where_there_is_no_cfi)
 {
 	/* push rbp; mov rsp, rbp; call *rdi; pop rbp; ret */
 	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
-	uint8_t *jit = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *jit = generate(code, sizeof(code));
 	void (*jitted)(void (*)(void));
 
-	cr_assert_neq(jit, MAP_FAILED);
-	memcpy(jit, code, sizeof(code));
 	*(void **)&jitted = jit;
 
 	jitted(call_raise);
@@ -261,7 +358,7 @@ Test(unwind, follows_frame_pointers_where_there_is_no_cfi)
 	cr_assert_eq(frames_in(jit, sizeof(code)), 1);
 	cr_assert_eq(frames_in((const void *)(uintptr_t)call_raise, CALLBACK_BYTES), 1);
 	cr_assert_eq(walk.failed + ((walk.flags & SP_SAMPLE_ROOTED) != 0), 1);
-	/* The caller of the code is this test, built with frame pointers or not. */
+	/* The caller of the code is this test, built with frame pointers or without. */
 	for (unsigned i = 0; i + 1 < walk.depth; i++) {
 		Dl_info here;
 		Dl_info self;
@@ -272,6 +369,138 @@ Test(unwind, follows_frame_pointers_where_there_is_no_cfi)
 		cr_assert_neq(dladdr((void *)(uintptr_t)call_raise, &self), 0);
 		cr_assert_eq(here.dli_fbase, self.dli_fbase);
 	}
+}
+
+/* libunwind would read code at any address that such a word gives. */
+static void ask_no_reference(ucontext_t *uc)
+{
+	(void)uc;
+}
+
+/*
+ * The instructions behind the call say where the function returns to. So no frame is guessed, and the stack is
+ * complete.
+ */
+Test(unwind, returns_from_code_that_only_gives_back_its_frame)
+{
+	static const struct {
+		uint8_t byte[24];
+		unsigned bytes;
+	} code[] = {
+		/* sub 8, rsp; call *rdi; add 8, rsp; ret, as Python's trampolines */
+		{{0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3}, 11},
+		/* push rbx; push r12; sub 0x108, rsp; call *rdi; add 0x108, rsp; pop r12; pop rbx; ret */
+		{{0x53, 0x41, 0x54, 0x48, 0x81, 0xec, 8, 1,    0,    0,    0xff, 0xd7,
+		  0x48, 0x81, 0xc4, 8,    1,    0,    0, 0x41, 0x5c, 0x5b, 0xc3},
+		 23},
+		/* push rbp; mov rsp, rbp; sub 0x40, rsp; call *rdi; leave; ret */
+		{{0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x40, 0xff, 0xd7, 0xc9, 0xc3}, 12},
+		/* push rbp; xor ebp, ebp; call *rdi; pop rbp; ret: the frame pointer is data */
+		{{0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3}, 7},
+	};
+	static __typeof__(walk) direct;
+
+	call_raise();
+	memcpy(&direct, &walk, sizeof(direct));
+	for (size_t i = 0; i < sizeof(code) / sizeof(code[0]); i++) {
+		uint8_t *jit = generate(code[i].byte, code[i].bytes);
+		void (*jitted)(void (*)(void));
+
+		*(void **)&jitted = jit;
+		spoil = ask_no_reference;
+		jitted(call_raise);
+		cr_expect_eq(walk.flags, SP_SAMPLE_ROOTED, "%zu: flags %#x", i, walk.flags);
+		cr_expect_eq(frames_in(jit, code[i].bytes), 1, "%zu", i);
+		cr_expect_eq(frames_in((const void *)(uintptr_t)call_raise, CALLBACK_BYTES), 1);
+		/* The same callers as without that code, except for the address of this function's call. */
+		cr_assert_eq(walk.depth, direct.depth + 1);
+		cr_expect_arr_eq(&walk.pc[walk.depth - 3], &direct.pc[direct.depth - 3],
+				 3 * sizeof(walk.pc[0]));
+	}
+}
+
+/* Java's interpreter does this: its functions push a return address and jump to the next one. */
+Test(unwind, follows_frame_pointers_through_generated_code_that_jumps)
+{
+	static const uint8_t code[] = {
+		0x55, 0x48, 0x89, 0xe5,                         /* push rbp; mov rsp, rbp */
+		0x48, 0x8d, 0x05, 11,   0,    0,    0,    0x50, /* lea 22(code), rax; push rax */
+		0xeb, 10,                                       /* jmp 24(code) */
+		0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x5d, 0xc3, /* pop rbp; ret */
+		0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3,
+	};
+	uint8_t *jit = generate(code, sizeof(code));
+	void (*jitted)(void (*)(void));
+
+	*(void **)&jitted = jit;
+	spoil = ask_no_reference;
+
+	jitted(call_raise);
+
+	cr_expect_eq(frames_in(jit, 22), 1);
+	cr_expect_eq(frames_in(jit + 22, sizeof(code) - 22), 1);
+	cr_expect_eq(frames_in((const void *)(uintptr_t)call_raise, CALLBACK_BYTES), 1);
+	cr_expect_geq(walk.pc[walk.depth - 1] - (uint64_t)(uintptr_t)jit, sizeof(code));
+}
+
+static bool ends_in_kernel(void)
+{
+	return walk.pc[walk.depth - 1] - (uint64_t)(uintptr_t)call_without_cfi < 24;
+}
+
+/* The exporter has found no file with call frame information that is not in memory. */
+static void has_no_frame_tables(void)
+{
+	atomic_store_explicit(&sp_region_now()->no_frame_tables, 1, memory_order_relaxed);
+}
+
+/* The file may have call frame information, until the exporter has checked. */
+Test(unwind, leaves_code_without_call_frame_information_to_the_exporter)
+{
+	spoil = ask_no_reference;
+	call_without_cfi(call_raise, NULL);
+
+	cr_expect_eq(walk.flags, SP_SAMPLE_RETRY, "flags %#x", walk.flags);
+	cr_expect_eq(walk.failed, 0);
+	cr_expect(ends_in_kernel());
+
+	/* This also holds if the walk went on by a guess, and if it would reach a root. */
+	call_without_cfi(call_raise, (void *)(uintptr_t)after_call);
+	cr_expect_eq(walk.flags & SP_SAMPLE_RETRY, SP_SAMPLE_RETRY);
+	has_no_frame_tables();
+	call_without_cfi(call_raise, (void *)(uintptr_t)after_call);
+	cr_expect_eq(walk.flags & SP_SAMPLE_RETRY, 0);
+}
+
+Test(unwind, takes_no_kernel_in_assembly_for_the_root)
+{
+	spoil = ask_no_reference;
+	has_no_frame_tables();
+	call_without_cfi(call_raise, NULL);
+
+	cr_expect_eq(walk.flags, 0, "flags %#x", walk.flags);
+	cr_expect_eq(walk.failed, 1);
+	cr_expect(ends_in_kernel());
+	cr_expect_eq(frames_in((const void *)(uintptr_t)call_raise, CALLBACK_BYTES), 1);
+}
+
+Test(unwind, takes_no_word_for_a_return_address_that_no_call_has_left)
+{
+	static const char data[] = "data";
+	const void *words[] = {(void *)(uintptr_t)after_no_call, data, &walk, (void *)4097,
+			       (void *)(uintptr_t)call_without_cfi};
+
+	spoil = ask_no_reference;
+	has_no_frame_tables();
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		call_without_cfi(call_raise, words[i]);
+
+		cr_expect_eq(walk.flags, 0, "word %zu: flags %#x", i, walk.flags);
+		cr_expect_eq(walk.failed, 1);
+		cr_expect(ends_in_kernel(), "word %zu", i);
+	}
+	call_without_cfi(call_raise, (void *)(uintptr_t)after_call);
+	cr_expect_eq(frames_in((const void *)((uintptr_t)after_call - 1), 1), 1);
 }
 
 /* Its CFA is an expression (breg7 16, dup, drop) with an operation that only the exporter knows. */
@@ -289,7 +518,7 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 void call_by_expression(void (*callback)(void));
 
-/* It would go on with the call that ends a handler of a signal, and is none. */
+/* It would continue at the call that ends a signal handler, but is no such frame. */
 __asm__(".pushsection .text\n"
 	".type call_before_sigreturn, @function\n"
 	"call_before_sigreturn:\n"

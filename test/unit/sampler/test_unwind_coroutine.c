@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks on stacks that the program made itself, with nobody below the function that they began with. */
+/* Walks on stacks that the program made itself, where the first function has no caller. */
 #include <sys/mman.h>
 
 #include "unwind_unit.h"
@@ -12,13 +12,13 @@ static ucontext_t coroutine_context;
 CALLBACK static void coroutine(void)
 {
 	raise(SIGUSR1);
-	/* not by a jump */
+	/* no tail call */
 	__asm__ volatile("");
 }
 
 /*
- * The caller of a coroutine was never called: ours is exact there, where libunwind has no rule for it
- * and may go on by the frame pointer.
+ * The caller of a coroutine was never called. Our walk is exact there; libunwind has no rule for it and may follow
+ * the frame pointer.
  */
 static void expect_same_of_coroutine(uint16_t flags)
 {
@@ -56,7 +56,7 @@ CALLBACK static void fiber(void)
 	setcontext(&main_context);
 }
 
-/* As make_fcontext() of Boost.Context does it: code that nothing describes, entered by a jump. */
+/* Boost.Context's make_fcontext() does this: code without description, entered by a jump. */
 Test(unwind_coroutine, ends_at_the_frame_pointer_that_was_pushed_for_a_caller)
 {
 	/* push rbp; jmp *rbx; and at 8 the end of the process */
@@ -94,7 +94,7 @@ Test(unwind_coroutine, is_walked_whose_stack_ends_at_an_unreadable_page)
 	coroutine_context.uc_link = &main_context;
 	makecontext(&coroutine_context, coroutine, 0);
 
-	/* The handler's own needs do not fit there. */
+	/* The handler needs more room than that stack has. */
 	static char handlers[65536];
 	stack_t alternate = {.ss_sp = handlers, .ss_size = sizeof(handlers)};
 

@@ -103,7 +103,7 @@ Test(unwind_hostile, survives_random_stack_contents)
 			seed ^= seed << 13;
 			seed ^= seed >> 7;
 			seed ^= seed << 17;
-			/* One in four is a code address, so that walks go on for a while. */
+			/* One word in four is a code address, so that walks go on for a while. */
 			uint64_t word = (seed & 3) != 0 ? seed : (uint64_t)(uintptr_t)raise + 40;
 
 			memcpy(off_stack_page + i, &word, 8);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk from inside a signal handler, as SIGUSR1 starts it, and what libunwind says of the same place.
- * libunwind is loaded with dlopen, so that a test needs no more than the shipped objects do. The comparison
- * is safe here because every signal is raised by the test itself.
+ * A walk inside a signal handler, which SIGUSR1 starts, and libunwind's walk from the same place. libunwind is loaded
+ * by dlopen, so that a test needs no more than the shipped objects. The comparison is safe here because every signal
+ * is raised by the test itself.
  */
 #ifndef SP_TEST_UNWIND_UNIT_H
 #define SP_TEST_UNWIND_UNIT_H
@@ -36,13 +36,13 @@ static struct {
 	__typeof__(&unw_get_reg) get_reg;
 } lib;
 
-/* What the handler saw. */
+/* The results of the handler. */
 struct walk {
 	unsigned depth;
 	unsigned want_depth;
 	uint16_t flags;
 	uintptr_t sp;
-	uint64_t failed; /* how often SP_COUNT_UNWIND_FAILED was counted */
+	uint64_t failed; /* increase of SP_COUNT_UNWIND_FAILED */
 	uint64_t pc[SP_FRAMES_MAX];
 	uint64_t want[SP_FRAMES_MAX];
 };
@@ -50,7 +50,7 @@ struct walk {
 static struct walk walk;
 static struct sp_stack_bounds bounds;
 static unsigned depth_limit = SP_FRAMES_MAX;
-static bool split; /* into two places, the first of which has room for so many: */
+static bool split; /* the frames are split into two arrays, the first of which has room for: */
 static unsigned near_limit;
 static void (*spoil)(ucontext_t *uc);
 
@@ -59,7 +59,7 @@ static inline void *find_symbol(const char *name)
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-/* libunwind's walk in record.h's convention: exact where interrupted and in the trampoline. */
+/* libunwind's walk by the convention of record.h: exact where interrupted and in the trampoline. */
 static inline unsigned reference_walk(const ucontext_t *uc, uint64_t *pc, unsigned max)
 {
 	unw_context_t context;
@@ -159,20 +159,20 @@ static inline void expect_same(uint16_t flags)
 	cr_assert_eq(walk.failed, 0);
 }
 
-/* An emulator may put the initial stack right above the program, where everything seems near. */
+/* An emulator may put the initial stack directly above the program, so that every address seems near. */
 static inline uint16_t off_stack(void)
 {
 	return emulated() ? SP_SAMPLE_ROOTED : SP_SAMPLE_ROOTED | SP_SAMPLE_OFF_STACK;
 }
 
 /*
- * A function that frames_in can recognize: alone in its first CALLBACK_BYTES, because only others
- * of its kind follow it.
+ * A function that frames_in can recognise: only functions of its kind follow it in the object, so its first
+ * CALLBACK_BYTES contain no other code.
  */
 #define CALLBACK_BYTES 128
 #define CALLBACK __attribute__((noinline, section(".text.callbacks"), aligned(CALLBACK_BYTES)))
 
-/* How many frames lie inside the code that starts at fn and has fewer bytes than that. */
+/* The number of frames inside the code that begins at fn and has at most that many bytes. */
 static inline unsigned frames_in(const void *fn, unsigned bytes)
 {
 	unsigned n = 0;
