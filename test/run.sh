@@ -93,6 +93,16 @@ show_log()
 	echo "        log: $1"
 }
 
+# why STATUS LOG: why a program failed, in one line: its lines with "FAIL:", or its last line.
+why()
+{
+	local said
+
+	said=$(grep -a 'FAIL: ' "$2" | paste -sd ' ')
+	said=${said:-$(tail -n 1 "$2")}
+	echo "exit $1: ${said:0:400}"
+}
+
 # Runs "$@" in a session of its own with a time limit, then ends all processes that remain.
 run_limited()
 {
@@ -214,7 +224,7 @@ run_again()
 		report ok "$kind" "$name" "$(elapsed "$start")" "unsteady: exit $rc at first"
 		left_out "$kind" "$name"
 	else
-		report "not ok" "$kind" "$name" "$(elapsed "$start")" "exit $rc, then $second"
+		report "not ok" "$kind" "$name" "$(elapsed "$start")" "$(why "$rc, then $second" "$log")"
 		show_log "$log"
 	fi
 }
@@ -238,7 +248,7 @@ run_plain()
 	elif ((rc == SKIP_STATUS)); then
 		report skip "$kind" "$name" "$(elapsed "$start")" "$(tail -n 1 "$log")"
 	else
-		report "not ok" "$kind" "$name" "$(elapsed "$start")" "exit $rc"
+		report "not ok" "$kind" "$name" "$(elapsed "$start")" "$(why "$rc" "$log")"
 		show_log "$log"
 	fi
 }

@@ -72,27 +72,27 @@ expect "$WORK/slow.double" "d['total']['ns'] == $(sum slow ns)"
 
 # Answers that come too late or never: counted as lost, and stored once.
 double_start --ack-delay 1500
-end_all late "$DOUBLE_URL" SPANPROF_PUSH_TIMEOUT=400ms SPANPROF_UPLOAD_INTERVAL=100ms
+end_all late "$DOUBLE_URL" SPANPROF_PUSH_TIMEOUT=400ms SPANPROF_UPLOAD_INTERVAL=200ms
 expect "$WORK/late.sums" 'd["sent"] == 0 and d["unanswered"] > 0'
 expect "$WORK/late.double" "0 < d['total']['samples'] <= $(sum late taken)"
 expect "$WORK/late.stats" "d['accepted']['profiles'] == $(sum late unanswered)"
 
 double_start --ack-delay 0 --fault stored_reset=1,count=0
-end_all reset "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=100ms
+end_all reset "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=200ms
 expect "$WORK/reset.sums" 'd["sent"] == 0 and d["unanswered"] > 0'
 expect "$WORK/reset.stats" "d['accepted']['profiles'] == $(sum reset unanswered)"
 
 double_start --fault blackhole=1,count=0
-end_all never "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=100ms SPANPROF_FLUSH_TIMEOUT=700ms
+end_all never "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=200ms SPANPROF_FLUSH_TIMEOUT=700ms
 expect "$WORK/never.sums" 'd["sent"] == 0 and d["unanswered"] > 0'
 expect "$WORK/never.double" 'd["profiles"] == 0'
 
 # Some profiles are taken, some refused.
 double_start --ack-delay 0 --fault status=400,count=1
-end_all some "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=100ms
+end_all some "$DOUBLE_URL" SPANPROF_UPLOAD_INTERVAL=200ms
 expect "$WORK/some.sums" 'd["rejected"] == 1 and d["sent"] > 0'
 expect "$WORK/some.double" "d['total']['samples'] == $(sum some sent)"
 
 unset DOUBLE_URL
-end_all dead "http://127.0.0.1:$(refused_port)" SPANPROF_UPLOAD_INTERVAL=100ms
+end_all dead "http://127.0.0.1:$(refused_port)" SPANPROF_UPLOAD_INTERVAL=200ms
 expect "$WORK/dead.sums" 'd["sent"] == 0 and d["unanswered"] == 0 and d["unsent"] > 0'

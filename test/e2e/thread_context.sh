@@ -24,7 +24,7 @@ host()
 	local name=$1
 
 	shift
-	coproc HOST { LD_PRELOAD=$SO SPANPROF_OUTPUT_DIR=$WORK SPANPROF_STATUS_FILE="$WORK/$name.status" \
+	coproc HOST { LD_PRELOAD=$SO SPANPROF_OUTPUT_DIR=$WORK SPANPROF_STATUS_FILE="$WORK/$name.%p.status" \
 		exec env "$@" 2>"$WORK/$name.err"; }
 	words=${HOST[0]} input=${HOST[1]} pid=$HOST_PID
 }
@@ -133,7 +133,7 @@ say ended
 expect_thread "$main" invalid
 on
 host_ends 32
-expect "$WORK/steps.status" 'd["thread_context"] == "published"'
+expect "$WORK/steps.$main.status" 'd["thread_context"] == "published"'
 
 # Eight threads that change their spans as fast as they can.
 host flip "$HOSTS/context" flip
@@ -169,7 +169,7 @@ for word in none forked child-span child-none inner still ended; do
 done
 on
 host_ends 32
-expect "$WORK/off.status" 'd["thread_context"] == "off"'
+expect "$WORK/off.$main.status" 'd["thread_context"] == "off"'
 
 # Another library's process context exists first: it stays the only one, and ours is not made.
 host other "$HOSTS/context" other
@@ -190,4 +190,4 @@ for word in child-span child-none inner still ended; do
 done
 on
 host_ends 32
-expect "$WORK/other.status" 'd["thread_context"] == "foreign"'
+expect "$WORK/other.$main.status" 'd["thread_context"] == "foreign"'

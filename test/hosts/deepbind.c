@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens a library with RTLD_DEEPBIND, whose threads do all the work. Prints the process's CPU time, and the number of
- * system calls that a signal interrupted. Usage: deepbind THREADS MILLISECONDS
+ * system calls that a signal interrupted. Usage: deepbind THREADS MILLISECONDS [FILE]; the threads begin when FILE exists,
+ * which may take 30 s.
  */
 #include <dlfcn.h>
 #include <libgen.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "test/hosts/host.h"
+
+static void wait_for_file(const char *path)
+{
+	int64_t end = host_wall_ms() + 30000;
+	struct timespec step = {0, 1000000};
+
+	while (access(path, F_OK) != 0) {
+		HOST_CHECK(host_wall_ms() < end);
+		nanosleep(&step, NULL);
+	}
+}
 
 static void *do_nothing(void *arg)
 {
@@ -22,7 +35,7 @@ int main(int argc, char **argv)
 	int interrupted = -1;
 	void *library;
 
-	HOST_CHECK(argc == 3);
+	HOST_CHECK(argc >= 3);
 	/* With the first thread of a process the C library installs its handler for signal 33. */
 	HOST_CHECK(pthread_create(&first, NULL, do_nothing, NULL) == 0);
 	HOST_CHECK(pthread_join(first, NULL) == 0);
@@ -31,6 +44,8 @@ int main(int argc, char **argv)
 	HOST_CHECK(library != NULL);
 	*(void **)&run = dlsym(library, "own_threads_run");
 	HOST_CHECK(run != NULL);
+	if (argc > 3)
+		wait_for_file(argv[3]);
 	HOST_CHECK(run(atoi(argv[1]), atoi(argv[2]), &interrupted) == 0);
 	printf("cpu %lld\ninterrupted %d\n", (long long)host_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
 	       interrupted);
