@@ -399,9 +399,21 @@ static int take(struct maker *m, const Spanprof__Otlp__Profile *p,
 	return each(arg, &m->to);
 }
 
+/*
+ * The exporter writes no profile of the numbers of samples where all numbers are 0: all CPU time of
+ * the interval was measured between samples.
+ */
+static bool has_no_sample(struct maker *m, const Spanprof__Otlp__ScopeProfiles *scope,
+			  const Spanprof__Otlp__Profile *p)
+{
+	return scope->scope != NULL && strcmp(scope->scope->name, "spanprof") == 0 &&
+	       is_of(m, p, "cpu") && is_in(m, p, "nanoseconds");
+}
+
 static int take_scope(struct maker *m, const Spanprof__Otlp__ScopeProfiles *scope,
 		      sp_report_take *each, void *arg)
 {
+	static const Spanprof__Otlp__Profile none = SPANPROF__OTLP__PROFILE__INIT;
 	const Spanprof__Otlp__Profile *counted = NULL;
 	int err = 0;
 
@@ -409,6 +421,8 @@ static int take_scope(struct maker *m, const Spanprof__Otlp__ScopeProfiles *scop
 		const Spanprof__Otlp__Profile *p = scope->profiles[i];
 		bool is_counted = i + 1 < scope->n_profiles && counts(m, p, scope->profiles[i + 1]);
 
+		if (counted == NULL && has_no_sample(m, scope, p))
+			counted = &none;
 		if (!is_counted)
 			err = take(m, p, counted, each, arg);
 		counted = is_counted ? p : NULL;

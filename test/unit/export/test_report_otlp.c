@@ -314,6 +314,32 @@ Test(report_otlp, puts_samples_and_cpu_time_together, .timeout = 20)
 	expect_printed("{\"samples\": 22, \"ns\": 220000003}");
 }
 
+/*
+ * Our exporter leaves out the numbers of samples where all are 0. Of another program's CPU time without numbers, the
+ * period gives the number.
+ */
+Test(report_otlp, has_no_samples_where_ours_has_no_numbers, .timeout = 20)
+{
+	static int64_t ns[] = {50000001};
+	static char ours[] = "spanprof", other[] = "other";
+	Spanprof__Otlp__InstrumentationScope of;
+
+	make();
+	spanprof__otlp__instrumentation_scope__init(&of);
+	type.type_strindex = CPU;
+	type.unit_strindex = NS;
+	profile.n_samples = 1;
+	sample[0].n_values = 1;
+	sample[0].values = ns;
+	of.name = other;
+	scope.scope = &of;
+	cr_assert_eq(run("--json", "--top=1"), 0, "%s", output);
+	expect_printed("{\"samples\": 5, \"ns\": 50000001}");
+	of.name = ours;
+	cr_assert_eq(run("--json", "--top=1"), 0, "%s", output);
+	expect_printed("{\"samples\": 0, \"ns\": 50000001}");
+}
+
 Test(report_otlp, refuses_what_is_not_there, .timeout = 60)
 {
 	static const struct {
