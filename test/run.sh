@@ -100,7 +100,7 @@ why()
 
 	said=$(grep -a 'FAIL: ' "$2" | paste -sd ' ')
 	said=${said:-$(tail -n 1 "$2")}
-	echo "exit $1: ${said:0:400}"
+	echo "exit $1${said:+: ${said:0:400}}"
 }
 
 # Runs "$@" in a session of its own with a time limit, then ends all processes that remain.

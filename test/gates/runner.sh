@@ -62,7 +62,7 @@ expect_line '1 distinct tests: 1 built once'
 expect_end '0 needed a second try' '1 passed, 0 failed, 1 skipped'
 expect_fail 'does not allow' env SPANPROF_TEST_TRIES=1 test/run.sh "e2e=$work/part.sh"
 expect_fail '| why' test/run.sh "e2e=$work/bad.sh"
-expect_line 'failed: e2e  .*bad: exit 3.*'
+expect_line 'failed: e2e  .*bad: exit 3, then 3: why'
 expect_line '0 passed, 1 failed, 0 skipped'
 
 expect_pass test/run.sh "e2e=$work/late1.sh" "matrix=$work/late2.sh" "e2e=$work/good.sh"
