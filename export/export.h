@@ -108,6 +108,7 @@ struct sp_core_cpu {
 	uint64_t unknown_ns; /* the part of processes that no look_below() has seen and no exporter
                              * has served */
 	bool is_cut_off;     /* it has ended without a message to us */
+	bool is_live;        /* own_ns was read just now */
 	unsigned programs;
 	struct sp_core_program {
 		char name[SP_PROGRAM_NAME]; /* any bytes, but it ends with a NUL */

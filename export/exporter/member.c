@@ -504,20 +504,22 @@ static void look_below(void *self)
 /*
  * The clock of a process exists until its parent has waited for it, and then includes the time of
  * its exit. It is found by the process's number, so the value counts only if the process still had
- * the number after the read.
+ * the number after the read. False: the last value stays.
  */
-static void read_clock(struct sp_member *m)
+static bool read_clock(struct sp_member *m)
 {
 	uint64_t ns = sp_host_cpu_ns(&m->host);
 	char text[1024];
 	char state;
 
 	if (sp_host_read(&m->host, "stat", text, sizeof(text)) <= 0)
-		return;
+		return false;
 	(void)sp_proc_stat(text, SP_STAT_PARENT, &state);
 	/* After an exec the clock belongs to another program. */
-	if (m->waiter.gone ? state == 'Z' : word(&m->view.region->state) != SP_REGION_LEAVING)
-		m->used_ns = ns;
+	if (m->waiter.gone ? state != 'Z' : word(&m->view.region->state) == SP_REGION_LEAVING)
+		return false;
+	m->used_ns = ns;
+	return true;
 }
 
 /* The region may claim that more was used before profiling than in all. */
@@ -525,14 +527,17 @@ static void cpu(void *self, struct sp_core_cpu *out)
 {
 	struct sp_member *m = self;
 	const struct sp_region *r = m->view.region;
+	uint64_t brief_ns;
 
 	sp_descendants_news(m->below, out);
-	read_clock(m);
+	out->is_live = read_clock(m);
 	if (m->used_ns > out->own_ns)
 		out->own_ns = m->used_ns;
 	out->before_ns = atomic_load_explicit(&r->cpu_before_ns, memory_order_relaxed);
 	if (out->before_ns > out->own_ns)
 		out->before_ns = 0;
+	brief_ns = counter_read(m, SP_COUNT_BRIEF_CHILDREN) * 1000;
+	out->unknown_ns -= brief_ns < out->unknown_ns ? brief_ns : out->unknown_ns;
 	out->is_cut_off = has_ended(m) && !m->waiter.barred &&
 			  word(&r->state) == SP_REGION_SAMPLING && word(&r->flush_asked) == 0;
 }

@@ -914,8 +914,11 @@ static int replace(const struct sp_status *s, const char *data)
 
 	if (err != 0)
 		return err;
-	/* With the process id, because other processes may write the same file. */
-	len = snprintf(temp, sizeof(temp), "%s.%" PRIu32 ".tmp", p.name, s->ops->pid);
+	/*
+	 * Other processes may write the same file; after an exec the process has another exporter,
+	 * beside the former one.
+	 */
+	len = snprintf(temp, sizeof(temp), "%s.%" PRIu32 ".%d.tmp", p.name, s->ops->pid, getpid());
 	err = len > 0 && (size_t)len < sizeof(temp) ? 0 : -ENAMETOOLONG;
 	if (err == 0)
 		err = sp_user_file_replace(p.folder, p.name, temp, data, strlen(data), 0644);

@@ -105,6 +105,8 @@ enum sp_lifecycle_state sp_lifecycle_here(void)
 static bool parsed;
 static bool watches_forks;
 static bool forked;
+static _Atomic uint64_t
+	time_of_parent_us;  /* CPU time that this forked child has given to its parent's profile */
 static _Atomic bool traces; /* the program traces other processes */
 
 /*
@@ -528,6 +530,7 @@ void sp_lifecycle_forked(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	forked = true;
+	atomic_store_explicit(&time_of_parent_us, 0, memory_order_relaxed);
 	sp_exporter_family_forked(sp_region_is_there() ? sp_region_now() : NULL);
 	has_span = sp_sampler_forked();
 	sp_deferred_work_forked();
@@ -565,17 +568,33 @@ static uint64_t waited_ns(void)
 }
 
 /*
+ * A forked child ends, or executes another program, without a profile of its own: its parent's profile has its CPU
+ * time. If exec fails, there may be more later.
+ */
+static void give_time_to_parent(void)
+{
+	uint64_t us = sp_thread_account_process_ns() / 1000;
+	uint64_t given_us = atomic_exchange_explicit(&time_of_parent_us, us, memory_order_relaxed);
+
+	if (forked && us > given_us)
+		sp_region_count_in_parent(SP_COUNT_BRIEF_CHILDREN, us - given_us);
+}
+
+/*
  * Whether the process has to flush when it ends or executes another program. A forked child without
  * a region gets a region and an exporter here, if it or its children have used enough CPU time. A
  * child with a region but without a sample does not wait for the exporter.
  */
 static bool is_to_flush(void)
 {
+	if (!sp_region_is_there() && sp_lifecycle_active() &&
+	    sp_thread_account_process_ns() < sp_thread_timer_period_ns() &&
+	    waited_ns() < WAITED_NS) {
+		give_time_to_parent();
+		return false;
+	}
 	if (!sp_region_is_there())
-		return sp_lifecycle_active() &&
-		       (sp_thread_account_process_ns() >= sp_thread_timer_period_ns() ||
-			waited_ns() >= WAITED_NS) &&
-		       begin_in_hook() && may_flush();
+		return sp_lifecycle_active() && begin_in_hook() && may_flush();
 	return may_flush() && (!forked || sp_count_read(SP_COUNT_SAMPLES_PUT) != 0 ||
 			       sp_thread_account_process_ns() >= BRIEF_NS);
 }

@@ -42,6 +42,8 @@
 	X(SLOW_ROOTS_DRAINED, "slow_roots_drained", 0) \
 	X(SLOW_ROOTS_SENT, "slow_roots_written", 0) \
 	X(SLOW_ROOTS_FASTER, "slow_roots_left_for_slower", 0) \
+	X(BRIEF_CHILDREN, "brief_children_us", 0) \
+	X(BRIEF_CHILDREN_DRAINED, "brief_children_us_drained", 0) \
 	X(FREED, "blocks_freed", 0) \
 	X(FREED_DRAINED, "blocks_freed_drained", 0) \
 	X(UPLOADS, "uploads", 0) \

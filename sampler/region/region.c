@@ -48,6 +48,7 @@ static struct mapping mapping[SP_REGIONS_MAX];
 static unsigned mappings;
 /* the mappings belong to the parent of this forked child, which has made no region yet */
 static bool are_parents;
+static struct sp_region *parents_last; /* the one that the parent used at the fork */
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -248,6 +249,13 @@ void sp_region_forked(void)
 {
 	if (!sp_region_is_there())
 		return;
+	parents_last = sp_region_now();
 	sp_region_use(&sp_region_nowhere);
 	are_parents = true;
+}
+
+void sp_region_count_in_parent(enum sp_counter c, uint64_t n)
+{
+	if (are_parents)
+		atomic_fetch_add_explicit(&parents_last->counter[c], n, memory_order_relaxed);
 }

@@ -352,4 +352,10 @@ void *sp_region_part(const struct sp_region *r, enum sp_region_parts part, uint6
  */
 void sp_region_forked(void);
 
+/*
+ * APP. In a forked child that has made no region: adds to a counter in its parent's region, if the
+ * parent has one.
+ */
+void sp_region_count_in_parent(enum sp_counter c, uint64_t n);
+
 #endif

@@ -191,6 +191,74 @@ Test(run, writes_what_a_flush_finds, .timeout = 20)
 	profile_done(p);
 }
 
+/* The samples of a flush stand for 40 ms and one record of CPU time for 10. */
+static int64_t flushed_ns(struct sp_core_cpu cpu)
+{
+	int64_t ns = 0;
+	profile *p;
+
+	core.script = flush_then_stop;
+	core_sample(0, 0, (void *)core_reset, NULL)->weight = 3;
+	core_sample(0, 0, (void *)core_logged, NULL);
+	core_cpu_time(0, NULL, 10000000);
+	core.cpu = cpu;
+
+	cr_assert_eq(core_run(), 0);
+
+	p = read_only_profile();
+	cr_expect_eq(p->n_sample, 3);
+	cr_expect_eq(p->sample[0]->value[0] + p->sample[1]->value[0], 2);
+	for (size_t i = 0; i < p->n_sample; i++)
+		ns += p->sample[i]->value[1];
+	profile_done(p);
+	return ns;
+}
+
+Test(run, the_last_profile_has_no_more_than_the_process_has_used, .timeout = 20)
+{
+	cr_expect_eq(flushed_ns((struct sp_core_cpu){
+			     .own_ns = 27000000, .before_ns = 2000000, .is_live = true}),
+		     25000000);
+}
+
+Test(run, a_process_that_used_more_than_its_samples_keeps_them, .timeout = 20)
+{
+	cr_expect_eq(flushed_ns((struct sp_core_cpu){.own_ns = 50000001, .is_live = true}),
+		     50000000);
+}
+
+Test(run, an_old_time_of_a_process_changes_no_profile, .timeout = 20)
+{
+	cr_expect_eq(flushed_ns((struct sp_core_cpu){.own_ns = 27000000}), 50000000);
+}
+
+Test(run, the_time_that_an_earlier_exporter_sent_changes_no_profile, .timeout = 20)
+{
+	core.counter[SP_COUNT_SAMPLES_DRAINED] = 5;
+	cr_expect_eq(flushed_ns((struct sp_core_cpu){.own_ns = 27000000, .is_live = true}),
+		     50000000);
+}
+
+Test(run, children_without_a_sample_are_in_the_profile_of_their_parent_once, .timeout = 20)
+{
+	profile *p;
+
+	core.script = flush_then_stop;
+	core.counter[SP_COUNT_BRIEF_CHILDREN] = 7000;
+	core.counter[SP_COUNT_BRIEF_CHILDREN_DRAINED] = 2000;
+
+	cr_assert_eq(core_run(), 0);
+
+	p = read_only_profile();
+	cr_assert_eq(p->n_sample, 1);
+	cr_expect_eq(p->sample[0]->value[0], 0);
+	cr_expect_eq(p->sample[0]->value[1], 5000000);
+	cr_expect_eq(p->sample[0]->n_label, 0);
+	cr_expect_str_eq(profile_frame(p, p->sample[0], 0), "[unsampled cpu]");
+	cr_expect_eq(core.counter[SP_COUNT_BRIEF_CHILDREN_DRAINED], 7000);
+	profile_done(p);
+}
+
 Test(run, asks_for_the_thread_of_cpu_time_where_its_record_has_no_name, .timeout = 20)
 {
 	static const char *const expected[] = {"own", "thread 42", "(unknown)", "(unknown)"};

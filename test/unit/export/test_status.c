@@ -705,7 +705,7 @@ Test(status, an_old_part_or_a_link_in_the_way_is_replaced_not_followed, .timeout
 	char temp[160], victim[160];
 	json_t *root;
 
-	(void)snprintf(temp, sizeof(temp), "%s.4711.tmp", path);
+	(void)snprintf(temp, sizeof(temp), "%s.4711.%d.tmp", path, getpid());
 	(void)snprintf(victim, sizeof(victim), "%s/.victim", scratch);
 	cr_assert_eq(symlink(victim, temp), 0);
 	root = write_and_read();
