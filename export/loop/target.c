@@ -495,8 +495,10 @@ static void put_children(struct sp_target_data *d, const struct sp_core_ops *ops
 
 /*
  * A sample stands for a whole period, of which a process that ends may have used a part only. Its
- * last profile has so much less that all its profiles together have the CPU time that it has used.
+ * last profile has so much less that all its profiles together have the CPU time that it has used. If
+ * they have even more, as by signals that a debugger sends, the samples stay as they are.
  */
+#define TRIM_MOST_NS (20 * SP_NS_PER_MS)
 static void trim(struct sp_target_data *d, const struct sp_core_ops *ops)
 {
 	uint64_t period_ns = SP_NS_PER_S / ops->config->sample_rate_hz;
@@ -504,15 +506,16 @@ static void trim(struct sp_target_data *d, const struct sp_core_ops *ops)
 	uint64_t *ns = calloc(entries, sizeof(*ns));
 	struct sp_share share = {.of = 0};
 	struct sp_core_cpu cpu;
-	uint64_t most_ns;
+	uint64_t most_ns, over_ns;
 
 	ops->cpu(ops->arg, &cpu);
 	most_ns = cpu.own_ns - cpu.before_ns;
+	over_ns = d->profiled_ns > most_ns ? d->profiled_ns - most_ns : 0;
 	for (uint32_t i = 0; i < entries; i++)
 		share.of += sp_stack_entry_ns(sp_stack_map_entry(d->map, i), period_ns);
-	if (ns != NULL && cpu.is_live && !d->is_successor && d->profiled_ns > most_ns &&
-	    share.of > d->profiled_ns - most_ns) {
-		share.total = share.of - (d->profiled_ns - most_ns);
+	if (ns != NULL && cpu.is_live && !d->is_successor && over_ns != 0 &&
+	    over_ns <= TRIM_MOST_NS && over_ns < share.of) {
+		share.total = share.of - over_ns;
 		for (uint32_t i = 0; i < entries; i++)
 			ns[i] = sp_share_next(
 				&share,

@@ -180,7 +180,7 @@ poll_until 20 grep -q 'SPANPROF_AUTH_TOKEN_FILE: the file cannot be used' "$WORK
 exporter=$(exporter_of "$host") || fail "no exporter"
 has_none()
 {
-	! find "/proc/$exporter/fd" -lname "*$WORK/t*" -printf '%l\n' 2>/dev/null | grep -q . &&
+	[[ -z $(find "/proc/$exporter/fd" -lname "*$WORK/t*" -printf '%l\n' 2>/dev/null) ]] &&
 		! find "/proc/$host/fd" \( -lname "*$WORK/t*" -o -lname 'socket:*' \) -printf '%l\n' \
 			2>/dev/null | grep -q .
 }
