@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts a seccomp filter over the exporter itself (confine.h). The exporter parses data that others
- * wrote: a mistake there must not give an attacker more than an exporter needs. The filter lists
- * the calls that the exporter never needs, and not those that it needs: libcurl and the C library's
- * name services load whatever the machine is configured for, and their calls differ from one
- * release to the next. A refused call returns an error, as on a kernel that does not have it.
+ * wrote: a mistake there must not give an attacker more than an exporter needs. The filter refuses
+ * the calls that the exporter never makes. A list of allowed calls would break: libcurl and the C
+ * library load what the machine's name services need, and their calls change with each release. A
+ * refused call returns an error, as on a kernel that does not have it.
  *
  * There is no Landlock domain: from inside a domain the kernel allows no access to processes
  * outside (ptrace(2), access mode checks), so the exporter could read no memory map, root or stack

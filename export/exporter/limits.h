@@ -29,9 +29,8 @@ int sp_limits_on_large_stack(int (*fn)(void));
 void sp_limits_memory(void);
 
 /*
- * For sp_limits_memory(): the bytes of data that a process of these cgroups (text of
- * /proc/self/cgroup) may have. root is the mount point of cgroup v2, or the folder with those of
- * v1.
+ * The bytes of data that sp_limits_memory() allows a process of these cgroups. cgroups is the text
+ * of /proc/self/cgroup; root is the mount point of cgroup v2, or the folder with those of v1.
  */
 uint64_t sp_limits_data(const char *cgroups, const char *root);
 

@@ -527,7 +527,7 @@ static void cpu(void *self, struct sp_core_cpu *out)
 {
 	struct sp_member *m = self;
 	const struct sp_region *r = m->view.region;
-	uint64_t brief_ns;
+	uint64_t brief_ns = counter_read(m, SP_COUNT_BRIEF_CHILDREN_DRAINED) * 1000;
 
 	sp_descendants_news(m->below, out);
 	out->is_live = read_clock(m);
@@ -536,7 +536,6 @@ static void cpu(void *self, struct sp_core_cpu *out)
 	out->before_ns = atomic_load_explicit(&r->cpu_before_ns, memory_order_relaxed);
 	if (out->before_ns > out->own_ns)
 		out->before_ns = 0;
-	brief_ns = counter_read(m, SP_COUNT_BRIEF_CHILDREN) * 1000;
 	out->unknown_ns -= brief_ns < out->unknown_ns ? brief_ns : out->unknown_ns;
 	out->is_cut_off = has_ended(m) && !m->waiter.barred &&
 			  word(&r->state) == SP_REGION_SAMPLING && word(&r->flush_asked) == 0;

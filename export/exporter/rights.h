@@ -5,9 +5,8 @@
  * we give up the same rights, for good. Rights that the host could take back at any time (a saved
  * user id) do not count as given up.
  *
- * The kernel keeps rights for each thread. So the thread that is about to open a file compares its
- * own rights, and follows by itself: the other thread may be reading a file, and does the same
- * before it opens its next one.
+ * The kernel keeps rights for each thread. So each thread compares its own rights with the host's
+ * before it opens a file, and gives up its own.
  */
 #ifndef SP_RIGHTS_H
 #define SP_RIGHTS_H

@@ -66,7 +66,6 @@ struct sp_target_data {
 	uint64_t sampled[2];      /* samples of CPU time: outside of spans, in spans */
 	uint64_t allocated;       /* samples of allocations */
 	uint64_t profiled_ns;     /* of CPU time */
-	uint64_t children_ns;     /* CPU time of children without a sample, for the next profile */
 	bool is_successor;        /* an exporter before this one has served the process, too */
 	bool has_told_below;      /* the log tells of a program that runs without the profiler */
 	uint64_t met_ns;          /* when this exporter began to serve the process */
@@ -280,19 +279,13 @@ static uint64_t next_look(const struct sp_target *t, bool is_active)
 	return earlier(at, now_ns + t->ops->config->upload_interval_ms * SP_NS_PER_MS);
 }
 
-/* Takes the CPU time of forked children that have ended without a sample. */
-static void take_children(struct sp_target *t)
+/* CPU time of forked children that have ended without a sample, and that is in no profile yet. */
+static uint64_t brief_children_us(const struct sp_core_ops *ops)
 {
-	const struct sp_core_ops *ops = t->ops;
-	struct sp_target_data *d = t->data;
 	uint64_t put = ops->counter_read(ops->arg, SP_COUNT_BRIEF_CHILDREN);
 	uint64_t drained = ops->counter_read(ops->arg, SP_COUNT_BRIEF_CHILDREN_DRAINED);
 
-	if (put > drained) {
-		ops->counter_add(ops->arg, SP_COUNT_BRIEF_CHILDREN_DRAINED, put - drained);
-		d->children_ns += (put - drained) * 1000;
-		t->has_taken = true;
-	}
+	return put > drained ? put - drained : 0;
 }
 
 /*
@@ -307,7 +300,7 @@ static void look_below(struct sp_target *t, bool rests)
 
 	if (now_ns < d->below_ns)
 		return;
-	take_children(t);
+	t->has_taken = t->has_taken || brief_children_us(t->ops) != 0;
 	t->ops->look_below(t->ops->arg);
 	d->has_told_below = d->has_told_below || sp_children_tell(t->ops);
 	age = age > SP_DRAIN_ACTIVE_NS ? age : SP_DRAIN_ACTIVE_NS;
@@ -359,7 +352,7 @@ static bool has_collected(const struct sp_target *t)
 	const struct sp_stack_map *waits = sp_waits_map(t->waits);
 
 	return t->has_taken &&
-	       (sp_stack_map_samples(d->map) != 0 || d->children_ns != 0 ||
+	       (sp_stack_map_samples(d->map) != 0 || brief_children_us(t->ops) != 0 ||
 		sp_live_blocks_changed(d->blocks) ||
 		(d->allocations != NULL && sp_stack_map_samples(d->allocations) != 0) ||
 		(waits != NULL && sp_stack_map_samples(waits) != 0));
@@ -483,47 +476,35 @@ static void judge_roots(struct sp_target_data *d, const struct sp_slow_batch *sl
 		sp_root_values_keep_id(d->values, sp_slow_batch_id(slow, i));
 }
 
-static void put_children(struct sp_target_data *d, const struct sp_core_ops *ops)
+static void put_brief_children(struct sp_target_data *d, const struct sp_core_ops *ops)
 {
-	const struct sp_cpu_time time = {.ns = d->children_ns};
+	uint64_t us = brief_children_us(ops);
+	const struct sp_cpu_time time = {.ns = us * 1000};
 
-	if (time.ns != 0)
-		sp_stack_loss_count(ops, sp_stack_map_put_cpu_time(
-						 d->map, &time, sp_modules_epoch(d->modules), 0));
-	d->children_ns = 0;
+	if (us == 0)
+		return;
+	sp_stack_loss_count(
+		ops, sp_stack_map_put_cpu_time(d->map, &time, sp_modules_epoch(d->modules), 0));
+	ops->counter_add(ops->arg, SP_COUNT_BRIEF_CHILDREN_DRAINED, us);
 }
 
 /*
  * A sample stands for a whole period, of which a process that ends may have used a part only. Its
- * last profile has so much less that all its profiles together have the CPU time that it has used. If
- * they have even more, as by signals that a debugger sends, the samples stay as they are.
+ * last profile has so much less that all its profiles together have the CPU time that it has used.
+ * If they have even more, as by signals that a debugger sends, the samples stay as they are.
  */
 #define TRIM_MOST_NS (20 * SP_NS_PER_MS)
 static void trim(struct sp_target_data *d, const struct sp_core_ops *ops)
 {
-	uint64_t period_ns = SP_NS_PER_S / ops->config->sample_rate_hz;
-	uint32_t entries = sp_stack_map_entries(d->map);
-	uint64_t *ns = calloc(entries, sizeof(*ns));
-	struct sp_share share = {.of = 0};
 	struct sp_core_cpu cpu;
 	uint64_t most_ns, over_ns;
 
 	ops->cpu(ops->arg, &cpu);
 	most_ns = cpu.own_ns - cpu.before_ns;
 	over_ns = d->profiled_ns > most_ns ? d->profiled_ns - most_ns : 0;
-	for (uint32_t i = 0; i < entries; i++)
-		share.of += sp_stack_entry_ns(sp_stack_map_entry(d->map, i), period_ns);
-	if (ns != NULL && cpu.is_live && !d->is_successor && over_ns != 0 &&
-	    over_ns <= TRIM_MOST_NS && over_ns < share.of) {
-		share.total = share.of - over_ns;
-		for (uint32_t i = 0; i < entries; i++)
-			ns[i] = sp_share_next(
-				&share,
-				sp_stack_entry_ns(sp_stack_map_entry(d->map, i), period_ns));
-		if (sp_stack_map_set_ns(d->map, period_ns, ns))
-			d->profiled_ns = most_ns;
-	}
-	free(ns);
+	if (cpu.is_live && !d->is_successor && over_ns != 0 && over_ns <= TRIM_MOST_NS &&
+	    sp_stack_map_take_ns(d->map, SP_NS_PER_S / ops->config->sample_rate_hz, over_ns))
+		d->profiled_ns = most_ns;
 }
 
 /* Hands over the collected samples, and begins the next interval. */
@@ -561,7 +542,7 @@ static void hand_over(struct sp_target *t, bool is_awaited, const struct sp_slow
 	sp_name_times_correct(d->name_times, d->map, end.mono_ns - d->begun.mono_ns);
 	if (is_awaited)
 		trim(d, ops);
-	put_children(d, ops);
+	put_brief_children(d, ops);
 	if (modules != NULL)
 		interval = take_interval(t, end);
 	begin_profile(t, end);

@@ -358,24 +358,6 @@ static void put_unsampled(const struct sp_name_times *t, struct sp_stack_map *ma
 	}
 }
 
-/* A server drops a sample whose values are 0. So an entry keeps a nanosecond, which the largest one gives. */
-static void leave_none_empty(const struct sp_stack_map *map, uint64_t period_ns, uint64_t *ns)
-{
-	uint32_t entries = sp_stack_map_entries(map);
-	uint32_t largest = 0;
-
-	for (uint32_t i = 1; i < entries; i++)
-		if (ns[i] > ns[largest])
-			largest = i;
-	for (uint32_t i = 0; i < entries; i++) {
-		if (ns[i] != 0 || ns[largest] < 2 ||
-		    sp_stack_entry_ns(sp_stack_map_entry(map, i), period_ns) == 0)
-			continue;
-		ns[i] = 1;
-		ns[largest]--;
-	}
-}
-
 static void correct(struct sp_name_times *t, struct sp_stack_map *map, struct group *group,
 		    unsigned names, uint16_t *group_by_entry, uint64_t *ns)
 {
@@ -395,7 +377,6 @@ static void correct(struct sp_name_times *t, struct sp_stack_map *map, struct gr
 	for (uint32_t i = 0; i < sp_stack_map_entries(map); i++)
 		ns[i] = sp_share_next(&group[group_by_entry[i]].share,
 				      sp_stack_entry_ns(sp_stack_map_entry(map, i), t->period_ns));
-	leave_none_empty(map, t->period_ns, ns);
 	if (sp_stack_map_set_ns(map, t->period_ns, ns))
 		put_unsampled(t, map, group, names);
 }

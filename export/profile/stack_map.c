@@ -297,12 +297,33 @@ uint64_t sp_share_next(struct sp_share *s, uint64_t part)
 	return s->given - before;
 }
 
-bool sp_stack_map_set_ns(struct sp_stack_map *m, uint64_t period_ns, const uint64_t *ns)
+/*
+ * A server drops a sample whose values are 0. So an entry keeps a nanosecond, which the largest one
+ * gives.
+ */
+static void leave_none_empty(const struct sp_stack_map *m, uint64_t period_ns, uint64_t *ns)
+{
+	uint32_t largest = 0;
+
+	for (uint32_t i = 1; i < m->entries; i++)
+		if (ns[i] > ns[largest])
+			largest = i;
+	for (uint32_t i = 0; i < m->entries; i++) {
+		if (ns[i] != 0 || ns[largest] < 2 ||
+		    sp_stack_entry_ns(&m->entry[i], period_ns) == 0)
+			continue;
+		ns[i] = 1;
+		ns[largest]--;
+	}
+}
+
+bool sp_stack_map_set_ns(struct sp_stack_map *m, uint64_t period_ns, uint64_t *ns)
 {
 	struct sp_share *shares = m->times != 0 ? calloc(m->entries, sizeof(*shares)) : NULL;
 
 	if (m->times != 0 && shares == NULL)
 		return false;
+	leave_none_empty(m, period_ns, ns);
 	for (uint32_t i = 0; i < m->entries; i++) {
 		struct sp_stack_entry *e = &m->entry[i];
 
@@ -321,6 +342,24 @@ bool sp_stack_map_set_ns(struct sp_stack_map *m, uint64_t period_ns, const uint6
 	}
 	free(shares);
 	return true;
+}
+
+bool sp_stack_map_take_ns(struct sp_stack_map *m, uint64_t period_ns, uint64_t ns)
+{
+	uint64_t *left = calloc(m->entries, sizeof(*left));
+	struct sp_share share = {.of = 0};
+	bool is_taken = false;
+
+	for (uint32_t i = 0; i < m->entries; i++)
+		share.of += sp_stack_entry_ns(&m->entry[i], period_ns);
+	if (left != NULL && ns < share.of) {
+		share.total = share.of - ns;
+		for (uint32_t i = 0; i < m->entries; i++)
+			left[i] = sp_share_next(&share, sp_stack_entry_ns(&m->entry[i], period_ns));
+		is_taken = sp_stack_map_set_ns(m, period_ns, left);
+	}
+	free(left);
+	return is_taken;
 }
 
 bool sp_stack_map_put_time(struct sp_stack_map *m, const struct sp_stack_time *time)

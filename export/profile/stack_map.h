@@ -154,9 +154,16 @@ uint32_t sp_stack_map_relabel(struct sp_stack_map *m,
 /*
  * Gives each entry that CPU time, in place of its sampling periods and of the time between samples;
  * the times of its samples get their shares. ns has a value for each entry. To be called when all samples
- * are put. False without memory: nothing has changed.
+ * are put. Changes ns: an entry that had time keeps a nanosecond of it. False without memory: nothing
+ * has changed.
  */
-bool sp_stack_map_set_ns(struct sp_stack_map *m, uint64_t period_ns, const uint64_t *ns);
+bool sp_stack_map_set_ns(struct sp_stack_map *m, uint64_t period_ns, uint64_t *ns);
+
+/*
+ * Takes that CPU time away, from all entries in proportion. To be called when all samples are put.
+ * False if the entries do not have more than that, or without memory: nothing has changed.
+ */
+bool sp_stack_map_take_ns(struct sp_stack_map *m, uint64_t period_ns, uint64_t ns);
 
 /*
  * Keeps the time of the sample that was put last, if it has the id of a span. time->entry is ignored. False: the

@@ -105,8 +105,8 @@ enum sp_lifecycle_state sp_lifecycle_here(void)
 static bool parsed;
 static bool watches_forks;
 static bool forked;
-static _Atomic uint64_t
-	time_of_parent_us;  /* CPU time that this forked child has given to its parent's profile */
+/* CPU time that this forked child has given to its parent's profile */
+static _Atomic uint64_t time_of_parent_us;
 static _Atomic bool traces; /* the program traces other processes */
 
 /*
@@ -568,35 +568,35 @@ static uint64_t waited_ns(void)
 }
 
 /*
- * A forked child ends, or executes another program, without a profile of its own: its parent's profile has its CPU
- * time. If exec fails, there may be more later.
- */
-static void give_time_to_parent(void)
-{
-	uint64_t us = sp_thread_account_process_ns() / 1000;
-	uint64_t given_us = atomic_exchange_explicit(&time_of_parent_us, us, memory_order_relaxed);
-
-	if (forked && us > given_us)
-		sp_region_count_in_parent(SP_COUNT_BRIEF_CHILDREN, us - given_us);
-}
-
-/*
  * Whether the process has to flush when it ends or executes another program. A forked child without
  * a region gets a region and an exporter here, if it or its children have used enough CPU time. A
  * child with a region but without a sample does not wait for the exporter.
  */
 static bool is_to_flush(void)
 {
-	if (!sp_region_is_there() && sp_lifecycle_active() &&
-	    sp_thread_account_process_ns() < sp_thread_timer_period_ns() &&
-	    waited_ns() < WAITED_NS) {
-		give_time_to_parent();
-		return false;
-	}
 	if (!sp_region_is_there())
-		return sp_lifecycle_active() && begin_in_hook() && may_flush();
+		return sp_lifecycle_active() &&
+		       (sp_thread_account_process_ns() >= sp_thread_timer_period_ns() ||
+			waited_ns() >= WAITED_NS) &&
+		       begin_in_hook() && may_flush();
 	return may_flush() && (!forked || sp_count_read(SP_COUNT_SAMPLES_PUT) != 0 ||
 			       sp_thread_account_process_ns() >= BRIEF_NS);
+}
+
+/*
+ * A forked child ends, or executes another program. If it has no region, and so no profile, its
+ * parent's profile has its CPU time. If exec fails, there may be more later.
+ */
+static void give_time_to_parent(void)
+{
+	uint64_t us, given_us;
+
+	if (!forked || sp_region_is_there() || !sp_lifecycle_active())
+		return;
+	us = sp_thread_account_process_ns() / 1000;
+	given_us = atomic_exchange_explicit(&time_of_parent_us, us, memory_order_relaxed);
+	if (us > given_us)
+		sp_region_count_in_parent(SP_COUNT_BRIEF_CHILDREN, us - given_us);
 }
 
 static void wait_for_start(void)
@@ -663,6 +663,7 @@ void sp_lifecycle_leave(void)
 		flush();
 	else if (is_own)
 		(void)sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms);
+	give_time_to_parent();
 	if (sp_lifecycle_active() && !is_own)
 		atomic_store_explicit(&sp_region_now()->state, SP_REGION_LEAVING,
 				      memory_order_relaxed);
@@ -694,6 +695,7 @@ void sp_lifecycle_end(void)
 			errno = saved;
 			return;
 		}
+		give_time_to_parent();
 	}
 	if (sp_exporter_is_own())
 		(void)sp_exporter_finish(sp_lifecycle_settings.flush_timeout_ms);

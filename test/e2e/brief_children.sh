@@ -42,12 +42,13 @@ expect "$parent" 'd["cpu_time"]["children_unseen_ns"] < 0.2 * d["cpu_time"]["chi
 # A shell, judged by its parent's clock of children.
 mkdir "$WORK/shell"
 cat >"$WORK/shell.py" <<'END'
-import resource, subprocess, sys
+import os, resource, subprocess, sys
 
-subprocess.run(["/bin/bash", "-c", "for i in {1..200}; do (for j in {1..4000}; do :; done); done"], check=True)
+loop = "for i in {1..200}; do (for j in {1..4000}; do :; done); done"
+subprocess.run(["/bin/bash", "-c", loop], env=dict(os.environ, LD_PRELOAD=sys.argv[1]), check=True)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(int((used.ru_utime + used.ru_stime) * 1e9))
 END
-run shell SPANPROF_OUTPUT_DIR="$WORK/shell" SPANPROF_FLUSH_TIMEOUT=30s python3 -c "$(sed "s|subprocess.run(|subprocess.run(env={**__import__('os').environ, 'LD_PRELOAD': '$SO'}, args=|" "$WORK/shell.py")"
+run shell SPANPROF_OUTPUT_DIR="$WORK/shell" SPANPROF_FLUSH_TIMEOUT=30s python3 "$WORK/shell.py" "$SO"
 expect_rc shell 0
 expect_share shell "$(<"$WORK/shell.out")" 0.87

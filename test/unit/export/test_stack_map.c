@@ -41,6 +41,38 @@ Test(stack_map, keeps_threads_of_different_names_apart, .timeout = 20)
 	sp_stack_map_free(m);
 }
 
+static uint64_t ns_of_all(const struct sp_stack_map *m, uint64_t period_ns)
+{
+	uint64_t ns = 0;
+
+	for (uint32_t i = 0; i < sp_stack_map_entries(m); i++)
+		ns += sp_stack_entry_ns(sp_stack_map_entry(m, i), period_ns);
+	return ns;
+}
+
+Test(stack_map, gives_time_away_in_proportion_and_leaves_none_empty, .timeout = 20)
+{
+	const struct sp_cpu_time little = {.ns = 1};
+	struct sp_stack_map *m = sp_stack_map_new(&roomy);
+
+	(void)sp_stack_map_put_cpu_time(m, &little, 0, 0);
+	for (unsigned i = 0; i < 3; i++)
+		(void)put(m, 100, 1, 0);
+	(void)put(m, 200, 1, 0);
+
+	cr_expect_not(sp_stack_map_take_ns(m, 1000, 4001), "there would be nothing left");
+	cr_expect_eq(ns_of_all(m, 1000), 4001);
+	cr_assert(sp_stack_map_take_ns(m, 1000, 2001));
+
+	cr_expect_eq(ns_of_all(m, 1000), 2000);
+	cr_assert_eq(sp_stack_map_entries(m), 4);
+	cr_expect_eq(sp_stack_map_entry(m, 1)->unsampled_ns, 1);
+	cr_expect(sp_stack_map_entry(m, 2)->unsampled_ns - 1498 <= 2);
+	cr_expect(sp_stack_map_entry(m, 3)->unsampled_ns - 499 <= 2);
+	cr_expect_eq(sp_stack_map_count(m), 4, "the samples stay");
+	sp_stack_map_free(m);
+}
+
 static bool put_time(struct sp_stack_map *m, uint64_t pc, uint64_t span_id, uint64_t at)
 {
 	(void)put(m, pc, 1, span_id);
