@@ -378,7 +378,7 @@ static void meet_children(const struct look *l, int tasks, const char *tid)
 
 	(void)snprintf(path, sizeof(path), "%.20s/children", tid);
 	fd = openat(tasks, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	while (fd >= 0 && sp_clock_mono_ns() < l->end_ns && l->d->n < PROCESSES_MAX &&
+	while (fd >= 0 && sp_clock_thread_ns() < l->end_ns && l->d->n < PROCESSES_MAX &&
 	       (got = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
 		char *at = text;
 		char *end;
@@ -409,7 +409,7 @@ static void look_below(const struct look *l, uint32_t pid)
 	tasks = fd >= 0 ? fdopendir(fd) : NULL;
 	if (tasks == NULL && fd >= 0)
 		(void)close(fd);
-	while (tasks != NULL && left != 0 && sp_clock_mono_ns() < l->end_ns &&
+	while (tasks != NULL && left != 0 && sp_clock_thread_ns() < l->end_ns &&
 	       (task = readdir(tasks)) != NULL) {
 		if (task->d_name[0] == '.')
 			continue;
@@ -443,7 +443,7 @@ void sp_descendants_look(struct sp_descendants *d, const struct sp_host *h,
 			 .root = -1,
 			 .is_served = is_served,
 			 .arg = arg,
-			 .end_ns = sp_clock_mono_ns() + LOOK_MOST_NS};
+			 .end_ns = sp_clock_thread_ns() + LOOK_MOST_NS};
 	char text[1024];
 
 	if (d == NULL || sp_host_read(h, "stat", text, sizeof(text)) <= 0)

@@ -199,10 +199,7 @@ Test(descendants, that_wrote_over_their_variables_are_not_told_as_without_them)
 
 		filling = i == 0 ? '\0' : ' ';
 		c = start("titled", CHILD_NS, ways[i]);
-		/* The time of one look may be over before it has found anything. */
-		do
-			cpu = look();
-		while (cpu.programs == 0);
+		cpu = look();
 		cr_assert_eq(cpu.programs, 1, "%u", i);
 		cr_expect_eq(cpu.program[0].why, SP_UNPROFILED_OTHER, "%u", i);
 		sp_descendants_free(below);
@@ -318,13 +315,13 @@ Test(descendants, below_a_child_without_the_profiler_are_found)
 	struct sp_core_cpu cpu;
 	bool found = false;
 
-	for (unsigned i = 0; i < 1000 && !found; i++) {
+	/* The process below uses its time while the looks go on. The suite's limit ends them. */
+	while (!found) {
 		cpu = look();
 		for (unsigned p = 0; p < cpu.programs; p++)
 			found |= strcmp(cpu.program[p].name, "below") == 0 &&
 				 cpu.program[p].ns >= CHILD_NS - TICKS_NS;
 	}
-	cr_expect(found);
 	end(&c);
 }
 
