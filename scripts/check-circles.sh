@@ -4,12 +4,12 @@
 # another one if it refers to a function or a variable that the other one defines. NAME.c and
 # NAME_sig.c count as one file. A name that the preloaded object exports does not count: a file of
 # ours that calls it means the function of the C library or of an SDK.
-# Usage: check-circles.sh [MOST [FOLDER...]]; FOLDER has objects. Default: 5, and the objects of all
+# Usage: check-circles.sh [MOST [FOLDER...]]; FOLDER has objects. Default: 3, and the objects of all
 # sources in build/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly MOST=${1:-5}
+readonly MOST=${1:-3}
 
 # Reads "nm -A -P". Files that reach each other are a circle.
 # shellcheck disable=SC2016 # awk expands it

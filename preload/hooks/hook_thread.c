@@ -29,6 +29,7 @@
 #include "preload/lifecycle/lifecycle.h"
 #include "sampler/base/compiler.h"
 #include "sampler/base/syscall.h"
+#include "sampler/sampling/thread_account.h"
 #include "sampler/thread/signals.h"
 #include "sampler/thread/thread.h"
 

@@ -42,7 +42,6 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
 struct sp_handler_setup sp_handler_setup;
-_Atomic uint64_t sp_thread_accounted_ns;
 
 /*
  * The block of the thread whose timer sent the signal. NULL = the signal is not from one of our

@@ -27,7 +27,7 @@
 
 #include "sampler/base/counters.h"
 #include "sampler/base/cpu_clock.h"
-#include "sampler/base/random.h"
+#include "sampler/base/seccomp.h"
 #include "sampler/base/try_lock.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
@@ -48,6 +48,8 @@
 
 /* A part of a thread's missing time gets a separate record only above this fraction, 1 / LITTLE. */
 #define LITTLE 8U
+
+_Atomic uint64_t sp_thread_accounted_ns;
 
 static bool with_thread_name;
 /*
@@ -78,27 +80,6 @@ void sp_thread_account_init(bool thread_name)
 	with_thread_name = thread_name;
 }
 
-static void begin_at(struct sp_thread *t, uint64_t cpu_ns)
-{
-	atomic_store_explicit(&t->account.since_ns, cpu_ns, memory_order_relaxed);
-	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&t->account.told_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&t->account.outside,
-			      atomic_load_explicit(&t->unarmed, memory_order_relaxed) !=
-				      SP_UNARMED_NOT,
-			      memory_order_relaxed);
-	sp_span_stack_count_roots(&t->spans);
-}
-
-void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
-{
-	uint64_t now = 0;
-
-	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
-	begin_at(t, now);
-	t->root_cpu = (struct sp_thread_root_cpu){.random = sp_random_scramble(now << 32 | tid)};
-}
-
 static void forget_all(void)
 {
 	atomic_store_explicit(&sp_thread_accounted_ns, 0, memory_order_relaxed);
@@ -113,7 +94,7 @@ void sp_thread_account_forked(void)
 	process_since_ns = 0;
 	forget_all();
 	if (sp_thread_own != NULL)
-		begin_at(sp_thread_own, 0);
+		sp_thread_account_begin_at(sp_thread_own, 0);
 }
 
 void sp_thread_account_start(void)
@@ -298,6 +279,17 @@ void sp_thread_account_end(struct sp_thread *t)
 	if (label_by_only_root(t, &record))
 		settle_before_root(t, now, &outside);
 	(void)settle(t, now, 0, &record);
+}
+
+void sp_thread_ended(void)
+{
+	struct sp_thread *t = sp_thread_unbind();
+
+	if (t == NULL)
+		return;
+	if (!sp_seccomp_is_on())
+		sp_thread_account_end(t);
+	sp_thread_release(t);
 }
 
 /*

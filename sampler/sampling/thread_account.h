@@ -66,6 +66,20 @@ void sp_thread_account_start(void);
 void sp_thread_account_forked(void);
 
 /*
+ * Called by the thread t itself, when the thread or the process is about to end. A thread that
+ * lives for a few milliseconds usually ends before its first sample, and its span ends before the
+ * thread. If the thread was in just one local root in all its life, and no sample was taken outside
+ * of that root, the rest of its CPU time goes to the root.
+ */
+void sp_thread_account_end(struct sp_thread *t);
+
+/*
+ * Called last in a thread: settles its account (but not below a seccomp filter), deletes its timer
+ * and frees its block. The thread is never enrolled again. No-op without a block.
+ */
+void sp_thread_ended(void);
+
+/*
  * About once a second. Settles threads whose samples are behind their clock by more than sampling
  * explains, some hundreds per call, and asks for a scan (SP_WORK_SCAN) if a thread is gone. After
  * the last block, writes a record for the remaining CPU time of the process: that of threads that

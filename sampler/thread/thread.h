@@ -182,11 +182,16 @@ void sp_thread_unclaim(struct sp_thread *t);
 /* Called first in the new thread. Replaces the block of an earlier thread with the same id. */
 void sp_thread_born(struct sp_thread *t);
 /*
- * Called last in a thread: its timer is deleted, its block freed, and it is never enrolled again.
- * Below a seccomp filter (seccomp.h) timer and block stay, which is harmless: the timer of an ended
- * thread never fires.
+ * The two steps of sp_thread_ended(), which settles the thread's account between them. The calling
+ * thread has no block from now on and is never enrolled again. Returns the block that it had; NULL
+ * = none.
  */
-void sp_thread_ended(void);
+struct sp_thread *sp_thread_unbind(void);
+/*
+ * Deletes the timer of that block and frees it. Below a seccomp filter (seccomp.h) timer and block
+ * stay, which is harmless: the timer of an ended thread never fires.
+ */
+void sp_thread_release(struct sp_thread *t);
 
 /*
  * A thread whose creator asks for a stack below SP_THREAD_STACK_LEAST while nothing is sampled.
@@ -423,19 +428,9 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid);
  */
 SP_SIGSAFE void sp_thread_disarm(struct sp_thread *t);
 
-/*
- * Functions of thread_account.c that thread_table.c calls when a thread begins and ends. That file
- * is in a higher layer: an account is settled with the label of a span, and spans are active on
- * threads.
- */
-/* A block is about to be bound to that thread. */
+/* The account of a thread that is about to get that block begins: its clock is read. */
 void sp_thread_account_begin(struct sp_thread *t, uint32_t tid);
-/*
- * Called by the thread t itself, when the thread or the process is about to end. A thread that
- * lives for a few milliseconds usually ends before its first sample, and its span ends before the
- * thread. If the thread was in just one local root in all its life, and no sample was taken outside
- * of that root, the rest of its CPU time goes to the root.
- */
-void sp_thread_account_end(struct sp_thread *t);
+/* The account begins at that value of the thread's CPU clock. */
+void sp_thread_account_begin_at(struct sp_thread *t, uint64_t cpu_ns);
 
 #endif

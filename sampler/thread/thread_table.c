@@ -26,7 +26,9 @@
 
 #include "sampler/base/arena.h"
 #include "sampler/base/counters.h"
+#include "sampler/base/cpu_clock.h"
 #include "sampler/base/process.h"
+#include "sampler/base/random.h"
 #include "sampler/base/seccomp.h"
 #include "sampler/base/text.h"
 #include "sampler/region/region.h"
@@ -192,6 +194,27 @@ static void publish_numbers(void)
 
 	atomic_store_explicit(&r->threads_known, sp_thread_known(), memory_order_relaxed);
 	atomic_store_explicit(&r->threads_armed, sp_thread_armed(), memory_order_relaxed);
+}
+
+void sp_thread_account_begin_at(struct sp_thread *t, uint64_t cpu_ns)
+{
+	atomic_store_explicit(&t->account.since_ns, cpu_ns, memory_order_relaxed);
+	atomic_store_explicit(&t->account.settled_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->account.told_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->account.outside,
+			      atomic_load_explicit(&t->unarmed, memory_order_relaxed) !=
+				      SP_UNARMED_NOT,
+			      memory_order_relaxed);
+	sp_span_stack_count_roots(&t->spans);
+}
+
+void sp_thread_account_begin(struct sp_thread *t, uint32_t tid)
+{
+	uint64_t now = 0;
+
+	(void)sp_cpu_clock_ns(SP_THREAD_CPU_CLOCK(tid), &now);
+	sp_thread_account_begin_at(t, now);
+	t->root_cpu = (struct sp_thread_root_cpu){.random = sp_random_scramble(now << 32 | tid)};
 }
 
 /*
@@ -411,7 +434,7 @@ void sp_thread_born(struct sp_thread *t)
 	sp_thread_excluded = false;
 }
 
-void sp_thread_ended(void)
+struct sp_thread *sp_thread_unbind(void)
 {
 	struct sp_thread *t = sp_thread_own;
 
@@ -419,19 +442,21 @@ void sp_thread_ended(void)
 	sp_thread_has(NULL);
 	/* Our handler may still run once. It must see "excluded" before the block is reused. */
 	atomic_signal_fence(memory_order_seq_cst);
-	if (t == NULL)
-		return;
-	sp_thread_context_ended(&t->context);
+	if (t != NULL)
+		sp_thread_context_ended(&t->context);
+	return t;
+}
+
+void sp_thread_release(struct sp_thread *t)
+{
 	/*
 	 * Below a seccomp filter the timer cannot be deleted, so its block is never given to
 	 * another thread.
 	 */
-	if (sp_seccomp_is_on()) {
+	if (sp_seccomp_is_on())
 		sp_span_table_thread_ended(&t->spare);
-		return;
-	}
-	sp_thread_account_end(t);
-	release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
+	else
+		release(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
 static void enrol_new(uint32_t tid)

@@ -16,6 +16,7 @@
 #include "sampler/base/log.h"
 #include "sampler/open_spans/span_table.h"
 #include "sampler/region/names.h"
+#include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "test/common/span_end.h"

@@ -19,6 +19,7 @@
 #include "sampler/region/ring.h"
 #include "sampler/sampler.h"
 #include "sampler/sampling/handler.h"
+#include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "test/common/span_end.h"

@@ -8,6 +8,7 @@
 #include "sampler/base/arch_sig.h"
 #include "sampler/region/names.h"
 #include "sampler/region/ring.h"
+#include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/signals.h"
 #include "sampler/unwind/unwind_sig.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU time of a random few local roots, by name: what the host sums up in its region. */
+#include "sampler/sampling/thread_account.h"
 #include "sampler/span/root_cpu.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
  * Spans whose stack or table is full, threads without a block, and messages. test_span_model.c is about the rules of
  * spans.
  */
+#include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 
 #include <criterion/criterion.h>

@@ -28,6 +28,7 @@
 #include "sampler/open_spans/span_stack.h"
 #include "sampler/region/names.h"
 #include "sampler/region/thread_labels.h"
+#include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 #include "sampler/thread/thread.h"
 #include "test/common/rounds.h"

@@ -10,6 +10,7 @@
 
 #include "sampler/context/foreign_context.h"
 #include "sampler/context/thread_context.h"
+#include "sampler/sampling/thread_account.h"
 #include "sampler/span/span.h"
 #include "test/unit/core/span_host.h"
 #include "test/unit/emulated.h"
