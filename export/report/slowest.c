@@ -20,6 +20,7 @@
 #include "export/report/slowest.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -118,19 +119,25 @@ static int load_roots(void *arg, const struct sp_bytes *file, char why[SP_REPORT
 	return err;
 }
 
+/*
+ * Whether a root is of the time and the name that are asked for. Its time is that of its end,
+ * because it is in the file of the interval in which it ended.
+ */
 static bool is_selected(const struct sp_slowest *x, const struct sp_report_root *root)
 {
 	const struct sp_selection *s = &x->r.selection;
 
-	/*
-	 * A root is selected by its end, because it is in the file of the interval in which it
-	 * ended.
-	 */
 	return sp_time_window_has(&x->o->window, root->end_ns, 0) &&
-	       (s->span_id == NULL || strcasecmp(s->span_id, root->span_id) == 0) &&
-	       (s->trace_id == NULL || strcasecmp(s->trace_id, root->trace_id) == 0) &&
 	       (s->span_name == NULL ||
 		strcmp(s->span_name, sp_report_roots_text(&x->roots, root->name)) == 0);
+}
+
+static bool has_selected_id(const struct sp_slowest *x, const struct sp_report_root *root)
+{
+	const struct sp_selection *s = &x->r.selection;
+
+	return (s->span_id == NULL || strcasecmp(s->span_id, root->span_id) == 0) &&
+	       (s->trace_id == NULL || strcasecmp(s->trace_id, root->trace_id) == 0);
 }
 
 static int compare_numbers(uint64_t a, uint64_t b)
@@ -157,6 +164,31 @@ static int compare_roots(const void *a, const void *b)
 }
 
 /*
+ * Drops the names without a root that has a selected id. All roots of the other names stay: their
+ * numbers tell what is usual for the name.
+ */
+static void select_names(struct sp_slowest *x)
+{
+	struct sp_report_root *root = x->roots.root;
+	size_t n = 0;
+	size_t end;
+
+	for (size_t i = 0; i < x->roots.n; i = end) {
+		bool has_id = false;
+
+		for (end = i; end < x->roots.n && root[end].service == root[i].service &&
+			      root[end].name == root[i].name;
+		     end++)
+			has_id |= has_selected_id(x, &root[end]);
+		if (has_id) {
+			memmove(&root[n], &root[i], (end - i) * sizeof(*root));
+			n += end - i;
+		}
+	}
+	x->roots.n = n;
+}
+
+/*
  * Drops the roots that are not selected, and duplicates: a file may exist twice, or be named as
  * well as its folder.
  */
@@ -172,6 +204,7 @@ static void select_roots(struct sp_slowest *x)
 		    (n == 0 || compare_roots(&root[n - 1], &root[i]) != 0))
 			root[n++] = root[i];
 	x->roots.n = n;
+	select_names(x);
 }
 
 /* Adds the numbers of all roots of a name in a process, which its last root has. */
@@ -291,7 +324,8 @@ static int choose_requests(struct sp_slowest *x)
 		struct sp_slowest_request *q = &x->request[i];
 		uint64_t median = x->group[q->group].p50_ns;
 
-		if (q->duration_ns < x->o->slower_than_ns)
+		if (q->duration_ns < x->o->slower_than_ns ||
+		    !has_selected_id(x, &x->roots.root[q->root]))
 			continue;
 		if (median == SP_ROOT_VALUE_UNKNOWN)
 			median = 0;
@@ -639,8 +673,7 @@ static double low_share(uint64_t k, uint64_t n)
 
 	if (n == 0)
 		return 0;
-	return (share + 2 / of - 2 * sp_square_root(share * (1 - share) / of + 1 / (of * of))) /
-	       (1 + 4 / of);
+	return (share + 2 / of - 2 * sqrt(share * (1 - share) / of + 1 / (of * of))) / (1 + 4 / of);
 }
 
 static struct sp_slowest_time exact(uint64_t ns)

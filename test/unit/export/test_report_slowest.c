@@ -549,6 +549,25 @@ Test(report_slowest, are_those_that_lost_most)
 	cr_expect_str_eq(output, "spanprof-report: no request took as long as that\n");
 }
 
+/* What is usual for a name does not depend on which of its requests is shown. */
+Test(report_slowest, of_one_id_are_compared_with_all_of_their_name)
+{
+	add_root(A, "checkout", 0, 100, NUMBER("roots.count", "1"));
+	add_root(B, "checkout", 0, 300,
+		 NUMBER("roots.count", "40") "," NUMBER("duration.p50_ns", "32000000"));
+	add_root(C, "search", 0, 300, MEDIAN_32);
+	write_roots(SLOW);
+
+	must_report("--slowest", "--span", A);
+	expect_printed("1 slow request of 1 name");
+	expect_printed("  1  100 ms, 68 ms more than the median of checkout");
+	expect_printed("       40         -         2     32 ms         -         -");
+	expect_not_printed("300 ms");
+	expect_not_printed("search");
+	must_report("--slowest", "--json", "--span", A);
+	cr_expect_eq(report_count(output, "\"span_id\""), 1);
+}
+
 Test(report_slowest, are_ten_in_a_table)
 {
 	char id[17];
