@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof.h: a program's own labels on the CPU samples that libspanprof.so takes.
+ * spanprof.h: how a program labels the CPU samples that libspanprof.so takes of it.
  *
  * Programs with OpenTelemetry spans do not need this header. It is for work that has no span. Give
  * such work a profile id, and write the same id to your log line, metric exemplar or job record.

@@ -352,23 +352,13 @@ static double share(uint64_t part, uint64_t whole)
 	return whole != 0 ? (double)part / (double)whole : 0.0;
 }
 
-/* Newton's method: for 64 bits it takes 32 steps to come near, and a few more to be exact. */
-double sp_square_root(double square)
-{
-	double root = 1.0;
-
-	for (unsigned i = 0; i < 40; i++)
-		root = (root + square / root) / 2;
-	return root;
-}
-
 double sp_tally_error(const struct sp_tally *t, const struct sp_sum *s)
 {
 	double n = (double)s->samples;
 
 	if (s->samples == 0 || (!t->by_looks && s->samples >= t->read))
 		return 0;
-	return sp_square_root(t->by_looks ? 2 / n : (1 - n / (double)t->read) / n);
+	return sqrt(t->by_looks ? 2 / n : (1 - n / (double)t->read) / n);
 }
 
 bool sp_tally_has_too_few(const struct sp_tally *t, const struct sp_sum *s)

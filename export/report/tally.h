@@ -168,9 +168,6 @@ const char *sp_tally_text(const struct sp_tally *t, uint32_t id);
  */
 double sp_tally_error(const struct sp_tally *t, const struct sp_sum *s);
 
-/* The square root of a number of at most 64 bits. */
-double sp_square_root(double square);
-
 /*
  * Whether a sum has too few samples: two standard errors are as large as a small part of the time.
  */

@@ -90,8 +90,7 @@ static bool counts(const struct sp_span_stack *s, const struct sp_span_frame *f,
 {
 	struct sp_span_record r;
 
-	return id_of(f) != 0 &&
-	       (!sp_span_token_ignored(token_of(f)) || sp_span_token_doubted(token_of(f))) &&
+	return id_of(f) != 0 && !sp_span_token_ignored(token_of(f)) &&
 	       (struck == s->reaped || sp_span_token_attached(token_of(f)) ||
 		sp_span_table_by_id(id_of(f), &r));
 }

@@ -126,11 +126,9 @@ SP_HIDDEN _Atomic bool sp_span_stack_scoped;
 /*
  * A bit for each silent storage, whose scopes do not show which span a thread works for
  * (sampler/span/span.h): their frames label nothing and hide nothing, on any thread. A bit is never
- * cleared, unless it is also set in sp_span_stack_doubted: such a storage may turn out to be good,
- * so its frames stay on the stacks.
+ * cleared.
  */
 SP_HIDDEN _Atomic uint32_t sp_span_stack_silent;
-SP_HIDDEN _Atomic uint32_t sp_span_stack_doubted;
 
 static inline SP_SIGSAFE bool sp_span_token_is_of(uint64_t token, uint32_t storages)
 {
@@ -144,16 +142,7 @@ static inline SP_SIGSAFE bool sp_span_token_silent(uint64_t token)
 		token, atomic_load_explicit(&sp_span_stack_silent, memory_order_relaxed));
 }
 
-static inline bool sp_span_token_doubted(uint64_t token)
-{
-	return sp_span_token_is_of(
-		token, atomic_load_explicit(&sp_span_stack_doubted, memory_order_relaxed));
-}
-
-/*
- * Whether a frame with that token counts for nothing now; it never will again, unless its storage
- * is doubted.
- */
+/* Whether a frame with that token counts for nothing, now and later. */
 static inline SP_SIGSAFE bool sp_span_token_ignored(uint64_t token)
 {
 	return sp_span_token_silent(token) ||

@@ -11,7 +11,6 @@
 
 _Atomic bool sp_span_stack_scoped;
 _Atomic uint32_t sp_span_stack_silent;
-_Atomic uint32_t sp_span_stack_doubted;
 
 /* A position on the stack. Frames below it have lower numbers. */
 struct at {

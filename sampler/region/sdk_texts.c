@@ -35,9 +35,11 @@ const struct sp_sdk_fact_text sp_sdk_fact_texts[SP_SDK_FACT_N] = {
 	[SP_SDK_FACT_STORAGE] = {"context::RuntimeContextStorage", FROM_START_TO_END},
 	[SP_SDK_FACT_NESTING] = {"nesting of scopes", FROM_START_TO_END},
 	[SP_SDK_FACT_RESOURCE] = {"resource::Resource", "only variables name the service"},
-	[SP_SDK_FACT_OWN_STORAGE] = {"the program's own context storage",
-				     "its answers differ from attach and detach, as when fibers or "
-				     "coroutines switch, so scopes label no samples"},
+	[SP_SDK_FACT_OWN_STORAGE] =
+		{"the program's own context storage",
+		 "attach and detach do not show which span a thread works for, as "
+		 "when fibers switch or a compiler calls Detach directly, so "
+		 "scopes label no samples"},
 	[SP_SDK_FACT_INSTANCES] = {"more than 32 instances in one program",
 				   "the spans of the other instances are not profiled"},
 };

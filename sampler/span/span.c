@@ -395,7 +395,7 @@ bool sp_active_span_attached(uint64_t token, const uint8_t *span_id)
 		sp_thread_count_missing();
 		return true;
 	}
-	if (sp_span_token_silent(token) && !sp_span_token_doubted(token)) {
+	if (sp_span_token_silent(token)) {
 		/* frames from earlier only take room */
 		if (!sp_span_stack_bare(&t->spans))
 			sp_span_stack_pop_scopes(&t->spans, true);
@@ -452,29 +452,9 @@ void sp_active_span_silence(uint32_t storage)
 
 	atomic_fetch_or_explicit(&sp_span_stack_silent, UINT32_C(1) << storage,
 				 memory_order_relaxed);
-	atomic_fetch_and_explicit(&sp_span_stack_doubted, ~(UINT32_C(1) << storage),
-				  memory_order_relaxed);
 	/* Strikes the labels that other threads have shown to the exporter. */
 	for (uint32_t i = 0; i < n; i++)
 		sp_thread_labels_strike(i);
-	sp_root_cpu_changed(sp_thread_own);
-	sp_shown_label_update(sp_thread_own);
-}
-
-void sp_active_span_doubt(uint32_t storage)
-{
-	uint32_t bit = UINT32_C(1) << storage;
-
-	atomic_fetch_or_explicit(&sp_span_stack_doubted, bit, memory_order_relaxed);
-	atomic_fetch_or_explicit(&sp_span_stack_silent, bit, memory_order_relaxed);
-}
-
-void sp_active_span_trust(uint32_t storage)
-{
-	uint32_t bit = UINT32_C(1) << storage;
-
-	atomic_fetch_and_explicit(&sp_span_stack_silent, ~bit, memory_order_relaxed);
-	atomic_fetch_and_explicit(&sp_span_stack_doubted, ~bit, memory_order_relaxed);
 	sp_root_cpu_changed(sp_thread_own);
 	sp_shown_label_update(sp_thread_own);
 }

@@ -152,10 +152,6 @@ sp_active_span_tells_parent(const uint8_t *trace_id)
 /* Scopes of that storage label nothing any more, on any thread. */
 void sp_active_span_silence(uint32_t storage);
 
-/* Scopes of that storage label nothing until they are trusted again. */
-void sp_active_span_doubt(uint32_t storage);
-void sp_active_span_trust(uint32_t storage);
-
 /*
  * APP, at activation. Sets whether scopes, starts or a foreign context decide; SP_ACTIVE_AUTO
  * before.

@@ -162,7 +162,7 @@ struct sp_otelcpp {
 	const char *_Atomic storage;
 	const struct sp_otelcpp_flavour *_Atomic flavour; /* NULL until a span was seen */
 	_Atomic bool expects;    /* watches the first attach of its storage */
-	_Atomic bool doubted;    /* calls of Detach may bypass our slot */
+	_Atomic bool bypassed;   /* calls of Detach may bypass our slot */
 	_Atomic bool attached;   /* a context may be current on some thread */
 	_Atomic unsigned doubts; /* enum sp_otelcpp_doubt */
 	_Atomic int attributes;  /* enum sp_span_attr_when, once a span was recorded */

@@ -211,10 +211,9 @@ struct storage_class {
 	const void *_Atomic vptr; /* NULL = free; written last */
 	struct sp_otelcpp *_Atomic sdk;
 	uint32_t number;
-	bool is_own;          /* not the SDK's class, so it may store contexts by fibers */
-	_Atomic bool silent;  /* it stores them by fibers: its scopes label nothing */
-	_Atomic bool doubted; /* its scopes label nothing before a detach (lends_detach()) */
-	_Atomic int token;    /* offset of the context in the tokens that it makes */
+	bool is_own;         /* not the SDK's class, so it may store contexts by fibers */
+	_Atomic bool silent; /* its scopes do not show which span a thread works for */
+	_Atomic int token;   /* offset of the context in the tokens that it makes */
 	_Atomic unsigned empty;
 	attach_fn *attach; /* the slots' original functions */
 	detach_fn *detach;
@@ -298,21 +297,10 @@ static __attribute__((noinline, cold)) void silence(struct storage_class *c)
 }
 
 /*
- * A compiler that sees the whole program (clang's -fwhole-program-vtables) calls a storage function
- * directly if it has just one implementation. If a class of the program overrides only Attach, the
- * compiler calls Attach through the slots that we watch, and Detach directly: a label would outlive
- * its scope. So the scopes of such a program label nothing until a detach comes through a slot. If
- * a storage's current context is not the one that the thread attached last, a detach has bypassed
- * the slot.
- */
-static bool is_doubted(const struct storage_class *c)
-{
-	return atomic_load_explicit(&c->doubted, memory_order_relaxed);
-}
-
-/*
  * Called before the class is hooked: whether another class next to it has the same Detach and
- * another Attach.
+ * another Attach. A compiler that sees the whole program (clang's -fwhole-program-vtables) calls a
+ * storage function directly if it has just one implementation: Attach through the slots that we
+ * watch, and Detach directly, so a label would outlive its scope.
  */
 static bool lends_detach(const void *vptr)
 {
@@ -336,42 +324,6 @@ static bool lends_detach(const void *vptr)
 			return true;
 	}
 	return false;
-}
-
-/* A detach of the SDK has come through a slot (seen), or has bypassed it. */
-static __attribute__((noinline, cold)) void end_doubt(struct sp_otelcpp *sdk, bool seen)
-{
-	atomic_store_explicit(&sdk->doubted, false, memory_order_relaxed);
-	for (unsigned i = 0; i < CLASSES_MAX; i++) {
-		struct storage_class *c = &classes[i];
-
-		if (sdk_of(c) != sdk ||
-		    !atomic_exchange_explicit(&c->doubted, false, memory_order_relaxed))
-			continue;
-		if (seen)
-			sp_active_span_trust(c->number);
-		else
-			silence(c);
-	}
-}
-
-/*
- * The token of the context that this thread attached last while its class was doubted; 0 = unknown.
- */
-static SP_TLS uint64_t last_doubted;
-
-/* Called before an attach: has the last attached context been detached past us? */
-static void look_for_detach(const struct storage_class *c, void *self)
-{
-	struct sp_otelcpp *sdk = sdk_of(c);
-	uint64_t key;
-
-	if (last_doubted % SP_SPAN_STORAGES != c->number || sp_otelcpp_flavour_of(sdk) == NULL ||
-	    !sp_otelcpp_scopes_tell(sdk))
-		return;
-	key = current_key(sdk, self);
-	if (key != 0 && sp_span_token_of(c->number, key) != last_doubted)
-		end_doubt(sdk, false);
 }
 
 /*
@@ -449,6 +401,10 @@ static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *
 	struct sp_otelcpp *sdk = sdk_of(c);
 	int offset = 0;
 
+	if (atomic_load_explicit(&sdk->bypassed, memory_order_relaxed)) {
+		silence(c);
+		note_unseen(sdk);
+	}
 	if (!sp_otelcpp_scopes_tell(sdk))
 		return TOKEN_FOREIGN;
 	if (sp_otelcpp_pointee(sdk, context) == NULL) {
@@ -527,9 +483,7 @@ static __attribute__((noinline)) void attached(struct storage_class *c, void *se
 		else
 			sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_NESTING);
 	}
-	if (is_doubted(c))
-		last_doubted = token_of(c, sdk, context);
-	if (sp_thread_own == NULL || is_doubted(c))
+	if (sp_thread_own == NULL)
 		note_unseen(sdk);
 }
 
@@ -552,7 +506,6 @@ static __attribute__((noinline)) void attached_anyhow(struct storage_class *c, v
 		attached(c, self, result, context);
 		errno = saved;
 	} else {
-		last_doubted = 0;
 		note_unseen(sdk);
 	}
 	sp_reentrancy_guard_leave(g);
@@ -565,8 +518,6 @@ static __attribute__((noinline)) void ask_before(struct storage_class *c, void *
 	if (g.outermost && sp_lifecycle_active()) {
 		int saved = errno;
 
-		if (is_doubted(c))
-			look_for_detach(c, self);
 		ask(c, self);
 		errno = saved;
 	}
@@ -579,15 +530,13 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 {
 	struct storage_class *c = class_of(self);
 	struct sp_otelcpp *sdk = sdk_of(c);
-	bool is_asked;
 
 	/*
 	 * The flag is set also inside the reentrancy guard: a context that a wrapper attaches
 	 * becomes current, too.
 	 */
 	raise_flag(&sdk->attached);
-	is_asked = c->is_own || is_doubted(c);
-	if (is_asked)
+	if (c->is_own)
 		ask_before(c, self);
 	SP_OTELCPP_CALL(c->attach, result, self, context);
 	/*
@@ -595,7 +544,7 @@ void *sp_otelcpp_attach(void *result, void *self, const void *context)
 	 * Only our own functions are called, so neither the reentrancy guard nor errno matters.
 	 */
 	if (!sp_reentrancy_guard_inside((uintptr_t)__builtin_frame_address(0)) &&
-	    sp_lifecycle_active() && sp_thread_own != NULL && !is_asked &&
+	    sp_lifecycle_active() && sp_thread_own != NULL && !c->is_own &&
 	    atomic_load_explicit(&c->token, memory_order_relaxed) >= 0 &&
 	    atomic_load_explicit(&sdk->contexts, memory_order_relaxed) == SP_OTELCPP_KNOWN) {
 		if (!sp_active_span_attach(token_of(c, sdk, context), span_in(sdk, context)))
@@ -627,8 +576,6 @@ static bool detach(void *self, void *token)
 	const struct storage_class *c = class_of(self);
 	uint64_t scope = token_of_scope(c, token);
 
-	if (__builtin_expect(is_doubted(c), 0))
-		end_doubt(sdk_of(c), true);
 	if (!c->detach(self, token))
 		return false;
 	if (scope != 0 && sp_lifecycle_active() &&
@@ -692,10 +639,6 @@ static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 	atomic_store_explicit(&c->token,
 			      sp_otelcpp_scopes_tell(sdk) ? TOKEN_UNKNOWN : TOKEN_FOREIGN,
 			      memory_order_relaxed);
-	if (atomic_load_explicit(&sdk->doubted, memory_order_relaxed)) {
-		sp_active_span_doubt(c->number);
-		atomic_store_explicit(&c->doubted, true, memory_order_relaxed);
-	}
 	c->attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
 	/* Detach is ours already if an earlier try replaced it and then failed at Attach. */
 	if (real != (const void *)detach)
@@ -748,7 +691,7 @@ bool sp_otelcpp_scope_expect(struct sp_otelcpp *sdk)
 	for (unsigned i = 0; i < SP_OTELCPP_STORAGES_MAX && sdk->storage_type[i] != NULL; i++) {
 		if (sdk->by_type && !is_hooked(sdk->storage_type[i]) &&
 		    lends_detach(sdk->storage_type[i]))
-			atomic_store_explicit(&sdk->doubted, true, memory_order_relaxed);
+			atomic_store_explicit(&sdk->bypassed, true, memory_order_relaxed);
 		all = hook_class(sdk, sdk->storage_type[i]) && all;
 	}
 	/* If the class has a name, other objects have copies of it; the first span finds those. */

@@ -713,7 +713,7 @@ static void take(struct sp_otelcpp *sdk, const struct sp_otelcpp_found *f)
 		atomic_store_explicit(&sdk->real[i], f->real[i], memory_order_relaxed);
 	/* The vtables of an object that was loaded again have the slots of its file. */
 	atomic_store_explicit(&sdk->expects, false, memory_order_relaxed);
-	atomic_store_explicit(&sdk->doubted, false, memory_order_relaxed);
+	atomic_store_explicit(&sdk->bypassed, false, memory_order_relaxed);
 	atomic_store_explicit(&sdk->storage_vptr, NULL, memory_order_relaxed);
 	atomic_store_explicit(&sdk->attributes, SP_SPAN_ATTR_UNTRIED, memory_order_relaxed);
 	atomic_store_explicit(&sdk->state, (int)f->state, memory_order_relaxed);

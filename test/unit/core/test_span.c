@@ -759,37 +759,6 @@ Test(span, of_a_silent_storage_is_none_where_frames_were_forgotten)
 	cr_assert_eq(active(), 1);
 }
 
-Test(span, of_a_doubted_storage_is_none_until_it_is_trusted)
-{
-	sp_active_span_doubt(3);
-	begin_scoped(1);
-	attach_by(3, 1, 1);
-	cr_assert_eq(active(), 0, "neither by its scope nor by its start");
-	attach_by(4, 1, 1);
-	cr_assert_eq(active(), 1, "another storage is not in doubt");
-	sp_active_span_detached(sp_span_token_of(4, 1), true);
-
-	sp_active_span_trust(3);
-
-	cr_assert_eq(active(), 1, "its scope was kept");
-	sp_active_span_detached(sp_span_token_of(3, 1), true);
-	cr_assert_eq(active(), 0);
-}
-
-Test(span, of_a_doubted_storage_is_none_for_good_once_it_is_silenced)
-{
-	sp_active_span_doubt(3);
-	begin_scoped(1);
-	attach_by(3, 1, 1);
-	sp_active_span_silence(3);
-
-	attach_by(3, 2, 1);
-
-	cr_assert_eq(active(), 0);
-	attach_by(4, 1, 1);
-	cr_assert_eq(active(), 1);
-}
-
 /*
  * Spans that are found by their id have short functions: sp_span_started_by_id(), sp_span_close_by_id(),
  * sp_active_span_attach(). In any sequence of steps they must give the same results as the general functions. There
