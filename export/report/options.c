@@ -58,8 +58,8 @@ static const char help[] =
 	"  --traces FILE...   Read spans in OTLP JSON, as programs and collectors write them, and\n"
 	"                     show the trace with the slowest of these requests as a waterfall:\n"
 	"                     each span, and what the profiles know of its time. --slowest=N\n"
-	"                     shows N traces, --trace ID that one, --page FILE writes a page\n"
-	"                     (default 20 traces).\n"
+	"                     shows N traces, --trace ID that one, --json prints JSON, and\n"
+	"                     --page FILE writes a page (default 20 traces).\n"
 	"\n"
 	"Compare the selected samples with others, the baseline:\n"
 	"  --diff             Compare with all other spans of the same name. Needs --span or\n"
@@ -523,12 +523,21 @@ bool sp_report_options_compare(const struct sp_report_options *o)
 	       sp_time_window_is_set(&o->baseline_window);
 }
 
-static int check_slowest(const struct sp_report_options *o)
+static int check_form(const struct sp_report_options *o)
 {
 	if (o->page != NULL && o->form != SP_FORM_TABLE)
 		return usage("choose one of --page and --json");
 	if (o->form != SP_FORM_TABLE && o->form != SP_FORM_JSON)
-		return usage("--slowest prints tables, or JSON with --json");
+		return usage("--slowest and --traces print tables, or JSON with --json");
+	return -1;
+}
+
+static int check_slowest(const struct sp_report_options *o)
+{
+	int err = check_form(o);
+
+	if (err >= 0)
+		return err;
 	if (o->type != NULL || sp_filter_is_set(&o->filter) || sp_report_options_compare(o) ||
 	    o->by != SP_BY_DEFAULT || o->lines || o->threads || o->selection.latency != NULL)
 		return usage(
@@ -539,11 +548,16 @@ static int check_slowest(const struct sp_report_options *o)
 
 static int check_traces(const struct sp_report_options *o)
 {
-	if (o->form != SP_FORM_TABLE || o->type != NULL || sp_filter_is_set(&o->filter) ||
-	    sp_report_options_compare(o) || o->by != SP_BY_DEFAULT || o->lines || o->threads ||
-	    o->selection.latency != NULL || o->selection.span_id != NULL ||
-	    o->selection.span_name != NULL || o->slower_than_ns != 0)
-		return usage("--traces goes with --page, --trace, --slowest, --from and --to");
+	int err = check_form(o);
+
+	if (err >= 0)
+		return err;
+	if (o->type != NULL || sp_filter_is_set(&o->filter) || sp_report_options_compare(o) ||
+	    o->by != SP_BY_DEFAULT || o->lines || o->threads || o->selection.latency != NULL ||
+	    o->selection.span_id != NULL || o->selection.span_name != NULL ||
+	    o->slower_than_ns != 0)
+		return usage(
+			"--traces goes with --page, --json, --trace, --slowest, --from and --to");
 	return -1;
 }
 

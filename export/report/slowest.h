@@ -211,6 +211,11 @@ bool sp_slowest_mean(const struct sp_slowest *x, const struct sp_slowest_group *
 struct sp_slowest_time sp_slowest_part(const struct sp_slowest *x,
 				       const struct sp_slowest_request *q, enum sp_part part);
 
+/* The text with that id of the tree. */
+const char *sp_slowest_text(const struct sp_slowest *x, uint32_t id);
+/* Whether a leaf says who held the lock: "held by POST /refund in shop::reserve". */
+bool sp_slowest_has_holder(const char *leaf);
+
 /* The leaf of most samples below a node, and the number of these samples; 0 = none. */
 uint32_t sp_slowest_leaf(const struct sp_slowest *x, uint32_t node, uint64_t *samples);
 

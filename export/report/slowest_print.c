@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what made requests slow (slowest.h): as tables and sentences, and as JSON. Context: the report tool. */
+/* Prints what made requests slow (slowest.h), as tables and sentences. Context: the report tool. */
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -94,14 +93,14 @@ static int length_of_call(const char *leaf)
 	return (int)(blank != NULL ? (size_t)(blank - leaf) : strlen(leaf));
 }
 
-static const char *tree_text(const struct sp_slowest *x, uint32_t id)
+const char *sp_slowest_text(const struct sp_slowest *x, uint32_t id)
 {
 	size_t len;
 
 	return sp_strtab_get(&x->r.tree.text, id, &len);
 }
 
-static bool has_holder(const char *leaf)
+bool sp_slowest_has_holder(const char *leaf)
 {
 	return strncmp(leaf, "held by ", strlen("held by ")) == 0;
 }
@@ -133,7 +132,7 @@ static const char *const words[SP_PARTS] = {
 static void put_wait(struct sp_text_out *t, enum sp_part part, const char *leaf)
 {
 	sp_text_out_put(t, "%s", words[part]);
-	if (has_holder(leaf))
+	if (sp_slowest_has_holder(leaf))
 		sp_text_out_put(t, " %s", leaf);
 	else if (leaf[0] != '\0' && leaf[0] != '[' && part > SP_PART_SLEEP)
 		sp_text_out_put(t, " (%.*s)", length_of_call(leaf), leaf);
@@ -145,8 +144,8 @@ static void put_cause(struct sp_text_out *t, const struct sp_slowest *x,
 		      bool is_short)
 {
 	uint64_t faults = x->roots.root[q->root].major_faults;
-	const char *function = tree_text(x, c->function);
-	const char *leaf = tree_text(x, c->leaf);
+	const char *function = sp_slowest_text(x, c->function);
+	const char *leaf = sp_slowest_text(x, c->leaf);
 	struct sp_short_name name;
 	char time[SP_SLOWEST_TIME];
 
@@ -158,7 +157,7 @@ static void put_cause(struct sp_text_out *t, const struct sp_slowest *x,
 	}
 	if (c->part == SP_PART_KERNEL && faults != 0 && faults != SP_ROOT_VALUE_UNKNOWN)
 		sp_text_out_put(t, " (%" PRIu64 " major page faults)", faults);
-	if (function[0] == '\0' || has_holder(leaf))
+	if (function[0] == '\0' || sp_slowest_has_holder(leaf))
 		return;
 	sp_short_name(function, &name);
 	sp_text_out_put(t, " in %s", is_short ? name.with_namespaces : function);
@@ -302,7 +301,7 @@ static void print_request(FILE *out, const struct sp_slowest *x, const struct sp
 		if (samples * 3 < x->r.tree.node[q->node[part]].samples * 2)
 			leaf = 0;
 		sp_text_out_put(&t, ": ");
-		put_wait(&t, part, tree_text(x, leaf));
+		put_wait(&t, part, sp_slowest_text(x, leaf));
 	}
 	sp_print_last(out, p, text, taken);
 }
@@ -378,159 +377,4 @@ void sp_slowest_print(FILE *out, const struct sp_slowest *x, const struct sp_pri
 			      root->span_id, root->trace_id);
 	}
 	print_names(out, x, p);
-}
-
-/* JSON */
-
-static json_t *number(uint64_t n)
-{
-	if (n == SP_ROOT_VALUE_UNKNOWN)
-		return json_null();
-	return json_integer(n <= INT64_MAX ? (json_int_t)n : INT64_MAX);
-}
-
-static json_t *whole(double ns)
-{
-	return json_integer(ns < 9e18 ? (json_int_t)ns : INT64_MAX);
-}
-
-static json_t *text_or_null(const char *text)
-{
-	return text[0] != '\0' ? json_string(text) : json_null();
-}
-
-static json_t *json_time(const struct sp_slowest_time *time)
-{
-	if (!time->is_known)
-		return json_null();
-	return json_pack("{s:o, s:o}", "ns", whole(time->ns), "low_ns", whole(time->low_ns));
-}
-
-static json_t *json_part(const struct sp_slowest *x, enum sp_part part,
-			 const struct sp_slowest_time *time, uint32_t leaf)
-{
-	const char *text = tree_text(x, leaf);
-
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "for", sp_part_words[part], "ns",
-			 whole(time->ns), "low_ns", whole(time->low_ns), "samples",
-			 number(time->samples), "held_by",
-			 text_or_null(has_holder(text) ? text + strlen("held by ") : ""), "call",
-			 text_or_null(has_holder(text) ? "" : text));
-}
-
-/* Appends `one` to `all`; takes over both. NULL if either is NULL or memory is short. */
-static json_t *append(json_t *all, json_t *one)
-{
-	if (json_array_append_new(all, one) == 0)
-		return all;
-	json_decref(all);
-	return NULL;
-}
-
-static json_t *json_waits(const struct sp_slowest *x, const struct sp_slowest_request *q)
-{
-	json_t *all = json_array();
-
-	for (unsigned part = SP_PART_RUNNABLE; part < SP_PART_SAMPLED; part++) {
-		struct sp_slowest_time time = sp_slowest_part(x, q, (enum sp_part)part);
-		uint64_t samples;
-		uint32_t leaf = sp_slowest_leaf(x, q->node[part], &samples);
-
-		if (time.is_known)
-			all = append(all, json_part(x, (enum sp_part)part, &time, leaf));
-	}
-	return all;
-}
-
-static json_t *json_causes(const struct sp_slowest *x, const struct sp_slowest_request *q)
-{
-	json_t *all = json_array();
-
-	for (unsigned i = 0; i < q->causes.n; i++) {
-		const struct sp_slowest_cause *c = &q->causes.cause[i];
-		json_t *one = json_part(x, c->part, &c->time, c->leaf);
-
-		if (json_object_set_new(one, "function", text_or_null(tree_text(x, c->function))) !=
-		    0) {
-			json_decref(one);
-			one = NULL;
-		}
-		all = append(all, one);
-	}
-	return all;
-}
-
-static json_t *json_request(const struct sp_slowest *x, size_t i)
-{
-	const struct sp_slowest_request *q = &x->request[i];
-	const struct sp_slowest_group *g = &x->group[q->group];
-	const struct sp_report_root *root = &x->roots.root[q->root];
-	char sentence[SP_REPORT_TEXT_MAX + 1];
-
-	sp_slowest_sentence(sentence, x, q, false);
-	return json_pack(
-		"{s:o, s:o, s:o, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"start_ns", number(root->start_ns), "ns", number(q->duration_ns), "slower_by_ns",
-		g->p50_ns != SP_ROOT_VALUE_UNKNOWN ? number(q->slower_by_ns) : json_null(),
-		"service", sp_report_roots_text(&x->roots, g->service), "span_name",
-		sp_report_roots_text(&x->roots, g->name), "span_id", root->span_id, "trace_id",
-		root->trace_id, "cpu", json_time(&q->cpu), "off_cpu", json_time(&q->off_cpu),
-		"runnable", json_time(&q->runnable), "waits", json_waits(x, q), "allocated_bytes",
-		number(q->allocated_bytes), "major_page_faults", number(root->major_faults),
-		"causes", json_causes(x, q), "why_not",
-		text_or_null(q->why_not != NULL ? q->why_not : ""), "sentence",
-		json_string(sentence));
-}
-
-static json_t *json_mean(const struct sp_slowest *x, const struct sp_slowest_group *g,
-			 enum sp_part part)
-{
-	double ns;
-
-	return sp_slowest_mean(x, g, part, &ns) ? whole(ns) : json_null();
-}
-
-static json_t *json_name(const struct sp_slowest *x, size_t i)
-{
-	const struct sp_slowest_group *g = &x->group[i];
-
-	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "service",
-			 sp_report_roots_text(&x->roots, g->service), "span_name",
-			 sp_report_roots_text(&x->roots, g->name), "requests", number(g->count),
-			 "requests_per_second", g->rate > 0 ? json_real(g->rate) : json_null(),
-			 "slow", number(g->slow), "p50_ns", number(g->p50_ns), "p90_ns",
-			 number(g->p90_ns), "p99_ns", number(g->p99_ns), "cpu_ns",
-			 json_mean(x, g, SP_PART_CPU), "off_cpu_ns",
-			 json_mean(x, g, SP_PART_OFF_CPU));
-}
-
-/* Prints the rows one by one, because all rows as objects would take much memory. */
-static int print_rows(FILE *out, const struct sp_slowest *x, const char *key, size_t n,
-		      json_t *(*row)(const struct sp_slowest *x, size_t i))
-{
-	int err = 0;
-
-	(void)fprintf(out, ",\n \"%s\": [", key);
-	for (size_t i = 0; i < n; i++) {
-		json_t *one = row(x, i);
-
-		(void)fputs(i != 0 ? ",\n  " : "\n  ", out);
-		if (one == NULL || json_dumpf(one, out, JSON_PRESERVE_ORDER) != 0)
-			err = -1;
-		json_decref(one);
-	}
-	(void)fputc(']', out);
-	return err;
-}
-
-int sp_slowest_print_json(FILE *out, const struct sp_slowest *x)
-{
-	int err;
-
-	(void)fprintf(out, "{\n \"profiles\": %zu,\n \"passed_over\": %zu,\n \"slow\": %zu",
-		      x->r.files, x->r.passed, x->all_requests);
-	err = print_rows(out, x, "requests", x->requests, json_request);
-	err |= print_rows(out, x, "span_names", x->groups, json_name);
-	(void)fputs("\n}\n", out);
-	return err != 0 || ferror(out) != 0 ? -1 : 0;
 }

@@ -611,10 +611,15 @@ static int draw(const struct sp_traces *t)
 
 static int print(const struct sp_traces *t, const struct sp_print *p)
 {
+	int err = 0;
+
 	if (t->o->page != NULL)
 		return draw(t);
-	sp_traces_print(stdout, t, p);
-	if (fflush(stdout) != 0) {
+	if (t->o->form == SP_FORM_JSON)
+		err = sp_traces_print_json(stdout, t);
+	else
+		sp_traces_print(stdout, t, p);
+	if (err != 0 || fflush(stdout) != 0) {
 		sp_report_complain("", "cannot write the report");
 		return SP_EXIT_DAMAGED;
 	}

@@ -84,6 +84,9 @@ static inline const struct sp_slowest_request *sp_trace_row_request(const struct
 /* traces_print.c: the waterfalls as tables. */
 void sp_traces_print(FILE *out, const struct sp_traces *t, const struct sp_print *p);
 
+/* traces_json.c: all of them as JSON. 0, or -1 if something cannot be written. */
+int sp_traces_print_json(FILE *out, const struct sp_traces *t);
+
 /* traces_page.c: the page of a struct sp_traces, and its title. 0 or -1. */
 int sp_traces_print_page(FILE *out, const void *traces);
 

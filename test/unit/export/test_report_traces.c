@@ -179,6 +179,54 @@ Test(report_traces, show_the_waterfall_of_a_trace)
 	expect_not_printed("passed over");
 }
 
+Test(report_traces, are_json_with_all_that_the_waterfall_says)
+{
+	const char *spans;
+	json_t *all, *trace, *rows, *row, *profile;
+
+	add_usual();
+	add_text("this is no JSON\n");
+	spans = write_text("spans.jsonl");
+	write_root(SLOW, ID("b1"), TRACE, 450);
+	write_profiles(ID("b1"));
+
+	cr_assert_eq(run_traces(spans, "--json"), 2, "%s", output);
+	all = json_loads(output, JSON_DISABLE_EOF_CHECK, NULL);
+	cr_assert_not_null(all, "%s", output);
+	cr_expect_str_eq(text_of(all, "passed_over"), "1 line that is no JSON");
+	cr_assert_eq(json_array_size(json_object_get(all, "traces")), 1);
+	trace = json_array_get(json_object_get(all, "traces"), 0);
+	cr_expect_str_eq(text_of(trace, "trace_id"), TRACE);
+	cr_expect_eq(number_of(trace, "ns"), 500 * MS);
+	cr_expect_eq(number_of(trace, "spans"), 4);
+	cr_expect_eq(number_of(trace, "services"), 3);
+	cr_expect_eq(number_of(trace, "spans_in_profiles"), 1);
+	rows = json_object_get(trace, "rows");
+	cr_assert_eq(json_array_size(rows), 4);
+	row = json_array_get(rows, 0);
+	cr_expect(json_is_null(json_object_get(row, "parent_id")));
+	cr_expect(json_is_null(json_object_get(row, "profile")));
+	cr_expect(json_is_null(json_object_get(row, "where")));
+	row = json_array_get(rows, 1);
+	cr_expect_str_eq(text_of(row, "span_id"), ID("b1"));
+	cr_expect_str_eq(text_of(row, "parent_id"), ID("a1"));
+	cr_expect_str_eq(text_of(row, "service"), "shop");
+	cr_expect_str_eq(text_of(row, "span_name"), "checkout");
+	cr_expect_eq(number_of(row, "depth"), 1);
+	cr_expect_eq(number_of(row, "start_ns"), AT_S * 1000 * MS + 20 * MS);
+	cr_expect_eq(number_of(row, "ns"), 450 * MS);
+	cr_expect_str_eq(text_of(row, "where"), "350 ms waiting for a socket (recvfrom) in "
+						"shop::ask, 80 ms in inflate");
+	profile = json_object_get(row, "profile");
+	cr_expect_eq(number_of(profile, "slower_by_ns"), 418 * MS);
+	cr_expect_eq(number_of(json_object_get(profile, "cpu"), "ns"), 100 * MS);
+	cr_expect_eq(number_of(json_object_get(profile, "off_cpu"), "ns"), 350 * MS);
+	row = json_array_get(rows, 2);
+	cr_expect(json_is_true(json_object_get(row, "error")));
+	cr_expect(json_is_false(json_object_get(row, "lacks_parent")));
+	json_decref(all);
+}
+
 Test(report_traces, read_one_document_and_compressed_ones)
 {
 	const char *path = in_scratch("spans.json.gz");
@@ -376,7 +424,11 @@ Test(report_traces, say_that_nothing_is_to_be_shown)
 	must_trace(spans, "--trace", TRACE);
 	expect_printed("1 span of 1 service, 500 ms");
 	expect_printed("; 0 in profiles\n");
-	cr_expect_eq(run_traces(spans, "--json"), 1);
+	cr_expect_eq(run_traces(spans, "--folded"), 1);
+	expect_printed("print tables, or JSON with --json\n");
+	cr_expect_eq(run_traces(spans, "--json", "--page", in_scratch("page.html")), 1);
+	expect_printed("choose one of --page and --json\n");
+	cr_expect_eq(run_traces(spans, "--by", "span"), 1);
 	expect_printed("--traces goes with ");
 	cr_expect_eq(run_traces(spans, "--span", ID("a1")), 1);
 	cr_expect_eq(

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What profiles know of a request, as JSON. */
+#ifndef SP_REPORT_SLOWEST_JSON_H
+#define SP_REPORT_SLOWEST_JSON_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "export/report/slowest.h"
+
+/* null for SP_ROOT_VALUE_UNKNOWN. The caller owns it. */
+json_t *sp_json_number(uint64_t n);
+
+/*
+ * The times, waits and bytes of a request: an object, which the caller owns; NULL without memory.
+ */
+json_t *sp_slowest_json_profile(const struct sp_slowest *x, const struct sp_slowest_request *q);
+
+#endif
