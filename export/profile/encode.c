@@ -233,7 +233,7 @@ static int add_values(struct run *r, uint32_t n, const struct sp_stack_entry *en
 	};
 
 	(void)sp_interval_record(r->interval, n, &map);
-	if (sp_profile_type_is_of_memory(r->times.type)) {
+	if (sp_profile_type_row(r->times.type)->is_of_memory) {
 		s.count = at_most(entry->weight / SP_STACK_BLOCK);
 		s.ns = at_most(entry->unsampled_ns);
 	}
@@ -391,28 +391,20 @@ static int add_records(struct run *r, const struct sp_encode_range *range, struc
 
 struct sp_encode_range sp_encode_all(const struct sp_interval *interval, enum sp_profile_type type)
 {
-	static const struct {
-		enum sp_interval_map first, last;
-	} of[SP_PROFILE_TYPES] = {
-		[SP_PROFILE_CPU] = {SP_MAP_SAMPLES, SP_MAP_SAMPLES},
-		[SP_PROFILE_OFF_CPU] = {SP_MAP_WAITS, SP_MAP_WAITS},
-		[SP_PROFILE_WALL] = {SP_MAP_SAMPLES, SP_MAP_WAITS},
-		[SP_PROFILE_MEMORY] = {SP_MAP_ALLOCATIONS, SP_MAP_ALLOCATIONS},
-		[SP_PROFILE_IN_USE] = {SP_MAP_IN_USE, SP_MAP_IN_USE},
-	};
+	const struct sp_profile_type_row *row = sp_profile_type_row(type);
 
 	return (struct sp_encode_range){
 		.interval = interval,
 		.type = type,
-		.from = of[type].first != 0 ? interval->end[of[type].first - 1] : 0,
-		.end = interval->end[of[type].last],
+		.from = row->first != 0 ? interval->end[row->first - 1] : 0,
+		.end = interval->end[row->last],
 	};
 }
 
 /* The period of a type, in its own unit. */
 static int64_t period_of(const struct sp_config *config, enum sp_profile_type type)
 {
-	if (sp_profile_type_is_of_memory(type))
+	if (sp_profile_type_row(type)->is_of_memory)
 		return config->alloc_interval;
 	if (type == SP_PROFILE_OFF_CPU)
 		return 0;

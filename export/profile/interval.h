@@ -72,15 +72,6 @@ struct sp_interval_thread {
 	char name[SP_THREAD_NAME_BYTES];
 };
 
-/* The maps of an interval, by the kind of their records. */
-enum sp_interval_map {
-	SP_MAP_SAMPLES,
-	SP_MAP_WAITS,
-	SP_MAP_ALLOCATIONS,
-	SP_MAP_IN_USE,
-	SP_MAPS,
-};
-
 struct sp_interval {
 	const struct sp_core_ops *ops;
 	struct sp_stack_map *map[SP_MAPS]; /* NULL = there is none */

@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "export/util/containers.h"
+#include "export/util/log.h"
 #include "sampler/region/root_durations.h"
 
 /* Fewer measured parts than this say nothing of their variance. */
@@ -42,6 +43,13 @@
 #define FORGET 0.8 /* of what former intervals say of tau^2, per interval */
 #define BEYOND 9.0 /* a name that differs by more than three errors counts as this many squares */
 #define TAU2_MOST 4.0
+/*
+ * A name is in step with the kernel's tick if samples and measured roots differ by twice the largest bias, and by
+ * this many errors, and one of them says that it has a second of CPU time.
+ */
+#define IN_STEP (2 * BIAS)
+#define IN_STEP_ERRORS 5.0
+#define IN_STEP_NS (double)SP_NS_PER_S
 /* A name without a sample gets no time below this. */
 #define LEAST_NS (double)SP_NS_PER_MS
 /* Names and integers: more than enough for ten thousand threads in an upload interval. */
@@ -62,6 +70,7 @@ struct sp_name_times {
 	double b4;
 	uint64_t period_ns;
 	double tick_ns;
+	bool has_told; /* that a name is in step with the tick */
 };
 
 /* A name, or all entries that belong to no such name. */
@@ -289,6 +298,45 @@ static void combine(struct sp_name_times *t, struct group *group, unsigned group
 	}
 }
 
+/* The share by which samples and measured roots of a name differ, if it is in step with the tick; 0 = it is not. */
+static double in_step(const struct group *g)
+{
+	double off = fabs(g->estimate_ns - (double)g->sampled_ns);
+	double most = fmax(g->estimate_ns, (double)g->sampled_ns);
+
+	if (!g->has_estimate || most < IN_STEP_NS || off < IN_STEP * most ||
+	    off < IN_STEP_ERRORS * sqrt(g->estimate_v + g->chance_v))
+		return 0;
+	return off / most;
+}
+
+/* Tells once which name is furthest from its samples. */
+static void tell_in_step(struct sp_name_times *t, const struct group *group, unsigned names)
+{
+	const struct group *furthest = NULL;
+	char name[128];
+	const char *text;
+	size_t len;
+
+	if (t->has_told)
+		return;
+	for (unsigned i = 0; i < names; i++)
+		if (in_step(&group[i]) > (furthest != NULL ? in_step(furthest) : 0))
+			furthest = &group[i];
+	if (furthest == NULL)
+		return;
+	t->has_told = true;
+	text = t->ops->span_name_text(t->ops->arg, furthest->name_id, &len);
+	sp_export_log_clean(name, sizeof(name), text != NULL ? text : "", text != NULL ? len : 0);
+	sp_export_log(
+		t->ops, SP_LOG_INFO,
+		"spans \"%s\" have %.2f s of CPU time and samples for %.2f s: they run in step "
+		"with the kernel's tick of %.0f ms. The profile has their CPU time, but their "
+		"functions are uncertain",
+		name, furthest->estimate_ns / 1e9, (double)furthest->sampled_ns / 1e9,
+		t->tick_ns / 1e6);
+}
+
 /*
  * Makes the sum of all groups the total. A group that would fall below 0 stays there, and the others share the
  * rest: each turn but the last one ends with one such group more.
@@ -371,6 +419,7 @@ static void correct(struct sp_name_times *t, struct sp_stack_map *map, struct gr
 	group[names + OTHER_NAMES].bias = BIAS;
 	group[names + UNLABELLED].bias = BIAS_BETWEEN;
 	combine(t, group, groups);
+	tell_in_step(t, group, names);
 	balance(group, groups, (double)total);
 	if (total == 0 || !round_off(group, groups, total))
 		return;

@@ -267,7 +267,7 @@ static void add_value(struct maker *m, enum kind kind, const void *message, int6
 
 static bool is_counted(enum sp_profile_type type)
 {
-	return type == SP_PROFILE_CPU || sp_profile_type_is_of_memory(type);
+	return type == SP_PROFILE_CPU || sp_profile_type_row(type)->is_of_memory;
 }
 
 static void put_sample(struct maker *m, const Spanprof__Pprof__Sample *from,
@@ -361,7 +361,7 @@ static void put_samples(struct maker *m, enum kind kind, Spanprof__Otlp__Profile
 
 static void pack(struct maker *m, enum sp_profile_type of, struct sp_bytes *out)
 {
-	const struct sp_profile_type_names *names = sp_profile_type_names(of);
+	const struct sp_profile_type_names *names = &sp_profile_type_row(of)->names;
 	Spanprof__Otlp__ExportProfilesServiceRequest all =
 		SPANPROF__OTLP__EXPORT_PROFILES_SERVICE_REQUEST__INIT;
 	Spanprof__Otlp__ProfilesDictionary dictionary = SPANPROF__OTLP__PROFILES_DICTIONARY__INIT;
@@ -378,7 +378,7 @@ static void pack(struct maker *m, enum sp_profile_type of, struct sp_bytes *out)
 	 * profile by the type of its period, so this is "memory" there. It calls samples with a period of CPU time
 	 * "process_cpu", and multiplies them.
 	 */
-	bool is_memory = sp_profile_type_is_of_memory(of);
+	bool is_memory = sp_profile_type_row(of)->is_of_memory;
 	Spanprof__Otlp__ValueType period =
 		type_of(m, is_memory ? names->series : names->period, names->period_unit);
 	Spanprof__Otlp__ValueType type[KINDS];

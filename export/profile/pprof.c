@@ -231,7 +231,8 @@ static int put_types(struct sp_pprof *p)
 	pb_value_type *types[] = {&p->type[0], &p->type[1]};
 	pb_profile part = SPANPROF__PPROF__PROFILE__INIT;
 	const struct sp_profile_type_names *names =
-		p->times.names != NULL ? p->times.names : sp_profile_type_names(p->times.type);
+		p->times.names != NULL ? p->times.names
+				       : &sp_profile_type_row(p->times.type)->names;
 
 	part.n_sample_type = 2;
 	part.sample_type = types;

@@ -7,60 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/profile/profile_type.h"
 #include "sampler/region/record.h"
-
-/* The types of profiles: their names at a server, and their units. */
-
-enum sp_profile_type {
-	SP_PROFILE_CPU, /* first, so that it is the type in a zeroed struct */
-	SP_PROFILE_OFF_CPU,
-	SP_PROFILE_WALL,   /* CPU time and waiting time */
-	SP_PROFILE_MEMORY, /* allocations */
-	SP_PROFILE_IN_USE, /* allocations that were not freed yet */
-	SP_PROFILE_TYPES
-};
-
-struct sp_profile_type_names {
-	const char *series; /* __name__ */
-	const char *count;  /* name of a sample's first value, which has no unit */
-	const char *sample; /* name of the second value */
-	const char *unit;   /* its unit */
-	/* Both "" if samples have no period; Pyroscope needs the message even then. */
-	const char *period;
-	const char *period_unit;
-	const char *suffix; /* of a file's name */
-};
-
-/* Pyroscope's id of a type is "series:sample:unit:period:period_unit", or with count in place of sample. */
-static inline const struct sp_profile_type_names *sp_profile_type_names(enum sp_profile_type type)
-{
-	static const struct sp_profile_type_names names[SP_PROFILE_TYPES] = {
-		[SP_PROFILE_CPU] = {"process_cpu", "samples", "cpu", "nanoseconds", "cpu",
-				    "nanoseconds", ""},
-		[SP_PROFILE_OFF_CPU] = {"off_cpu", "samples", "off_cpu", "nanoseconds", "", "",
-					"-off_cpu"},
-		[SP_PROFILE_WALL] = {"wall", "samples", "wall", "nanoseconds", "wall",
-				     "nanoseconds", "-wall"},
-		[SP_PROFILE_MEMORY] = {"memory", "alloc_objects", "alloc_space", "bytes", "space",
-				       "bytes", "-memory"},
-		[SP_PROFILE_IN_USE] = {"memory", "inuse_objects", "inuse_space", "bytes", "space",
-				       "bytes", "-inuse"},
-	};
-
-	return &names[type];
-}
-
-/* Whether its values are bytes and its samples blocks of memory. */
-static inline bool sp_profile_type_is_of_memory(enum sp_profile_type type)
-{
-	return type == SP_PROFILE_MEMORY || type == SP_PROFILE_IN_USE;
-}
-
-/* Whether its samples are looks at waiting threads, which are counted as waits. */
-static inline bool sp_profile_type_is_of_waits(enum sp_profile_type type)
-{
-	return type == SP_PROFILE_OFF_CPU || type == SP_PROFILE_WALL;
-}
 
 struct sp_bytes {
 	uint8_t *data; /* malloc'ed */

@@ -146,7 +146,7 @@ static uint32_t records(const struct sp_queued *b)
 
 static bool is_of_waits(const struct sp_queued *b)
 {
-	return sp_profile_type_is_of_waits(b->message.type);
+	return sp_profile_type_row(b->message.type)->is_of_waits;
 }
 
 /* The last part gets all samples that are left, so that each sample is counted exactly once. */
@@ -176,8 +176,9 @@ static void tell_try(const struct sp_destination *d, const struct sp_queued *b, 
 		sp_export_log(d->ops, SP_LOG_DEBUG,
 			      "push of a profile (%s) of %" PRIu32 "%s%s: %zu bytes, %" PRIu64
 			      " samples, %s after %.1f ms",
-			      sp_profile_type_names(b->message.type)->sample, b->origin->ops->pid,
-			      to, name, b->message.body.len, samples, status, ms);
+			      sp_profile_type_row(b->message.type)->names.sample,
+			      b->origin->ops->pid, to, name, b->message.body.len, samples, status,
+			      ms);
 }
 
 /* Counts samples of b as lost; b stays in the queue. */

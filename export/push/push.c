@@ -49,7 +49,7 @@ void sp_push_serve(struct sp_push *p, const struct sp_core_ops *ops, uint32_t li
 static void lose(const struct sp_push *p, struct sp_origin *origin,
 		 const struct sp_message *message)
 {
-	bool is_of_waits = sp_profile_type_is_of_waits(message->type);
+	bool is_of_waits = sp_profile_type_row(message->type)->is_of_waits;
 	const struct sp_loss loss = {
 		.cause = SP_LOSS_QUEUE_FULL,
 		.profiles = 1,

@@ -450,7 +450,7 @@ static int make_push(const struct sp_request *r, struct sp_encoded *profile, str
 	memcpy(label, r->series->label, sizeof(label));
 	for (size_t i = 0; i < r->series->n; i++)
 		if (strcmp(label[i].name, "__name__") == 0)
-			label[i].value = sp_profile_type_names(r->type)->series;
+			label[i].value = sp_profile_type_row(r->type)->names.series;
 	err = sp_pprof_request_head(label, r->series->n, r->id, profile->bytes.len, &head);
 	if (err == 0)
 		err = sp_encoded_pack(profile);

@@ -364,8 +364,8 @@ void sp_upload_forget(struct sp_origin *origin)
 static void count_unsent(const struct sp_core_ops *ops, enum sp_profile_type type, uint64_t samples)
 {
 	ops->counter_add(ops->arg,
-			 sp_profile_type_is_of_waits(type) ? SP_COUNT_WAITS_UNSENT
-							   : SP_COUNT_SAMPLES_UNSENT,
+			 sp_profile_type_row(type)->is_of_waits ? SP_COUNT_WAITS_UNSENT
+								: SP_COUNT_SAMPLES_UNSENT,
 			 samples);
 }
 
@@ -398,7 +398,7 @@ static int write_file(struct sp_origin *origin, const struct sp_encode_range *ra
 		      struct sp_encoded *encoded)
 {
 	const struct sp_file_sink_item item = {
-		.suffix = sp_profile_type_names(range->type)->suffix,
+		.suffix = sp_profile_type_row(range->type)->names.suffix,
 		.time_ns = range->interval->time_ns,
 		.samples = encoded->samples,
 	};
@@ -442,7 +442,7 @@ static void count_file(struct sp_origin *origin, enum sp_profile_type type, uint
 		       int err)
 {
 	const struct sp_core_ops *ops = origin->ops;
-	bool is_of_waits = sp_profile_type_is_of_waits(type);
+	bool is_of_waits = sp_profile_type_row(type)->is_of_waits;
 	const struct sp_loss loss = {
 		.cause = SP_LOSS_UNWRITTEN,
 		.profiles = 1,
@@ -555,24 +555,25 @@ static void put_range(struct sp_upload *u, struct sp_origin *origin,
 		put_type(u, origin, interval, range, kind);
 }
 
+static bool has_type(const struct sp_interval *interval, enum sp_profile_type type)
+{
+	const struct sp_profile_type_row *row = sp_profile_type_row(type);
+	const char *config = (const char *)interval->ops->config;
+
+	return row->wanted_at != 0 ? *(const bool *)(config + row->wanted_at)
+				   : interval->map[row->last] != NULL;
+}
+
 void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,
 		   const struct sp_interval *interval)
 {
-	const struct sp_config *c = origin->ops->config;
-
 	if (u->push != NULL)
 		begin_at_server(u, origin);
 	u->origin = origin;
 	u->lefts = 0;
-	u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_CPU);
-	if (c->wall)
-		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_WALL);
-	if (c->off_cpu)
-		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_OFF_CPU);
-	if (interval->map[SP_MAP_ALLOCATIONS] != NULL)
-		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_MEMORY);
-	if (interval->map[SP_MAP_IN_USE] != NULL)
-		u->left[u->lefts++] = sp_encode_all(interval, SP_PROFILE_IN_USE);
+	for (unsigned type = 0; type < SP_PROFILE_TYPES; type++)
+		if (has_type(interval, (enum sp_profile_type)type))
+			u->left[u->lefts++] = sp_encode_all(interval, (enum sp_profile_type)type);
 	for (unsigned i = 0; i < u->lefts; i++)
 		put_range(u, origin, interval, &u->left[i]);
 	u->lefts = 0;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/profile/profile_type.h"
 #include "export/report/otlp.h"
 #include "export/report/short_name.h"
 #include "export/util/containers.h"
@@ -698,7 +699,7 @@ static bool is_wanted(struct reader *r, const struct sp_report_sink *sink)
 	};
 
 	r->kinds = sink->kinds;
-	r->of_waits = strcmp(about.type, "off_cpu") == 0 || strcmp(about.type, "wall") == 0;
+	r->of_waits = sp_profile_type_row(sp_profile_type_find(about.type))->is_of_waits;
 	return sink->begin == NULL || sink->begin(sink->arg, &about);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "export/profile/profile_type.h"
 #include "export/report/file.h"
 #include "export/report/load.h"
 #include "export/report/roots.h"
@@ -252,7 +253,7 @@ static void add_sample(void *arg, const struct sp_report_sample *asked)
 /* Facts about a profile in the name of the exporter's file. */
 struct file_name {
 	uint64_t begin_ns; /* in whole seconds */
-	bool is_in_use;    /* the profile is of memory in use (sp_profile_type_names()) */
+	bool is_in_use;    /* the profile is of memory in use (SP_PROFILE_IN_USE) */
 };
 
 /* Parses the name that an exporter has given to a file. False: the file has another name. */
@@ -615,6 +616,7 @@ static int say_no_profiles(struct sp_reading *r, char *const *path)
 {
 	const char *where = path[0] != NULL && path[1] == NULL ? path[0] : "";
 	const char *type = r->o->type;
+	const char *variable;
 	char why[SP_REPORT_ERROR];
 
 	if (sp_time_window_is_set(&r->o->window))
@@ -628,12 +630,10 @@ static int say_no_profiles(struct sp_reading *r, char *const *path)
 			"no profiles of CPU time found, but of memory: use --type alloc_space");
 	if (type == NULL)
 		return refuse(r, SP_EXIT_USAGE, where, "no profiles found");
-	(void)snprintf(why, sizeof(why), "no profiles of type \"%.100s\" found%s", type,
-		       is_of_waits(type)           ? "; the program needs SPANPROF_OFF_CPU=true"
-		       : strcmp(type, "wall") == 0 ? "; the program needs SPANPROF_WALL=true"
-		       : strcmp(type, "alloc_space") == 0 || strcmp(type, IN_USE) == 0
-			       ? "; the program needs SPANPROF_ALLOC=true"
-			       : "");
+	variable = sp_profile_type_row(sp_profile_type_find(type))->variable;
+	(void)snprintf(why, sizeof(why), "no profiles of type \"%.100s\" found%s%s", type,
+		       variable != NULL ? "; the program needs " : "",
+		       variable != NULL ? variable : "");
 	return refuse(r, SP_EXIT_USAGE, where, why);
 }
 
@@ -978,7 +978,7 @@ int sp_reading_init(struct sp_reading *r, const struct sp_report_options *o, str
 	r->tally.diff = sp_report_options_compare(o);
 	r->tally.left_behind = is_in_use(o);
 	r->tally.by_looks =
-		o->type != NULL && (is_of_waits(o->type) || strcmp(o->type, "wall") == 0);
+		o->type != NULL && sp_profile_type_row(sp_profile_type_find(o->type))->is_of_waits;
 	return 0;
 }
 
@@ -1012,14 +1012,9 @@ void sp_reading_fini(struct sp_reading *r)
 const char *sp_reading_time_of(const struct sp_reading *r)
 {
 	const char *type = r->o->type != NULL ? r->o->type : "cpu";
+	const char *time = sp_profile_type_row(sp_profile_type_find(type))->time;
 
-	if (strcmp(type, "cpu") == 0)
-		return "CPU";
-	if (strcmp(type, "alloc_space") == 0)
-		return "allocated";
-	if (strcmp(type, IN_USE) == 0)
-		return "in use";
-	return strcmp(type, "off_cpu") == 0 ? "off-CPU" : type;
+	return time != NULL ? time : type;
 }
 
 /* A function gets a hint if it has at least one part in so many of the time. */

@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "export/profile/profile_type.h"
 #include "export/report/file.h"
 #include "export/report/load.h"
 #include "export/report/options.h"
@@ -97,17 +98,18 @@ static bool read_ago(const char *value, uint64_t *at)
 
 static bool take(struct query *q, const char *key, const char *value)
 {
+	enum sp_profile_type type;
+
 	if (strcmp(key, "last") == 0)
 		return read_ago(value, &q->o.window.from_ns);
 	if (strcmp(key, "before") == 0)
 		return read_ago(value, &q->o.baseline_window.to_ns);
 	if (strcmp(key, "type") == 0) {
-		q->o.type = strcmp(value, "off_cpu") == 0       ? "off_cpu"
-			    : strcmp(value, "wall") == 0        ? "wall"
-			    : strcmp(value, "alloc_space") == 0 ? "alloc_space"
-			    : strcmp(value, "inuse_space") == 0 ? "inuse_space"
-								: NULL;
-		return q->o.type != NULL || strcmp(value, "cpu") == 0;
+		type = sp_profile_type_find(value);
+		q->o.type = type != SP_PROFILE_CPU && type != SP_PROFILE_TYPES
+				    ? sp_profile_type_row(type)->names.sample
+				    : NULL;
+		return type != SP_PROFILE_TYPES;
 	}
 	if (strcmp(key, "span") == 0)
 		q->o.selection.span_id = value;

@@ -34,7 +34,8 @@ names()
 	END
 }
 
-roots measured
+roots measured SPANPROF_LOG_LEVEL=info
+grep -q 'they run in step with the kernel.s tick' "$WORK/measured.err" || fail "no name is told: $(<"$WORK/measured.err")"
 while read -r name percent; do
 	((percent >= 85 && percent <= 115)) || fail "$name: $percent % of its CPU time"
 done < <(names measured)

@@ -11,17 +11,6 @@
 
 #include "test/hosts/host.h"
 
-static void wait_for_file(const char *path)
-{
-	int64_t end = host_wall_ms() + 30000;
-	struct timespec step = {0, 1000000};
-
-	while (access(path, F_OK) != 0) {
-		HOST_CHECK(host_wall_ms() < end);
-		nanosleep(&step, NULL);
-	}
-}
-
 static void *do_nothing(void *arg)
 {
 	return arg;
@@ -45,7 +34,7 @@ int main(int argc, char **argv)
 	*(void **)&run = dlsym(library, "own_threads_run");
 	HOST_CHECK(run != NULL);
 	if (argc > 3)
-		wait_for_file(argv[3]);
+		host_wait_for_file(argv[3]);
 	HOST_CHECK(run(atoi(argv[1]), atoi(argv[2]), &interrupted) == 0);
 	printf("cpu %lld\ninterrupted %d\n", (long long)host_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
 	       interrupted);

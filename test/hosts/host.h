@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HOST_CHECK(condition)                                                                      \
 	do {                                                                                       \
@@ -80,6 +81,18 @@ __attribute__((unused)) static int host_wait_for(const volatile int *flag, int m
 	while (*flag == 0 && host_wall_ms() < end)
 		nanosleep(&step, NULL);
 	return *flag != 0;
+}
+
+/* Waits until the file exists. */
+__attribute__((unused)) static void host_wait_for_file(const char *path)
+{
+	int64_t end = host_wall_ms() + 30000;
+	struct timespec step = {0, 1000000};
+
+	while (access(path, F_OK) != 0) {
+		HOST_CHECK(host_wall_ms() < end);
+		nanosleep(&step, NULL);
+	}
 }
 
 #endif

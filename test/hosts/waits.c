@@ -5,7 +5,8 @@
  * system calls that ended with EINTR.
  *
  * Usage: waits [TURNS [MILLISECONDS [NAME,...]]]; with the name "undumpable" all names, in a process that may not be
- * traced. Or waits TURNS MILLISECONDS crowd THREADS: that many threads, which wait for each other.
+ * traced. Or waits TURNS MILLISECONDS crowd THREADS FILE: that many threads, which wait for each other; they begin when
+ * FILE exists, which may take 30 s.
  */
 #define _GNU_SOURCE
 #include "test/hosts/waits.h"
@@ -200,7 +201,8 @@ int main(int argc, char **argv)
 	otelc_init_tracer_provider("waits", "1.0", "test", "");
 	tracer = otelc_get_tracer();
 	otelc_end_span(otelc_start_span(tracer, "first", OTELC_SPAN_KIND_INTERNAL, NULL));
-	if (argc > 4) {
+	if (argc > 5) {
+		host_wait_for_file(argv[5]);
 		crowd(atoi(argv[4]));
 		otelc_destroy_tracer_provider();
 		return 0;

@@ -97,7 +97,7 @@ static void add_stack(struct sp_pprof *p, enum sp_profile_type type,
 		.label = label,
 		.labels = sizeof(label) / sizeof(label[0]),
 	};
-	bool waits = sp_profile_type_is_of_waits(type) && strchr(stack->frame[0], '@') == NULL;
+	bool waits = sp_profile_type_row(type)->is_of_waits && strchr(stack->frame[0], '@') == NULL;
 	uint64_t mapping;
 	uint64_t leaf;
 	bool is_held;

@@ -104,7 +104,7 @@ Test(memory_profile, has_the_types_that_go_and_pyroscope_know)
 	cr_assert(sp_interval_name(interval, symbolizer));
 
 	p = encode(SP_PROFILE_MEMORY, &encoded);
-	cr_expect_str_eq(sp_profile_type_names(SP_PROFILE_MEMORY)->series, "memory");
+	cr_expect_str_eq(sp_profile_type_row(SP_PROFILE_MEMORY)->names.series, "memory");
 	cr_expect_str_eq(profile_string(p, p->sample_type[0]->type), "alloc_objects");
 	cr_expect_str_eq(profile_string(p, p->sample_type[0]->unit), "count");
 	cr_expect_str_eq(profile_string(p, p->sample_type[1]->type), "alloc_space");

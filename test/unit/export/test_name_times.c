@@ -120,6 +120,41 @@ Test(name_times, are_those_of_the_roots_and_the_total_stays)
 	cr_expect_eq(sp_stack_map_count(map), 300, "samples stay");
 }
 
+/* Name 1 begins at each tick and is shorter, so it has hardly a sample; what a bias explains is not told. */
+Test(name_times, of_work_in_step_with_the_tick_are_told_once)
+{
+	core.label[0] = "tick";
+	for (unsigned i = 0; i < 5; i++)
+		sample(i, 1, i % 7, 1);
+	for (unsigned i = 0; i < 140; i++)
+		sample(i, 2, i % 5, 1);
+	roots(1, 1000, 1 * MS, 4);
+	roots(2, 200, 5 * MS, 1);
+	correct();
+	cr_expect(core_logged("spans \"tick\" have 1.00 s of CPU time and samples for 0.05 s: "
+			      "they run in "
+			      "step with the kernel's tick"),
+		  "%s", core.log);
+	core.log[0] = '\0';
+	roots(1, 1000, 1 * MS, 4);
+	correct();
+	cr_expect_str_eq(core.log, "");
+}
+
+Test(name_times, of_short_roots_are_not_told_as_in_step)
+{
+	for (unsigned i = 0; i < 60; i++)
+		sample(i, 1, i % 7, 1);
+	for (unsigned i = 0; i < 140; i++)
+		sample(i, 2, i % 5, 1);
+	roots(1, 1000, 1 * MS, 4);
+	roots(2, 200, 5 * MS, 1);
+	/* of little time by chance */
+	roots(3, 100, 1 * MS, 1);
+	correct();
+	cr_expect_str_eq(core.log, "");
+}
+
 /* A server would drop a sample of nothing. */
 Test(name_times, leave_no_stack_without_time)
 {

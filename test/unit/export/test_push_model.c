@@ -102,7 +102,7 @@ static enum fate fate_of(unsigned i, uint32_t record)
 
 static void settle(struct item *i, enum fate fate, uint32_t to)
 {
-	unsigned k = sp_profile_type_is_of_waits(i->type);
+	unsigned k = sp_profile_type_row(i->type)->is_of_waits;
 
 	(fate == SENT ? at->sent : at->lost)[k] += to - i->done;
 	for (uint32_t r = i->done; r < to; r++) {
@@ -502,7 +502,7 @@ static unsigned compare_server(unsigned k)
 		if (!at->item[i].is_queued)
 			continue;
 		n++;
-		queued[sp_profile_type_is_of_waits(at->item[i].type)] +=
+		queued[sp_profile_type_row(at->item[i].type)->is_of_waits] +=
 			at->item[i].end - at->item[i].done;
 	}
 	for (unsigned w = 0; w < 2; w++)
@@ -560,7 +560,7 @@ static void put_one(void)
 		at->item[items] = i;
 	}
 	m = message(items++, i.type, 0, i.end);
-	put[sp_profile_type_is_of_waits(i.type)] += i.end;
+	put[sp_profile_type_row(i.type)->is_of_waits] += i.end;
 	sp_push_put(push, &origin[i.process], &m, i.born_ns);
 }
 
