@@ -29,7 +29,7 @@ preload/alloc        : preload/elf preload/lifecycle/allocations.h sampler/base
 preload/sdk          : preload/elf preload/lifecycle sampler/base sampler/region sampler/open_spans sampler/thread sampler/span
 preload/sdk/otelcpp  : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
 preload/sdk/otelc    : preload/elf preload/lifecycle preload/sdk sampler/base sampler/open_spans sampler/span
-preload/hooks        : preload/elf preload/lifecycle preload/sdk/otelcpp preload/sdk/otelc sampler/base sampler/config sampler/context sampler/thread
+preload/hooks        : preload/elf preload/lifecycle preload/sdk/otelcpp preload/sdk/otelc sampler/base sampler/config sampler/context sampler/thread sampler/sampling
 preload              : preload/lifecycle sampler/base sampler/region sampler/span
 export               : sampler/base sampler/region sampler/config
 export/util          : export sampler/base

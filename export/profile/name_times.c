@@ -331,8 +331,9 @@ static void tell_in_step(struct sp_name_times *t, const struct group *group, uns
 	sp_export_log(
 		t->ops, SP_LOG_INFO,
 		"spans \"%s\" have %.2f s of CPU time and samples for %.2f s: they run in step "
-		"with the kernel's tick of %.0f ms. The profile has their CPU time, but their "
-		"functions are uncertain",
+		"with "
+		"the kernel's timer interrupt, every %.0f ms. The profile has their CPU time, but "
+		"their functions are uncertain",
 		name, furthest->estimate_ns / 1e9, (double)furthest->sampled_ns / 1e9,
 		t->tick_ns / 1e6);
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "sampler/config/config.h"
+#include "export/export.h"
 
 enum sp_profile_type {
 	SP_PROFILE_CPU, /* first, so that it is the type in a zeroed struct */

@@ -186,7 +186,7 @@ void sp_slowest_sentence(char out[SP_REPORT_TEXT_MAX + 1], const struct sp_slowe
 			 const struct sp_slowest_request *q, bool is_short);
 
 /*
- * Reads files, finds causes, and prints the report. Returns an exit status, after all messages. The
+ * slowest_report.c: reads files, finds causes, and prints the report. Returns an exit status, after all messages. The
  * caller sets width and coloured of p.
  */
 int sp_slowest(const struct sp_report_options *o, char *const *path, struct sp_print *p);

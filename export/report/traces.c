@@ -21,7 +21,6 @@
 #include <string.h>
 
 #include "export/report/file.h"
-#include "export/report/page.h"
 #include "export/util/log.h"
 
 /* Of all traces that are shown together. */
@@ -588,69 +587,38 @@ bool sp_traces_put_passed(const struct sp_traces *t, char out[SP_DESCRIBE_TEXT])
 	return text.len != 0;
 }
 
-/* Something of the files is damaged, or was too much. */
-static bool has_passed(const struct sp_traces *t)
+bool sp_traces_has_passed(const struct sp_traces *t)
 {
 	return t->passed + t->x.r.passed + t->spans.bad_lines + t->spans.large_lines +
 		       t->spans.bad_spans + t->spans.too_many + t->left_out !=
 	       0;
 }
 
-static int draw(const struct sp_traces *t)
-{
-	char passed[SP_DESCRIBE_TEXT];
-	int err = sp_page_write(t->o->page, sp_traces_print_page, t);
-
-	if (err != 0)
-		return err;
-	(void)printf("%zu %s\n", t->n, t->n == 1 ? "trace" : "traces");
-	if (sp_traces_put_passed(t, passed))
-		(void)printf("passed over: %s\n", passed);
-	return 0;
-}
-
-static int print(const struct sp_traces *t, const struct sp_print *p)
-{
-	int err = 0;
-
-	if (t->o->page != NULL)
-		return draw(t);
-	if (t->o->form == SP_FORM_JSON)
-		err = sp_traces_print_json(stdout, t);
-	else
-		sp_traces_print(stdout, t, p);
-	if (err != 0 || fflush(stdout) != 0) {
-		sp_report_complain("", "cannot write the report");
-		return SP_EXIT_DAMAGED;
-	}
-	return 0;
-}
-
-/* An exit status, with one line in t->x.r.why unless all was told. */
-static int read_all(struct sp_traces *t)
+int sp_traces_read(struct sp_traces *t, const struct sp_report_options *o, char *const *path)
 {
 	const struct sp_slowest_chooser chooser = {choose, t};
-	const char *trace_id = t->o->selection.trace_id;
+	const char *trace_id = o->selection.trace_id;
 	int err;
 
+	*t = (struct sp_traces){.o = o, .path = path};
 	if (trace_id != NULL && !sp_trace_id_read(trace_id, &t->only))
 		return refuse(t, SP_EXIT_USAGE, "--trace needs 32 hexadecimal digits");
 	t->spans.only = trace_id != NULL ? &t->only : NULL;
 	if (read_files(t) != 0)
 		return no_memory(t);
-	if (t->passed == t->o->traces_n) {
+	if (t->passed == o->traces_n) {
 		t->x.r.is_told = true;
 		return SP_EXIT_DAMAGED;
 	}
-	t->own = *t->o;
+	t->own = *o;
 	t->own.selection.trace_id = NULL;
-	err = sp_slowest_read(&t->x, &t->own, t->path, &t->told, &chooser);
+	err = sp_slowest_read(&t->x, &t->own, path, &t->told, &chooser);
 	if (err == 0)
 		forget_unknown(t);
 	return err;
 }
 
-static void fini(struct sp_traces *t)
+void sp_traces_fini(struct sp_traces *t)
 {
 	sp_slowest_fini(&t->x);
 	sp_trace_spans_fini(&t->spans);
@@ -659,33 +627,4 @@ static void fini(struct sp_traces *t)
 	free(t->trace);
 	free(t->shown);
 	free(t->row);
-}
-
-/* What was passed over may be why there is nothing to show. */
-static void complain(const struct sp_traces *t)
-{
-	char passed[SP_DESCRIBE_TEXT], why[SP_DESCRIBE_TEXT + 32];
-
-	if (t->x.r.is_told)
-		return;
-	sp_report_complain("", t->x.r.why);
-	if (!sp_traces_put_passed(t, passed))
-		return;
-	(void)snprintf(why, sizeof(why), "passed over: %s", passed);
-	sp_report_complain("", why);
-}
-
-int sp_traces(const struct sp_report_options *o, char *const *path, struct sp_print *p)
-{
-	struct sp_traces t = {.o = o, .path = path};
-	int err = read_all(&t);
-
-	if (err != 0)
-		complain(&t);
-	if (err == 0)
-		err = print(&t, p);
-	if (err == 0 && has_passed(&t))
-		err = SP_EXIT_DAMAGED;
-	fini(&t);
-	return err;
 }

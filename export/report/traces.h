@@ -41,9 +41,9 @@ struct sp_traces {
 	const struct sp_report_options *o;
 	struct sp_report_options own; /* of the slowest: the trace is chosen here */
 	char *const *path;
-	struct sp_trace_spans spans; /* sorted by trace and start */
-	struct sp_trace_id only;     /* with --trace */
-	struct sp_trace *trace;      /* all of the files */
+	struct sp_trace_spans spans;  /* sorted by trace and start */
+	struct sp_trace_id only;      /* with --trace */
+	struct sp_trace *trace;       /* all of the files */
 	size_t traces, trace_cap;
 	uint32_t *shown; /* their numbers, in the order in which they are shown */
 	size_t n, shown_cap;
@@ -58,9 +58,14 @@ struct sp_traces {
 };
 
 /*
- * Reads, chooses and prints. An exit status, after all messages. width and coloured of p are set.
+ * Reads the files, and chooses the traces that are shown. 0, or an exit status, with one line in t->x.r.why unless
+ * t->x.r.is_told. sp_traces_fini() in any case.
  */
-int sp_traces(const struct sp_report_options *o, char *const *path, struct sp_print *p);
+int sp_traces_read(struct sp_traces *t, const struct sp_report_options *o, char *const *path);
+void sp_traces_fini(struct sp_traces *t);
+
+/* Whether something of the files is damaged, or was too much. */
+bool sp_traces_has_passed(const struct sp_traces *t);
 
 /* What was passed over: "2 lines that are no JSON, 1 span twice". False: nothing. */
 bool sp_traces_put_passed(const struct sp_traces *t, char out[SP_DESCRIBE_TEXT]);
@@ -80,6 +85,11 @@ static inline const struct sp_slowest_request *sp_trace_row_request(const struct
 {
 	return row->request != 0 ? &t->x.request[row->request - 1] : NULL;
 }
+
+/*
+ * traces_report.c: reads and prints. An exit status, after all messages. width and coloured of p are set.
+ */
+int sp_traces(const struct sp_report_options *o, char *const *path, struct sp_print *p);
 
 /* traces_print.c: the waterfalls as tables. */
 void sp_traces_print(FILE *out, const struct sp_traces *t, const struct sp_print *p);

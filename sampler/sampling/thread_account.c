@@ -49,8 +49,6 @@
 /* A part of a thread's missing time gets a separate record only above this fraction, 1 / LITTLE. */
 #define LITTLE 8U
 
-_Atomic uint64_t sp_thread_accounted_ns;
-
 static bool with_thread_name;
 /*
  * The time by which the samples of ended threads were ahead of their clocks, summed up by the names

@@ -35,7 +35,7 @@ names()
 }
 
 roots measured SPANPROF_LOG_LEVEL=info
-grep -q 'they run in step with the kernel.s tick' "$WORK/measured.err" || fail "no name is told: $(<"$WORK/measured.err")"
+grep -q 'they run in step with the kernel.s timer interrupt' "$WORK/measured.err" || fail "no name is told: $(<"$WORK/measured.err")"
 while read -r name percent; do
 	((percent >= 85 && percent <= 115)) || fail "$name: $percent % of its CPU time"
 done < <(names measured)

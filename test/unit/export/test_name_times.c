@@ -133,7 +133,7 @@ Test(name_times, of_work_in_step_with_the_tick_are_told_once)
 	correct();
 	cr_expect(core_logged("spans \"tick\" have 1.00 s of CPU time and samples for 0.05 s: "
 			      "they run in "
-			      "step with the kernel's tick"),
+			      "step with the kernel's timer interrupt"),
 		  "%s", core.log);
 	core.log[0] = '\0';
 	roots(1, 1000, 1 * MS, 4);

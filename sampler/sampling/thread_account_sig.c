@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of the accounts that the signal handler writes (thread_account.h). Contexts: SIG and APP. */
+#include "sampler/sampling/thread_account.h"
+
+_Atomic uint64_t sp_thread_accounted_ns;
