@@ -60,7 +60,7 @@ SP_EXPORT int spanprof_v1_label_push(const char *profile_id, const char *name)
 	sp_manual_label_enter();
 	err = push(profile_id, name);
 	errno = saved;
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return err;
 }
 
@@ -68,6 +68,6 @@ SP_EXPORT void spanprof_v1_label_pop(void)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	(void)sp_manual_label_leave();
-	sp_reentrancy_guard_leave(g);
+	(void)sp_manual_label_exit();
+	sp_reentrancy_guard_exit(g);
 }

@@ -436,7 +436,7 @@ static void find_ours(struct look *l)
 		l->keeper = (uint32_t)sp_proc_stat(text, SP_STAT_PARENT, &state);
 }
 
-void sp_descendants_look(struct sp_descendants *d, const struct sp_host *h,
+void sp_descendants_scan(struct sp_descendants *d, const struct sp_host *h,
 			 bool (*is_served)(void *arg, uint32_t pid), void *arg)
 {
 	struct look l = {.d = d,
@@ -471,7 +471,7 @@ void sp_descendants_look(struct sp_descendants *d, const struct sp_host *h,
 	(void)close(l.root);
 }
 
-void sp_descendants_told(struct sp_descendants *d, uint32_t pid, uint64_t ns)
+void sp_descendants_ended(struct sp_descendants *d, uint32_t pid, uint64_t ns)
 {
 	struct process *p = d != NULL ? find(d, pid) : NULL;
 
@@ -487,7 +487,7 @@ void sp_descendants_told(struct sp_descendants *d, uint32_t pid, uint64_t ns)
 	p->waited_ns = 0;
 }
 
-void sp_descendants_news(const struct sp_descendants *d, struct sp_core_cpu *out)
+void sp_descendants_results(const struct sp_descendants *d, struct sp_core_cpu *out)
 {
 	*out = (struct sp_core_cpu){.own_ns = 0};
 	if (d == NULL)

@@ -25,16 +25,16 @@ void sp_descendants_free(struct sp_descendants *d);
  * is_served: whether this exporter serves the process, whose memory map may be closed to us. No-op
  * for NULL.
  */
-void sp_descendants_look(struct sp_descendants *d, const struct sp_host *h,
+void sp_descendants_scan(struct sp_descendants *d, const struct sp_host *h,
 			 bool (*is_served)(void *arg, uint32_t pid), void *arg);
 
 /*
  * A process that this exporter serves ends. ns: its CPU time, including that of the children that
  * it has waited for. No-op for NULL.
  */
-void sp_descendants_told(struct sp_descendants *d, uint32_t pid, uint64_t ns);
+void sp_descendants_ended(struct sp_descendants *d, uint32_t pid, uint64_t ns);
 
 /* The results so far. All zero for NULL. */
-void sp_descendants_news(const struct sp_descendants *d, struct sp_core_cpu *out);
+void sp_descendants_results(const struct sp_descendants *d, struct sp_core_cpu *out);
 
 #endif

@@ -582,7 +582,7 @@ static void left(void *self, const struct sp_core_ops *ops, int err)
 	struct family *f = self;
 	struct sp_member *m = ops->arg;
 
-	sp_member_tell_end(m, err);
+	sp_member_send_end(m, err);
 	/*
 	 * The host waits for our end, and our exit gives back everything faster than a cleanup
 	 * here.
@@ -705,7 +705,7 @@ static int init(struct family *f, const struct sp_host_descriptors *first, int l
 static void fini(struct family *f, int err)
 {
 	while (f->members != NULL) {
-		sp_member_tell_end(f->members, err);
+		sp_member_send_end(f->members, err);
 		forget(f, f->members);
 	}
 	close_listener(f);

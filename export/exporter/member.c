@@ -483,8 +483,8 @@ static void tell_parent(struct sp_member *m)
 		return;
 	if (parent->below == NULL)
 		parent->below = sp_descendants_new();
-	sp_descendants_news(m->below, &cpu);
-	sp_descendants_told(parent->below, m->host.pid, cpu.own_ns + cpu.waited_ns);
+	sp_descendants_results(m->below, &cpu);
+	sp_descendants_ended(parent->below, m->host.pid, cpu.own_ns + cpu.waited_ns);
 	m->is_summed = true;
 }
 
@@ -496,7 +496,7 @@ static void look_below(void *self)
 		return;
 	if (m->below == NULL)
 		m->below = sp_descendants_new();
-	sp_descendants_look(m->below, &m->host, is_served, m);
+	sp_descendants_scan(m->below, &m->host, is_served, m);
 	if (sp_waiter_pending(&m->waiter))
 		tell_parent(m);
 }
@@ -529,7 +529,7 @@ static void cpu(void *self, struct sp_core_cpu *out)
 	const struct sp_region *r = m->view.region;
 	uint64_t brief_ns = counter_read(m, SP_COUNT_BRIEF_CHILDREN_DRAINED) * 1000;
 
-	sp_descendants_news(m->below, out);
+	sp_descendants_results(m->below, out);
 	out->is_live = read_clock(m);
 	if (m->used_ns > out->own_ns)
 		out->own_ns = m->used_ns;
@@ -614,7 +614,7 @@ static void tell(void *self, enum sp_log_level level, const char *message)
 	 */
 	if (m->messages.way == SP_MESSAGES_OURS && !may_open(m))
 		m->messages.way = SP_MESSAGES_BY_HOST;
-	sp_messages_tell(&m->messages, level, message);
+	sp_messages_write(&m->messages, level, message);
 }
 
 /*
@@ -647,9 +647,9 @@ static unsigned news(void *self)
 	unsigned bits;
 
 	if (!m->working)
-		sp_view_tell(&m->view, SP_EXPORTER_WORKING);
+		sp_view_set_state(&m->view, SP_EXPORTER_WORKING);
 	m->working = true;
-	bits = sp_waiter_news(&m->waiter);
+	bits = sp_waiter_changes(&m->waiter);
 	tell_confinement(m);
 	return bits;
 }
@@ -779,16 +779,16 @@ static void tell_gone(struct sp_member *m)
 	bool is_refused = m->waiter.barred || (is_confined && m->host.joined);
 	bool is_moved = m->waiter.family->ends && !is_confined;
 
-	sp_view_tell(&m->view, is_refused ? SP_EXPORTER_REFUSED
-			       : is_moved ? SP_EXPORTER_MOVED
-					  : SP_EXPORTER_GONE);
+	sp_view_set_state(&m->view, is_refused ? SP_EXPORTER_REFUSED
+				    : is_moved ? SP_EXPORTER_MOVED
+					       : SP_EXPORTER_GONE);
 }
 
 int sp_member_retire(struct sp_member *m)
 {
 	sp_watch_stop(&m->waiter.watch);
 	tell_gone(m);
-	if (sp_view_leave(&m->view) != 0)
+	if (sp_view_drop_rings(&m->view) != 0)
 		return -ENOMEM;
 	m->messages.region = m->view.region;
 	sp_name_texts_free(m->names);
@@ -811,7 +811,7 @@ static void tell_failed(struct sp_member *m, int err)
 	char text[128];
 
 	if (m->host.joined) {
-		sp_view_tell(&m->view, SP_EXPORTER_REFUSED);
+		sp_view_set_state(&m->view, SP_EXPORTER_REFUSED);
 		return;
 	}
 	if (m->names != NULL) {
@@ -823,7 +823,7 @@ static void tell_failed(struct sp_member *m, int err)
 	sp_view_fail(&m->view, -err);
 }
 
-void sp_member_tell_end(struct sp_member *m, int err)
+void sp_member_send_end(struct sp_member *m, int err)
 {
 	if (err != 0)
 		tell_failed(m, err);

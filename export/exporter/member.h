@@ -88,7 +88,7 @@ int sp_member_retire(struct sp_member *m);
  * Tells the process that it is not served any more, and the reason if that is a failure: a negative
  * errno. A process that has joined then starts an exporter of its own.
  */
-void sp_member_tell_end(struct sp_member *m, int err);
+void sp_member_send_end(struct sp_member *m, int err);
 
 /* Frees everything. A process that was never served is not told. */
 void sp_member_close(struct sp_member *m);

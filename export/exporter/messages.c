@@ -124,7 +124,7 @@ static void ask_host(struct sp_messages *m, const char *text, size_t len)
 	atomic_fetch_or_explicit(&m->region->deferred_work, SP_WORK_WRITE, memory_order_release);
 }
 
-void sp_messages_tell(struct sp_messages *m, enum sp_log_level level, const char *text)
+void sp_messages_write(struct sp_messages *m, enum sp_log_level level, const char *text)
 {
 	char line[PREFIX_MAX + TEXT_MAX + 1];
 	size_t len = strlen(text);

@@ -49,6 +49,6 @@ void sp_messages_init(struct sp_messages *m, const struct sp_host *h, struct sp_
  * Writes one line, made printable and cut at 1,000 bytes. The line is lost if neither we nor the
  * host can write it.
  */
-void sp_messages_tell(struct sp_messages *m, enum sp_log_level level, const char *text);
+void sp_messages_write(struct sp_messages *m, enum sp_log_level level, const char *text);
 
 #endif

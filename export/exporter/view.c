@@ -151,7 +151,7 @@ int sp_view_open(struct sp_view *v, int fd)
 	return err == 0 ? check(v) : err;
 }
 
-int sp_view_leave(struct sp_view *v)
+int sp_view_drop_rings(struct sp_view *v)
 {
 	struct sp_region *copy = aligned_alloc(_Alignof(struct sp_region), sizeof(*copy));
 
@@ -183,7 +183,7 @@ void sp_view_wake(_Atomic uint32_t *word)
 	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-void sp_view_tell(struct sp_view *v, enum sp_region_exporter state)
+void sp_view_set_state(struct sp_view *v, enum sp_region_exporter state)
 {
 	atomic_store_explicit(&v->region->exporter, (uint32_t)state, memory_order_release);
 	sp_view_wake(&v->region->exporter);
@@ -205,5 +205,5 @@ void sp_view_fail(struct sp_view *v, int error)
 	    v->region->version != SP_REGION_VERSION)
 		return;
 	atomic_store_explicit(&v->region->exporter_error, error, memory_order_relaxed);
-	sp_view_tell(v, SP_EXPORTER_FAILED);
+	sp_view_set_state(v, SP_EXPORTER_FAILED);
 }

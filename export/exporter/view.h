@@ -43,7 +43,7 @@ int sp_view_open(struct sp_view *v, int fd);
  * Replaces the mapping by a copy of the header, without rings, so that the memory is freed when no
  * other process has it. 0, or -ENOMEM if nothing has changed.
  */
-int sp_view_leave(struct sp_view *v);
+int sp_view_drop_rings(struct sp_view *v);
 
 /* Unmaps it. */
 void sp_view_close(struct sp_view *v);
@@ -52,9 +52,9 @@ void sp_view_close(struct sp_view *v);
 void sp_view_fail(struct sp_view *v, int error);
 
 /* Tells the host our state, and wakes threads that wait for it or for a flush. */
-void sp_view_tell(struct sp_view *v, enum sp_region_exporter state);
+void sp_view_set_state(struct sp_view *v, enum sp_region_exporter state);
 
-/* As sp_view_tell(), if no state was set yet; false if one was. */
+/* As sp_view_set_state(), if no state was set yet; false if one was. */
 bool sp_view_answer(struct sp_view *v, enum sp_region_exporter state);
 
 /* A shared futex, because the word is in shared memory. */

@@ -184,8 +184,8 @@ static bool advise(struct sp_threads *t, const struct sp_threads_known *k)
 	return true;
 }
 
-bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
-		     const struct sp_threads_known *k)
+bool sp_threads_compare(struct sp_threads *t, const struct sp_host *h,
+			const struct sp_threads_known *k)
 {
 	uint32_t seen = count(h);
 
@@ -595,7 +595,7 @@ static void look(struct sp_waiter *w, uint64_t now)
 	uint64_t pause_ns;
 	bool moves;
 
-	if (sp_threads_look(&w->threads, w->host, &k))
+	if (sp_threads_compare(&w->threads, w->host, &k))
 		bits |= SP_WORK_SCAN;
 	if (w->threads.seen != seen)
 		w->often_ns = now + CHANGES_NS;
@@ -666,7 +666,7 @@ static void watch_again(struct sp_waiter *w, uint64_t now)
 	(void)sp_watch_start(&w->watch, w->watch.wake, w->watch.event);
 }
 
-unsigned sp_waiter_news(struct sp_waiter *w)
+unsigned sp_waiter_changes(struct sp_waiter *w)
 {
 	uint64_t now = sp_clock_mono_ns();
 	bool has_fired;

@@ -34,7 +34,7 @@ struct sp_watch {
 
 /*
  * Reports once at the beginning, because the region may have changed before. 0 or a negative errno;
- * then the caller has to poll, and sp_waiter_news() tries to start it again.
+ * then the caller has to poll, and sp_waiter_changes() tries to start it again.
  */
 int sp_watch_start(struct sp_watch *w, _Atomic uint32_t *wake, int event);
 
@@ -61,8 +61,8 @@ struct sp_threads_known {
 };
 
 /* Looks and compares. True if the host should scan. */
-bool sp_threads_look(struct sp_threads *t, const struct sp_host *h,
-		     const struct sp_threads_known *k);
+bool sp_threads_compare(struct sp_threads *t, const struct sp_host *h,
+			const struct sp_threads_known *k);
 
 /*
  * Sends the signal with that value to a thread of the host that ran at this call and at the one
@@ -98,7 +98,7 @@ struct sp_waiter {
 	const struct sp_family_hook *family;
 	struct sp_watch watch; /* its owner starts and stops it */
 	/* The fields that are read while the host is idle are together, up to `threads`. */
-	uint64_t news_ns;    /* of the last sp_waiter_news() */
+	uint64_t news_ns;    /* of the last sp_waiter_changes() */
 	uint64_t idle_ns;    /* the time of the next look at a host that is idle */
 	uint64_t cpu_ns;     /* the host's CPU time at news_ns; 0 = unknown */
 	uint64_t leaving_ns; /* since when it has announced an exec; 0 = it has not */
@@ -141,7 +141,7 @@ bool sp_waiter_may_open(struct sp_waiter *w);
  * second old.
  */
 bool sp_waiter_may_take(struct sp_waiter *w);
-unsigned sp_waiter_news(struct sp_waiter *w);
+unsigned sp_waiter_changes(struct sp_waiter *w);
 uint32_t sp_waiter_left_ms(const struct sp_waiter *w);
 bool sp_waiter_pending(const struct sp_waiter *w);
 

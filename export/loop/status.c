@@ -79,8 +79,8 @@ static void put_sdks(struct sp_text_out *l, const struct sp_core_facts *f)
 		sp_text_out_put(l, "; no SDK has recorded a span so far");
 }
 
-bool sp_start_line_tell(const struct sp_core_ops *ops, const char *const address[], unsigned n,
-			bool at_once)
+bool sp_start_line_log(const struct sp_core_ops *ops, const char *const address[], unsigned n,
+		       bool at_once)
 {
 	const struct sp_config *c = ops->config;
 	char text[SP_START_LINE_BYTES];
@@ -250,7 +250,7 @@ static json_t *sdks(const struct sp_core_facts *f)
 
 static json_t *push(const struct sp_status_server *s)
 {
-	const struct sp_push_news *n = s->news;
+	const struct sp_push_results *n = s->news;
 
 	return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o}", "address", text(s->address),
 			 "last_status", n->last_status, "last_error", text(n->last_error),
@@ -287,7 +287,7 @@ static json_t *signal_name(int number)
 	return name[0] != '\0' ? json_string(name) : json_null();
 }
 
-static json_t *off_cpu(const struct sp_core_ops *ops, const struct sp_off_cpu_news *n)
+static json_t *off_cpu(const struct sp_core_ops *ops, const struct sp_off_cpu_results *n)
 {
 	if (n == NULL)
 		return json_null();
@@ -567,14 +567,14 @@ static void no_span_at_work(const struct view *v)
 			v->in->without_span);
 }
 
-static bool has_skew(const struct sp_push_news *n)
+static bool has_skew(const struct sp_push_results *n)
 {
 	return n->has_skew && (n->skew_ms > SKEW_MAX_MS || n->skew_ms < -SKEW_MAX_MS);
 }
 
 static void push_fails_at(const struct view *v, const struct sp_status_server *s)
 {
-	const struct sp_push_news *n = s->news;
+	const struct sp_push_results *n = s->news;
 	const char *remedy = n->last_error + n->remedy_at;
 	bool is_one = v->in->servers == 1;
 
@@ -731,7 +731,7 @@ static void children_without_profiler(const struct view *v)
 /* The log mentions only programs that used at least this much CPU time. */
 #define TOLD_LEAST_NS SP_NS_PER_S
 
-bool sp_children_tell(const struct sp_core_ops *ops)
+bool sp_children_log(const struct sp_core_ops *ops)
 {
 	char words[PROBLEM_BYTES] = "";
 	struct sp_text_out l = {words, sizeof(words), 0};
@@ -960,7 +960,7 @@ static void remember(struct sp_status *s, const char *data)
  * time of the last success, the number of tries, and the clock difference by milliseconds: these
  * may be a minute old.
  */
-static uint64_t hash_of_news(const struct sp_push_news *n)
+static uint64_t hash_of_news(const struct sp_push_results *n)
 {
 	bool fails = n->last_error[0] != '\0';
 	uint64_t hash = sp_hash_add_bytes(0, n->last_error, strlen(n->last_error));

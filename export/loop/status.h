@@ -15,7 +15,7 @@
 
 struct sp_status_server {
 	const char *address; /* without user information */
-	const struct sp_push_news *news;
+	const struct sp_push_results *news;
 	/* of this process; needed if there are several servers */
 	const struct sp_delivery *delivery;
 };
@@ -26,7 +26,7 @@ struct sp_status_input {
 	unsigned servers;   /* 0 = nothing is pushed */
 	uint64_t with_span; /* samples */
 	uint64_t without_span;
-	const struct sp_off_cpu_news *waits; /* NULL = no waits are collected */
+	const struct sp_off_cpu_results *waits; /* NULL = no waits are collected */
 	const struct sp_missing *missing;
 	int file_error;       /* sp_file_sink_error(); 0 = no error, or no folder */
 	uint64_t profiled_ns; /* CPU time that was taken from its rings; UINT64_MAX = unknown */
@@ -55,14 +55,14 @@ int sp_status_write(struct sp_status *s, const struct sp_status_input *in);
  * waiting for that. True = it is logged, or the log level excludes it. address: of n servers,
  * without secrets.
  */
-bool sp_start_line_tell(const struct sp_core_ops *ops, const char *const address[], unsigned n,
-			bool at_once);
+bool sp_start_line_log(const struct sp_core_ops *ops, const char *const address[], unsigned n,
+		       bool at_once);
 
 /*
  * Logs that a program below the process runs without the profiler, if it has used much CPU time.
  * True = it is logged, and this need not be called again.
  */
-bool sp_children_tell(const struct sp_core_ops *ops);
+bool sp_children_log(const struct sp_core_ops *ops);
 
 /* The name of a signal as SPANPROF_SIGNAL takes it, "" for none. */
 #define SP_SIGNAL_NAME 24

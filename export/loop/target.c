@@ -54,14 +54,14 @@ struct sp_target_data {
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
-	struct sp_stack_map *allocations;  /* NULL = not wanted */
-	struct sp_live_blocks *blocks;     /* NULL = not wanted */
-	struct sp_bounded_names *threads;  /* NULL = no thread_name labels */
-	struct sp_root_values *values;     /* NULL = nothing of roots is joined */
-	struct sp_slow_list *slow;         /* NULL = not wanted */
-	struct sp_name_times *name_times;  /* NULL = not wanted */
-	struct moment slow_begun;          /* the interval whose slow roots are collected */
-	struct sp_off_cpu_news waits_news; /* what sp_waits_news() said last */
+	struct sp_stack_map *allocations;     /* NULL = not wanted */
+	struct sp_live_blocks *blocks;        /* NULL = not wanted */
+	struct sp_bounded_names *threads;     /* NULL = no thread_name labels */
+	struct sp_root_values *values;        /* NULL = nothing of roots is joined */
+	struct sp_slow_list *slow;            /* NULL = not wanted */
+	struct sp_name_times *name_times;     /* NULL = not wanted */
+	struct moment slow_begun;             /* the interval whose slow roots are collected */
+	struct sp_off_cpu_results waits_news; /* what sp_waits_results() said last */
 	struct sp_status *status;
 	uint64_t sampled[2];      /* samples of CPU time: outside of spans, in spans */
 	uint64_t allocated;       /* samples of allocations */
@@ -216,7 +216,7 @@ static void tell_begin(struct sp_target *t, bool at_once)
 		return;
 	for (unsigned i = 0; i < n; i++)
 		address[i] = sp_upload_address(u, i);
-	t->is_told = sp_start_line_tell(t->ops, address, n, at_once);
+	t->is_told = sp_start_line_log(t->ops, address, n, at_once);
 }
 
 /* Samples without room in the tables stay in the rings, which hold some seconds of samples. */
@@ -252,7 +252,7 @@ static bool take(struct sp_target *t)
 	most_walked = room_for(d, SP_SNAPSHOTS_MAX);
 	walked = ops->drain_snapshots(ops->arg, put_snapshot, &arg, most_walked, &is_all);
 	if (is_all)
-		sp_live_blocks_settle(d->blocks);
+		sp_live_blocks_snapshots_read(d->blocks);
 	is_active = is_active || walked != 0;
 	t->is_full = room_for(d, 1) == 0;
 	t->has_more = more || walked == most_walked;
@@ -302,7 +302,7 @@ static void look_below(struct sp_target *t, bool rests)
 		return;
 	t->has_taken = t->has_taken || brief_children_us(t->ops) != 0;
 	t->ops->look_below(t->ops->arg);
-	d->has_told_below = d->has_told_below || sp_children_tell(t->ops);
+	d->has_told_below = d->has_told_below || sp_children_log(t->ops);
 	age = age > SP_DRAIN_ACTIVE_NS ? age : SP_DRAIN_ACTIVE_NS;
 	d->below_ns =
 		now_ns +
@@ -470,7 +470,7 @@ static void judge_roots(struct sp_target_data *d, const struct sp_slow_batch *sl
 {
 	if (d->values == NULL)
 		return;
-	sp_slow_list_look(d->slow);
+	sp_slow_list_update(d->slow);
 	sp_root_values_decide(d->values, latency_of, d->slow);
 	for (uint32_t i = 0; slow != NULL && i < sp_slow_batch_roots(slow); i++)
 		sp_root_values_keep_id(d->values, sp_slow_batch_id(slow, i));
@@ -623,15 +623,15 @@ static void write_status(struct sp_target *t)
 
 	for (unsigned i = 0; i < in.servers; i++)
 		in.server[i] = (struct sp_status_server){
-			sp_upload_address(u, i), sp_upload_news(u, i), &t->origin.delivery[i]};
-	(void)sp_waits_news(t->waits, &d->waits_news);
+			sp_upload_address(u, i), sp_upload_results(u, i), &t->origin.delivery[i]};
+	(void)sp_waits_results(t->waits, &d->waits_news);
 	(void)sp_status_write(d->status, &in);
 }
 
 void sp_target_report(struct sp_target *t)
 {
 	t->report_due = false;
-	sp_losses_tell(&t->origin.losses, t->ops);
+	sp_losses_log(&t->origin.losses, t->ops);
 	write_status(t);
 }
 
@@ -770,7 +770,7 @@ void sp_target_retire(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 
-	(void)sp_waits_news(t->waits, &d->waits_news);
+	(void)sp_waits_results(t->waits, &d->waits_news);
 	sp_status_hide(d->status);
 	sp_waits_free(t->waits);
 	sp_unwinder_free(d->unwinder);

@@ -240,9 +240,9 @@ const struct sp_stack_map *sp_waits_map(const struct sp_waits *w)
 	return w != NULL ? w->map : NULL;
 }
 
-bool sp_waits_news(const struct sp_waits *w, struct sp_off_cpu_news *out)
+bool sp_waits_results(const struct sp_waits *w, struct sp_off_cpu_results *out)
 {
 	if (w != NULL)
-		sp_off_cpu_news(w->off_cpu, out);
+		sp_off_cpu_results(w->off_cpu, out);
 	return w != NULL;
 }

@@ -39,6 +39,6 @@ uint64_t sp_waits_due_ns(const struct sp_waits *w);
 const struct sp_stack_map *sp_waits_map(const struct sp_waits *w);
 
 /* False for NULL. */
-bool sp_waits_news(const struct sp_waits *w, struct sp_off_cpu_news *out);
+bool sp_waits_results(const struct sp_waits *w, struct sp_off_cpu_results *out);
 
 #endif

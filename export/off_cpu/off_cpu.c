@@ -255,8 +255,8 @@ static void put(struct sp_off_cpu *o, const struct sp_wait *w, struct sp_thread_
 	o->put_ns += w->ns;
 	o->hooks.put(o->hooks.arg, w);
 	if (w->label->span_id != 0 || w->label->root_id != 0)
-		sp_thread_labels_note_wait(labels, w->label->span_id != 0 ? w->label->span_id
-									  : w->label->root_id);
+		sp_thread_labels_put_wait(labels, w->label->span_id != 0 ? w->label->span_id
+									 : w->label->root_id);
 }
 
 static void take_stack(struct sp_off_cpu *o, struct thread *t, const struct sp_task_place *at)
@@ -763,9 +763,9 @@ uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o)
 	return o->due_ns;
 }
 
-void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out)
+void sp_off_cpu_results(const struct sp_off_cpu *o, struct sp_off_cpu_results *out)
 {
-	*out = (struct sp_off_cpu_news){
+	*out = (struct sp_off_cpu_results){
 		.threads = o->mean.chance > 0
 				   ? (uint32_t)(o->mean.with_span * ALWAYS / o->mean.chance + 0.5)
 				   : 0,

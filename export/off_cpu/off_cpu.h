@@ -73,7 +73,7 @@ struct sp_off_cpu_hooks {
 	const struct sp_off_cpu_kernel *kernel; /* NULL = the kernel of this machine */
 };
 
-struct sp_off_cpu_news {
+struct sp_off_cpu_results {
 	uint32_t threads;    /* with a span at the last looks; an estimate if there are thousands */
 	uint64_t ns;         /* put so far */
 	const char *refusal; /* why stacks are missing; NULL = none is missing */
@@ -92,6 +92,6 @@ void sp_off_cpu_run(struct sp_off_cpu *o);
 /* When the next round is due. */
 uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o);
 
-void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out);
+void sp_off_cpu_results(const struct sp_off_cpu *o, struct sp_off_cpu_results *out);
 
 #endif

@@ -138,7 +138,7 @@ static void forget_ended(struct sp_live_blocks *l)
 	l->ended_n = 0;
 }
 
-void sp_live_blocks_settle(struct sp_live_blocks *l)
+void sp_live_blocks_snapshots_read(struct sp_live_blocks *l)
 {
 	for (uint32_t i = 0; l != NULL && l->early != 0 && i < BUCKETS; i++)
 		for (struct block **at = &l->bucket[i]; *at != NULL;)

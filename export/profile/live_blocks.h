@@ -36,12 +36,12 @@ void sp_live_blocks_put(struct sp_live_blocks *l, const struct sp_sample *s, uin
 
 /*
  * The block of that number was freed, or the span of that id has ended. If the block is unknown, its sample may still
- * come from the ring of snapshots, and so may samples of the span. Call sp_live_blocks_settle() when all snapshots
+ * come from the ring of snapshots, and so may samples of the span. Call sp_live_blocks_snapshots_read() when all snapshots
  * that were begun before have come: then they will not come any more.
  */
 void sp_live_blocks_freed(struct sp_live_blocks *l, uint64_t number);
 void sp_live_blocks_span_ended(struct sp_live_blocks *l, uint64_t span_id);
-void sp_live_blocks_settle(struct sp_live_blocks *l);
+void sp_live_blocks_snapshots_read(struct sp_live_blocks *l);
 
 /* Whether a block came or went since the last profile. False for NULL. */
 bool sp_live_blocks_changed(const struct sp_live_blocks *l);

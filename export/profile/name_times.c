@@ -18,6 +18,9 @@
  * less what chance makes of them, are tau^2 b^2. Then
  *
  *   X = S + e / (e + v) * (T - S), with e = (error by chance) + tau^2 b^2, and the square error e v / (e + v)
+ *
+ * Work between roots has X = S. If all X together lack more than chance explains, its square error is at least the
+ * square of what they lack.
  */
 #include "export/profile/name_times.h"
 
@@ -43,9 +46,12 @@
 #define FORGET 0.8 /* of what former intervals say of tau^2, per interval */
 #define BEYOND 9.0 /* a name that differs by more than three errors counts as this many squares */
 #define TAU2_MOST 4.0
+/* More than so many errors is not by chance. */
+#define CHANCE 2.0
 /*
- * A name is in step with the kernel's tick if samples and measured roots differ by twice the largest bias, and by
- * this many errors, and one of them says that it has a second of CPU time.
+ * The spans of a name run in step with the kernel's tick if the CPU time of its samples differs from that of its
+ * measured roots by IN_STEP of the larger one, and by IN_STEP_ERRORS standard errors. Names below IN_STEP_NS are not
+ * judged.
  */
 #define IN_STEP (2 * BIAS)
 #define IN_STEP_ERRORS 5.0
@@ -263,6 +269,24 @@ static double learn_tau2(struct sp_name_times *t, const struct group *group, uns
 	return t->b4 > 0 ? fmin(TAU2_MOST, fmax(0, t->tau2_b4 / t->b4)) : 1;
 }
 
+/*
+ * Work between roots has no estimate, and its parts may be so short that it has hardly a sample. If more is missing
+ * than chance explains, its error is as large as what is missing.
+ */
+static void widen_unlabelled(struct group *group, unsigned names, double total)
+{
+	struct group *unlabelled = &group[names + UNLABELLED];
+	double missing = total;
+	double v = 0;
+
+	for (unsigned i = 0; i < names + FURTHER; i++) {
+		missing -= group[i].ns;
+		v += group[i].v;
+	}
+	if (missing > 0 && missing * missing > CHANCE * CHANCE * v)
+		unlabelled->v = fmax(unlabelled->v, missing * missing);
+}
+
 /* X of each group, and its square error. */
 static void combine(struct sp_name_times *t, struct group *group, unsigned groups)
 {
@@ -394,11 +418,11 @@ static bool round_off(struct group *group, unsigned groups, uint64_t total)
 	return true;
 }
 
-/* The time of names that have no sample has no stack. */
+/* The time of names, and of work between roots, that have no sample has no stack. */
 static void put_unsampled(const struct sp_name_times *t, struct sp_stack_map *map,
-			  const struct group *group, unsigned names)
+			  const struct group *group, unsigned groups)
 {
-	for (unsigned i = 0; i < names; i++) {
+	for (unsigned i = 0; i < groups; i++) {
 		const struct sp_cpu_time time = {.ns = group[i].share.total,
 						 .name_id = group[i].name_id};
 
@@ -420,6 +444,7 @@ static void correct(struct sp_name_times *t, struct sp_stack_map *map, struct gr
 	group[names + OTHER_NAMES].bias = BIAS;
 	group[names + UNLABELLED].bias = BIAS_BETWEEN;
 	combine(t, group, groups);
+	widen_unlabelled(group, names, (double)total);
 	tell_in_step(t, group, names);
 	balance(group, groups, (double)total);
 	if (total == 0 || !round_off(group, groups, total))
@@ -428,7 +453,7 @@ static void correct(struct sp_name_times *t, struct sp_stack_map *map, struct gr
 		ns[i] = sp_share_next(&group[group_by_entry[i]].share,
 				      sp_stack_entry_ns(sp_stack_map_entry(map, i), t->period_ns));
 	if (sp_stack_map_set_ns(map, t->period_ns, ns))
-		put_unsampled(t, map, group, names);
+		put_unsampled(t, map, group, groups);
 }
 
 void sp_name_times_correct(struct sp_name_times *t, struct sp_stack_map *map, uint64_t duration_ns)

@@ -64,7 +64,7 @@ static inline void *sp_pool_allocator_get(void *pool, size_t size)
 	return sp_pool_get(pool, size);
 }
 
-static inline void sp_pool_allocator_leave(void *pool, void *piece)
+static inline void sp_pool_allocator_free(void *pool, void *piece)
 {
 	(void)pool;
 	(void)piece;
@@ -73,7 +73,7 @@ static inline void sp_pool_allocator_leave(void *pool, void *piece)
 /* Messages that protobuf-c unpacks with this allocator are freed with the pool. */
 static inline ProtobufCAllocator sp_pool_allocator(struct sp_pool *pool)
 {
-	return (ProtobufCAllocator){sp_pool_allocator_get, sp_pool_allocator_leave, pool};
+	return (ProtobufCAllocator){sp_pool_allocator_get, sp_pool_allocator_free, pool};
 }
 
 /*

@@ -56,7 +56,7 @@ struct name {
 	/* The histogram at the end of the last interval, modulo 2^32; NULL = all 0. */
 	uint32_t *seen;
 	struct stats stats; /* at the end of an interval */
-	/* At the last sp_slow_list_look(): the duration from which a root is slow, and the last buckets of the others. */
+	/* At the last sp_slow_list_update(): the duration from which a root is slow, and the last buckets of the others. */
 	uint64_t slow_ns;
 	uint32_t last[SP_LATENCIES];
 };
@@ -374,7 +374,7 @@ static void find_limits(struct name *n, uint64_t wanted_ns, const uint64_t of[SP
 					       : sp_duration_begin(n->last[SP_LATENCY_P99] + 1);
 }
 
-void sp_slow_list_look(struct sp_slow_list *l)
+void sp_slow_list_update(struct sp_slow_list *l)
 {
 	const struct sp_root_durations *d = l != NULL ? durations(l) : NULL;
 

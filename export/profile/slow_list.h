@@ -49,7 +49,7 @@ struct sp_slow_batch *sp_slow_list_end(struct sp_slow_list *l, const struct sp_r
  * slowest one is slow, if it lasted longer than the others. Percentiles are those of all roots since the process began, and
  * exact to the width of a bucket. No-op for NULL.
  */
-void sp_slow_list_look(struct sp_slow_list *l);
+void sp_slow_list_update(struct sp_slow_list *l);
 enum sp_latency sp_slow_list_latency(const struct sp_slow_list *l, const struct sp_root_end *end);
 
 /* What it has is counted as lost. No-op for NULL. */

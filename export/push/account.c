@@ -44,7 +44,7 @@ struct sp_account *sp_account_new(uint64_t samples, unsigned destinations)
 	return a;
 }
 
-void sp_account_leave(struct sp_account *a)
+void sp_account_release(struct sp_account *a)
 {
 	if (a == NULL || --a->holders != 0)
 		return;

@@ -23,7 +23,7 @@ struct sp_account *sp_account_new(uint64_t samples, unsigned destinations);
  * A destination has taken or lost all of the profile. The last one frees the account. No-op for
  * NULL.
  */
-void sp_account_leave(struct sp_account *a);
+void sp_account_release(struct sp_account *a);
 
 /*
  * The destination has taken, or lost, the next `samples` samples. Returns how many of them count as

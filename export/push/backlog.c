@@ -26,7 +26,7 @@ int sp_backlog_limit(struct sp_backlog *q, uint32_t capacity)
 void sp_backlog_drop(struct sp_backlog *q, struct sp_queued *b)
 {
 	sp_message_fini(&b->message);
-	sp_account_leave(b->account);
+	sp_account_release(b->account);
 	b->origin->queued--;
 	q->n--;
 	memmove(b, b + 1, (size_t)(&q->profile[q->n] - b) * sizeof(*b));

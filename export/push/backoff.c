@@ -7,7 +7,7 @@
 #define CAP_MS UINT64_C(30000)
 #define RETRY_AFTER_MAX_MS UINT64_C(300000)
 
-void sp_backoff_note(struct sp_backoff *b, uint64_t era, bool good)
+void sp_backoff_count(struct sp_backoff *b, uint64_t era, bool good)
 {
 	if (era != b->era)
 		return;

@@ -22,7 +22,7 @@ struct sp_backoff {
  * A request that was begun in that era has ended, with success or not. If several requests fail
  * that were begun side by side, they count as one failure.
  */
-void sp_backoff_note(struct sp_backoff *b, uint64_t era, bool good);
+void sp_backoff_count(struct sp_backoff *b, uint64_t era, bool good);
 
 /*
  * Sets the time of the next request. The wait is random between 0 and a bound, so that clients do

@@ -22,7 +22,7 @@
 #include "export/export.h"
 #include "export/push/account.h"
 #include "export/push/origin.h"
-#include "export/push/push_news.h"
+#include "export/push/push_results.h"
 #include "export/push/reply.h"
 #include "export/push/request.h"
 
@@ -106,12 +106,12 @@ void sp_destination_run(struct sp_destination *d, unsigned most);
 
 /* As sp_push_flushed() for one destination, but without a message. */
 bool sp_destination_flushed(struct sp_destination *d);
-void sp_destination_tell_unsent(const struct sp_destination *d);
+void sp_destination_log_unsent(const struct sp_destination *d);
 
 /* Numbers of queued profiles and of requests under way. */
 uint32_t sp_destination_queued(const struct sp_destination *d);
 uint32_t sp_destination_requests(const struct sp_destination *d);
 
-const struct sp_push_news *sp_destination_news(const struct sp_destination *d);
+const struct sp_push_results *sp_destination_results(const struct sp_destination *d);
 
 #endif

@@ -638,7 +638,7 @@ static void read_answer(const struct sp_http *h, struct transfer *t, CURLcode rc
 		 * request.
 		 */
 		reply->sent = (size_t)sent >= t->body.len && !is_no_http(rc) &&
-			      (t->has_begun || !sp_reply_tells_alert(t->error));
+			      (t->has_begun || !sp_reply_is_alert(t->error));
 		say_trouble(h, t->easy, rc, t);
 		return;
 	}

@@ -75,7 +75,7 @@ void sp_push_put(struct sp_push *p, struct sp_origin *origin, const struct sp_me
 		if (account == NULL || sp_message_share(copy, p->n) != 0) {
 			lose(p, origin, message);
 			for (unsigned i = 0; account != NULL && i < p->n; i++)
-				sp_account_leave(account);
+				sp_account_release(account);
 			sp_message_fini(&copy[0]);
 			return;
 		}
@@ -108,7 +108,7 @@ bool sp_push_flushed(struct sp_push *p)
 	for (unsigned i = 0; i < p->n; i++)
 		is_over = sp_destination_flushed(p->destination[i]) && is_over;
 	for (unsigned i = 0; i < p->n && is_over; i++)
-		sp_destination_tell_unsent(p->destination[i]);
+		sp_destination_log_unsent(p->destination[i]);
 	return is_over;
 }
 
@@ -165,11 +165,11 @@ uint64_t sp_push_moves(const struct sp_push *p)
 	uint64_t attempts = 0;
 
 	for (unsigned i = 0; i < p->n; i++)
-		attempts += sp_destination_news(p->destination[i])->attempts;
+		attempts += sp_destination_results(p->destination[i])->attempts;
 	return attempts << 32 | (uint64_t)sp_push_queued(p) << 8 | requests(p);
 }
 
-const struct sp_push_news *sp_push_news(const struct sp_push *p, unsigned destination)
+const struct sp_push_results *sp_push_results(const struct sp_push *p, unsigned destination)
 {
-	return sp_destination_news(p->destination[destination]);
+	return sp_destination_results(p->destination[destination]);
 }

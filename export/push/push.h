@@ -93,6 +93,6 @@ uint32_t sp_push_queued(const struct sp_push *p);
 uint64_t sp_push_moves(const struct sp_push *p);
 
 /* The results of the last attempts to reach the destination. */
-const struct sp_push_news *sp_push_news(const struct sp_push *p, unsigned destination);
+const struct sp_push_results *sp_push_results(const struct sp_push *p, unsigned destination);
 
 #endif

@@ -119,7 +119,7 @@ bool sp_reply_shows_foreigner(const struct sp_reply *r, const char *type, bool i
 }
 
 /* The words of OpenSSL and its forks, and of GnuTLS. */
-bool sp_reply_tells_alert(const char *error)
+bool sp_reply_is_alert(const char *error)
 {
 	return strcasestr(error, "alert") != NULL &&
 	       (strcasestr(error, "SSL") != NULL || strcasestr(error, "TLS") != NULL);

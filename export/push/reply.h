@@ -60,7 +60,7 @@ bool sp_reply_shows_foreigner(const struct sp_reply *r, const char *type, bool i
  * Whether libcurl's error message reports a TLS alert. Before an answer it means that the server
  * has refused the connection, and has read no part of the request.
  */
-bool sp_reply_tells_alert(const char *error);
+bool sp_reply_is_alert(const char *error);
 
 /* The request is too large, at any time; parts of it may pass. */
 bool sp_reply_too_large(const struct sp_reply *r);

@@ -641,7 +641,7 @@ const char *sp_upload_address(const struct sp_upload *u, unsigned server)
 	return sp_http_shown(u->server[server].http);
 }
 
-const struct sp_push_news *sp_upload_news(const struct sp_upload *u, unsigned server)
+const struct sp_push_results *sp_upload_results(const struct sp_upload *u, unsigned server)
 {
-	return sp_push_news(u->push, server);
+	return sp_push_results(u->push, server);
 }

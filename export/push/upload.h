@@ -50,6 +50,6 @@ uint64_t sp_upload_moves(const struct sp_upload *u);
 /* The number of servers; their addresses for messages, and the results of their last attempts. */
 unsigned sp_upload_servers(const struct sp_upload *u);
 const char *sp_upload_address(const struct sp_upload *u, unsigned server);
-const struct sp_push_news *sp_upload_news(const struct sp_upload *u, unsigned server);
+const struct sp_push_results *sp_upload_results(const struct sp_upload *u, unsigned server);
 
 #endif

@@ -259,7 +259,7 @@ static void forget(struct sp_file_list *l)
 	l->changes++;
 }
 
-bool sp_file_list_look(struct sp_file_list *l, char *const *path)
+bool sp_file_list_refresh(struct sp_file_list *l, char *const *path)
 {
 	char why[SP_REPORT_ERROR];
 

@@ -75,7 +75,7 @@ struct sp_file_list {
  * or memory is short. l->changes gets another value each time that a file has come, gone or
  * changed.
  */
-bool sp_file_list_look(struct sp_file_list *l, char *const *path);
+bool sp_file_list_refresh(struct sp_file_list *l, char *const *path);
 
 /* The path of file i; valid until the next search. */
 char *sp_file_list_path(const struct sp_file_list *l, uint32_t i);

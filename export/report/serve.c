@@ -209,7 +209,7 @@ static bool is_current(const struct server *s, const struct kept *k)
 
 static void look(struct server *s)
 {
-	const bool goes_on = sp_file_list_look(&s->files, s->path);
+	const bool goes_on = sp_file_list_refresh(&s->files, s->path);
 
 	if (!goes_on || !is_current(s, &s->graph))
 		drop(&s->graph);

@@ -41,9 +41,9 @@ struct sp_traces {
 	const struct sp_report_options *o;
 	struct sp_report_options own; /* of the slowest: the trace is chosen here */
 	char *const *path;
-	struct sp_trace_spans spans;  /* sorted by trace and start */
-	struct sp_trace_id only;      /* with --trace */
-	struct sp_trace *trace;       /* all of the files */
+	struct sp_trace_spans spans; /* sorted by trace and start */
+	struct sp_trace_id only;     /* with --trace */
+	struct sp_trace *trace;      /* all of the files */
 	size_t traces, trace_cap;
 	uint32_t *shown; /* their numbers, in the order in which they are shown */
 	size_t n, shown_cap;

@@ -392,7 +392,7 @@ static bool is_told_once(enum sp_counter c)
 	return c == SP_COUNT_SAMPLES_TOO_DEEP;
 }
 
-void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops)
+void sp_losses_log(struct sp_losses *l, const struct sp_core_ops *ops)
 {
 	uint64_t samples = 0;
 	uint64_t waits = 0;

@@ -109,6 +109,6 @@ void sp_losses_add(struct sp_losses *l, const struct sp_core_ops *ops, const str
 void sp_losses_hand_over(struct sp_losses *from, struct sp_losses *to);
 
 /* Logs one sentence for each cause of losses since the last call. */
-void sp_losses_tell(struct sp_losses *l, const struct sp_core_ops *ops);
+void sp_losses_log(struct sp_losses *l, const struct sp_core_ops *ops);
 
 #endif

@@ -293,7 +293,7 @@ static __attribute__((noinline)) bool is_sampled(uint64_t bytes)
 static void tell(struct sp_block *b)
 {
 	spanprof_v1_freed(sp_block_number(b));
-	sp_blocks_leave(&sampled, b);
+	sp_blocks_free(&sampled, b);
 }
 
 static __attribute__((noinline)) void freed(const void *block)
@@ -319,7 +319,7 @@ static __attribute__((noinline)) void sample(const void *block, uint64_t bytes,
 	if (b != NULL && number != 0)
 		sp_blocks_give_back(&sampled, b, block);
 	else if (b != NULL)
-		sp_blocks_leave(&sampled, b);
+		sp_blocks_free(&sampled, b);
 	begin(mean, bytes);
 }
 

@@ -108,7 +108,7 @@ static inline void sp_blocks_give_back(struct sp_blocks *t, struct sp_block *b, 
  * Frees the place. The record of the block's free is in the ring, so the ring need not reserve room
  * for it any more.
  */
-static inline void sp_blocks_leave(struct sp_blocks *t, struct sp_block *b)
+static inline void sp_blocks_free(struct sp_blocks *t, struct sp_block *b)
 {
 	atomic_fetch_sub_explicit(&t->in, 1, memory_order_release);
 	atomic_store_explicit(&b->key, 0, memory_order_release);
@@ -121,7 +121,7 @@ static inline uint64_t sp_block_number(const struct sp_block *b)
 
 /*
  * Finds a free place for a block that is not NULL, with a new number. The caller holds the place
- * until sp_blocks_give_back() or sp_blocks_leave(). NULL = no place is free.
+ * until sp_blocks_give_back() or sp_blocks_free(). NULL = no place is free.
  */
 static inline struct sp_block *sp_blocks_hold(struct sp_blocks *t, const void *block)
 {
@@ -144,7 +144,7 @@ static inline struct sp_block *sp_blocks_hold(struct sp_blocks *t, const void *b
 
 /*
  * Takes a block out; NULL = the table does not have it. The caller holds the place until
- * sp_blocks_give_back() or sp_blocks_leave().
+ * sp_blocks_give_back() or sp_blocks_free().
  */
 static inline struct sp_block *sp_blocks_take(struct sp_blocks *t, const void *block)
 {

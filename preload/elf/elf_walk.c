@@ -132,7 +132,7 @@ void sp_fork_barrier_enter(void)
 	own_sections++;
 }
 
-void sp_fork_barrier_leave(void)
+void sp_fork_barrier_exit(void)
 {
 	if (--own_sections == 0)
 		finish();
@@ -144,7 +144,7 @@ int sp_fork_barrier_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), vo
 
 	sp_fork_barrier_enter();
 	result = dl_iterate_phdr(visit, arg);
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
 	return result;
 }
 

@@ -221,7 +221,7 @@ unsigned sp_elf_image_references(const struct sp_elf_image *image, const void *a
  * may be nested. If forks take longer than a second, the section begins nevertheless.
  */
 void sp_fork_barrier_enter(void);
-void sp_fork_barrier_leave(void);
+void sp_fork_barrier_exit(void);
 
 /* dl_iterate_phdr() in such a section. */
 int sp_fork_barrier_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), void *arg);

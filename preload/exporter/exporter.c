@@ -537,7 +537,7 @@ bool sp_exporter_family_join(struct sp_exporter_start *start)
 	return is_in;
 }
 
-void sp_exporter_family_leave(void)
+void sp_exporter_family_refused(void)
 {
 	atomic_store_explicit(&left_user, atomic_load_explicit(&meeting.user, memory_order_relaxed),
 			      memory_order_relaxed);
@@ -855,7 +855,7 @@ static bool is_waited_for(struct sp_region *r, uint32_t *now)
 		 * again.
 		 */
 		if (is_too_late)
-			sp_exporter_family_leave();
+			sp_exporter_family_refused();
 	}
 	return false;
 }
@@ -885,7 +885,7 @@ bool sp_exporter_works(void)
 	return false;
 }
 
-void sp_exporter_tell_ended(void)
+void sp_exporter_log_ended(void)
 {
 	const struct sp_region *r = sp_region_now();
 	uint32_t now = atomic_load_explicit(&r->exporter, memory_order_acquire);

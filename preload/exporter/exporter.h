@@ -38,7 +38,7 @@ int sp_exporter_start(const struct sp_config *cfg, int region_fd);
 bool sp_exporter_works(void);
 
 /* APP. Logs, once in a process, that the exporter has ended and no other one is started. */
-void sp_exporter_tell_ended(void);
+void sp_exporter_log_ended(void);
 
 /* APP. Wakes the exporter of that region, which then reads the region. */
 void sp_exporter_wake(struct sp_region *r);
@@ -127,7 +127,7 @@ bool sp_exporter_family_join(struct sp_exporter_start *start);
  * APP, any thread. The exporter of the family does not serve this process. From now on join()
  * fails, until the process becomes another user, whose exporter may serve it.
  */
-void sp_exporter_family_leave(void);
+void sp_exporter_family_refused(void);
 
 /*
  * APP, one thread at a time. From now on this process joins no exporter and starts its own. False
@@ -194,6 +194,6 @@ bool sp_trial_is_put_off(void);
  * APP, at the end of the process. If the start still waits for a clone: logs that the process was
  * not profiled for that reason.
  */
-void sp_trial_tell_unknown(void);
+void sp_trial_log_unknown(void);
 
 #endif

@@ -308,7 +308,7 @@ bool sp_trial_is_put_off(void)
 	       sp_monotonic_coarse_ns() < atomic_load_explicit(&look_again, memory_order_relaxed);
 }
 
-void sp_trial_tell_unknown(void)
+void sp_trial_log_unknown(void)
 {
 	/* A child of vfork shares the memory of its parent, which will log it. */
 	if (sp_exporter_family_is_forked())

@@ -286,7 +286,7 @@ SP_EXIT(quick_exit)
  */
 static const void *begin(enum sp_next which)
 {
-	sp_lifecycle_leave();
+	sp_lifecycle_before_exec();
 	if (sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE && sp_thread_own != NULL)
 		sp_thread_rearm();
 	return real(which);

@@ -108,7 +108,7 @@ static void named(long rc, unsigned long what, unsigned long at, unsigned long n
 	/* Inside our own code the context is our own. */
 	if (g.outermost && sp_publisher_announced(at, has_name) && sp_lifecycle_start())
 		sp_publisher_read_on();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	errno = saved;
 }
 

@@ -47,7 +47,7 @@ static struct sp_thread *claim(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	active = sp_lifecycle_work();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return active ? sp_thread_claim() : NULL;
 }
 
@@ -76,7 +76,7 @@ static void keep_signal(void)
 	if (!sp_lifecycle_active())
 		return;
 	(void)sp_signals_keep();
-	sp_signals_look(false);
+	sp_signals_check(false);
 }
 
 static void *run_pthread(void *arg)

@@ -55,7 +55,7 @@ static struct sp_thread *own_thread(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	t = sp_thread_self();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return t;
 }
 

@@ -40,12 +40,12 @@
 
 static struct sp_try_lock busy;
 
-void sp_deferred_work_leave(void)
+void sp_deferred_work_unlock(void)
 {
 	sp_unlock(&busy);
 }
 
-bool sp_deferred_work_keep_off(uint64_t most_ns)
+bool sp_deferred_work_lock(uint64_t most_ns)
 {
 	uint64_t end = sp_monotonic_ns() + most_ns;
 	bool ours;
@@ -122,7 +122,7 @@ void sp_deferred_work_publish(bool all)
 	    sp_count_read(SP_COUNT_UNARMED_SHARED) != 0)
 		set(&r->threads_unfit, 1);
 	set(&r->spans_open, all ? sp_span_table_count() : sp_span_table_count_on());
-	set(&r->context, (uint32_t)sp_thread_context_told());
+	set(&r->context, (uint32_t)sp_thread_context_publisher());
 	set(&r->allocations, (uint32_t)sp_allocations_object());
 	set(&r->is_undumpable, atomic_load_explicit(&undumpable, memory_order_relaxed));
 	for (unsigned sdk = 0; sdk < SP_SDK_N; sdk++)
@@ -153,7 +153,7 @@ static void look(void)
 	 * A thread may have got no timer because of the limit (RLIMIT_SIGPENDING), and timers may
 	 * have become free since.
 	 */
-	sp_timer_limit_look();
+	sp_timer_limit_read();
 	if (sp_thread_may_arm() && sp_thread_unarmed(by, false) && by[SP_UNARMED_LIMIT] != 0)
 		sp_deferred_work_scan();
 	/*
@@ -162,12 +162,12 @@ static void look(void)
 	 */
 	if (now >= sweep_ns && sp_span_age_sweep(now, max_age))
 		sweep_ns = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);
-	sp_thread_account_look();
-	sp_region_swap_look();
+	sp_thread_account_balance();
+	sp_region_swap_count_late();
 	/* An exporter has asked for this work, so one has started. */
 	sp_lifecycle_has_started();
-	sp_foreign_context_look();
-	sp_thread_context_look();
+	sp_foreign_context_search();
+	sp_thread_context_search();
 }
 
 /*
@@ -249,7 +249,7 @@ bool sp_deferred_work_unborn(int err)
 	atomic_store_explicit(&r->exporter, SP_EXPORTER_FAILED, memory_order_release);
 	is_unborn = sp_lifecycle_put_off(err);
 	if (!is_unborn)
-		sp_exporter_tell_ended();
+		sp_exporter_log_ended();
 	return is_unborn;
 }
 
@@ -327,7 +327,7 @@ static enum outcome restart(bool moved, bool refused)
 	int fd;
 
 	if (refused)
-		sp_exporter_family_leave();
+		sp_exporter_family_refused();
 	fd = sp_region_swap(sp_keeper_region(), &loss);
 	if (fd < 0 && sp_lifecycle_put_off(fd))
 		return LATER;
@@ -381,7 +381,7 @@ static enum outcome start_another(void)
 	if (!never)
 		outcome = restart(moved, refused);
 	if (outcome == NEVER) {
-		sp_exporter_tell_ended();
+		sp_exporter_log_ended();
 		sp_lifecycle_fail();
 	}
 	return outcome;
@@ -430,18 +430,18 @@ void sp_deferred_work_account(void)
 {
 	if (!sp_try_lock_once(&busy))
 		return;
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	/* The exporter needs room for the messages that it writes at the end. */
 	write_messages(sp_region_now());
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 }
 
-void sp_deferred_work_tell(void)
+void sp_deferred_work_log(void)
 {
-	if (!sp_deferred_work_keep_off(BEGIN_NS))
+	if (!sp_deferred_work_lock(BEGIN_NS))
 		return;
 	write_messages(sp_region_now());
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 }
 
 bool sp_deferred_work_revive(void)
@@ -453,9 +453,9 @@ bool sp_deferred_work_revive(void)
 		return true;
 	/* Once a seccomp filter is installed, nothing can be checked or started. */
 	is_there = sp_seccomp_is_on() || sp_exporter_works() || start_another() == STARTED;
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 	if (!is_there)
-		sp_exporter_tell_ended();
+		sp_exporter_log_ended();
 	return is_there;
 }
 
@@ -472,8 +472,8 @@ static void do_work(struct sp_region *r, uint32_t asked)
 	 * looked up now. Looking up all of them at each call would take many system calls.
 	 */
 	if ((asked & SP_WORK_SCAN) != 0) {
-		sp_signals_look(false);
-		sp_thread_alternate_look();
+		sp_signals_check(false);
+		sp_thread_alternate_check();
 		sp_deferred_work_scan();
 	}
 	if ((asked & SP_WORK_LOOK) != 0)
@@ -538,6 +538,6 @@ void sp_deferred_work_run(void)
 		atomic_fetch_and_explicit(&r->deferred_work, ~SP_WORK_TRACER, memory_order_release);
 	if (asked != 0)
 		sp_deferred_work_publish(false);
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 	errno = saved;
 }

@@ -362,7 +362,7 @@ static void begin_on_own_stack(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	begin_child();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 /* for the thread that holds the lock of the deferred work */
@@ -373,11 +373,11 @@ static void begin_in_handler(void)
 	/* The handler tries once at most: after a failure, hooked calls try again. */
 	if (sp_lifecycle_was_put_off() || sp_reentrancy_guard_frame != 0 ||
 	    !sp_lifecycle_active() || sp_lifecycle_has_ended() || !sp_process_is_ours() ||
-	    !sp_deferred_work_keep_off(0))
+	    !sp_deferred_work_lock(0))
 		return;
 	if (!sp_region_is_there())
 		sp_arch_call_on(own_stack + sizeof(own_stack), begin_on_own_stack);
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 }
 
 static void scan_on_own_stack(void)
@@ -401,21 +401,21 @@ static void scan_on_own_stack(void)
 static void scan_in_handler(void)
 {
 	if (!sp_lifecycle_active() || sp_lifecycle_has_ended() || !sp_process_is_ours() ||
-	    !sp_deferred_work_keep_off(0))
+	    !sp_deferred_work_lock(0))
 		return;
 	if (sp_region_is_there())
 		sp_arch_call_on(own_stack + sizeof(own_stack), scan_on_own_stack);
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 }
 
 /* False also if another thread holds the lock for too long. errno is not preserved. */
 static bool begin_in_hook(void)
 {
-	if (!sp_process_is_ours() || !sp_deferred_work_keep_off(START_WAIT_NS))
+	if (!sp_process_is_ours() || !sp_deferred_work_lock(START_WAIT_NS))
 		return false;
 	if (!sp_region_is_there() && !sp_seccomp_is_on())
 		begin_child();
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 	return sp_region_is_there();
 }
 
@@ -459,7 +459,7 @@ static void start_if_waited_for(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	(void)sp_lifecycle_start();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 bool sp_lifecycle_before_thread(void)
@@ -500,7 +500,7 @@ void sp_lifecycle_before_fork(void)
 		/* The child that asked was made by a fork, which no filter has refused. */
 		(void)sp_trial_saw(SP_TRIAL_CLONE);
 		(void)sp_lifecycle_start();
-		sp_reentrancy_guard_leave(g);
+		sp_reentrancy_guard_exit(g);
 	}
 	errno = saved;
 }
@@ -549,7 +549,7 @@ void sp_lifecycle_forked(void)
 		sp_thread_account_forked();
 		sp_thread_rearm();
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	errno = saved;
 }
 
@@ -637,7 +637,7 @@ static void flush(void)
 		if (now < end)
 			(void)sp_exporter_finish((uint32_t)((end - now) / SP_NS_PER_MS) + 1);
 	}
-	sp_deferred_work_tell();
+	sp_deferred_work_log();
 }
 
 /* Whether nothing was started in this process, or nothing may be done in it. */
@@ -648,7 +648,7 @@ static bool is_untouched(void)
 	return here == SP_LIFECYCLE_OFF || here == SP_LIFECYCLE_ASLEEP;
 }
 
-void sp_lifecycle_leave(void)
+void sp_lifecycle_before_exec(void)
 {
 	int saved = errno;
 	bool is_own;
@@ -675,7 +675,7 @@ void sp_lifecycle_end(void)
 	int saved = errno;
 
 	if (sp_lifecycle_asleep() && sp_trial_is_unknown())
-		sp_trial_tell_unknown();
+		sp_trial_log_unknown();
 	if (is_untouched())
 		return;
 	/*
@@ -688,8 +688,8 @@ void sp_lifecycle_end(void)
 		 * process. A start that is under way is waited for.
 		 */
 		wait_for_start();
-		if (sp_deferred_work_keep_off(START_WAIT_NS))
-			sp_deferred_work_leave();
+		if (sp_deferred_work_lock(START_WAIT_NS))
+			sp_deferred_work_unlock();
 		if (is_to_flush()) {
 			flush();
 			errno = saved;
@@ -739,16 +739,16 @@ void sp_lifecycle_before_confinement(void)
 		return;
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	if (sp_deferred_work_keep_off(START_WAIT_NS)) {
+	if (sp_deferred_work_lock(START_WAIT_NS)) {
 		if (sp_exporter_family_part()) {
 			if (sp_region_is_there())
 				sp_deferred_work_part();
 			else
 				begin_child();
 		}
-		sp_deferred_work_leave();
+		sp_deferred_work_unlock();
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	errno = saved;
 }
 
@@ -760,7 +760,7 @@ void sp_lifecycle_before_filter(void)
 	if (sp_lifecycle_here() == SP_LIFECYCLE_ACTIVE) {
 		if (!sp_region_is_there())
 			(void)is_to_flush();
-		kept_off = sp_deferred_work_keep_off(START_WAIT_NS);
+		kept_off = sp_deferred_work_lock(START_WAIT_NS);
 		sp_thread_disarm_all();
 		sp_thread_wait_for_handlers(START_WAIT_NS);
 		sp_thread_account_flush();
@@ -769,7 +769,7 @@ void sp_lifecycle_before_filter(void)
 	sp_seccomp_begin();
 	/* a thread that takes the lock from now on sees the filter */
 	if (kept_off)
-		sp_deferred_work_leave();
+		sp_deferred_work_unlock();
 	/*
 	 * pairs with start_by_winner(): a start that began in between is waited for here, or sees
 	 * that the filter counts as installed
@@ -812,7 +812,7 @@ void sp_lifecycle_main(void)
 {
 	if (atomic_load_explicit(&sp_lifecycle_state, memory_order_relaxed) != SP_LIFECYCLE_ASLEEP)
 		return;
-	sp_publisher_look();
+	sp_publisher_search();
 	/*
 	 * No hook sees spans that another library publishes. So if the program, or a library that
 	 * it was linked with, defines the variable, sampling begins with the program.
@@ -824,5 +824,5 @@ void sp_lifecycle_main(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	(void)sp_lifecycle_start();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }

@@ -104,7 +104,7 @@ void sp_lifecycle_end(void);
  * As sp_lifecycle_end(), before the process executes another program. The execution may fail, and
  * then the process continues.
  */
-void sp_lifecycle_leave(void);
+void sp_lifecycle_before_exec(void);
 
 /*
  * APP, before and after a call by which the program installs a seccomp filter
@@ -151,7 +151,7 @@ void sp_deferred_work_account(void);
  * APP, after a flush: writes the messages that the exporter may not write itself, because there may
  * be no later hook that does it.
  */
-void sp_deferred_work_tell(void);
+void sp_deferred_work_log(void);
 
 /*
  * APP, inside the reentrancy guard, after a flush that no exporter answered. True if there is
@@ -161,11 +161,11 @@ bool sp_deferred_work_revive(void);
 
 /*
  * APP. Waits until no thread does deferred work or starts another exporter. Then no thread does
- * either before sp_deferred_work_leave(). False if the wait took longer than most_ns; the caller
- * then must not call sp_deferred_work_leave().
+ * either before sp_deferred_work_unlock(). False if the wait took longer than most_ns; the caller
+ * then must not call sp_deferred_work_unlock().
  */
-bool sp_deferred_work_keep_off(uint64_t most_ns);
-void sp_deferred_work_leave(void);
+bool sp_deferred_work_lock(uint64_t most_ns);
+void sp_deferred_work_unlock(void);
 
 /*
  * APP, one thread at a time. Enrols threads that no hook saw; if there are many, the next hook of

@@ -200,7 +200,7 @@ static struct sp_elf_tls at_start;
 static _Atomic bool is_read;
 static _Atomic bool is_announced; /* the program has published a process context */
 
-void sp_publisher_look(void)
+void sp_publisher_search(void)
 {
 	struct sp_elf_tls other;
 

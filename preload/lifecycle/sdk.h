@@ -80,7 +80,7 @@ void sp_sdk_asked_in_vain(const void *address, bool (*has_names)(void));
  * be too late: a forked child may be the first to record a span, and another thread of its parent
  * may have held the loader's lock at the fork. A library that is opened later finds our variable.
  */
-void sp_publisher_look(void);
+void sp_publisher_search(void);
 
 /* Any context. Whether an object that was loaded at the start defines the variable. */
 bool sp_publisher_found(void);

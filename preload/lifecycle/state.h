@@ -112,7 +112,7 @@ static inline bool sp_lifecycle_has_ended(void)
  * SDK's hooked functions inside of its own hooked function, and one span would be recorded twice.
  * Only the outermost hook counts.
  *
- * A host may end a hooked call by longjmp or an exception, without sp_reentrancy_guard_leave(). So
+ * A host may end a hooked call by longjmp or an exception, without sp_reentrancy_guard_exit(). So
  * the guard stores its frame on the stack, and an entry from an older frame knows that the guard is
  * stale.
  */
@@ -152,7 +152,7 @@ sp_reentrancy_guard_enter(void)
 
 /* NOLINTEND(misc-no-recursion) */
 
-static inline void sp_reentrancy_guard_leave(struct sp_reentrancy_guard g)
+static inline void sp_reentrancy_guard_exit(struct sp_reentrancy_guard g)
 {
 	if (g.outermost)
 		sp_reentrancy_guard_frame = 0;

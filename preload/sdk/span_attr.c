@@ -82,11 +82,11 @@ unsigned sp_span_attr_wanted(const struct sp_span_record *r)
 	/* samples can carry this span's id, so a link to them works */
 	bool labelled = cfg->span_id_scope == SP_SCOPE_ALL ||
 			(cfg->span_id_scope == SP_SCOPE_ROOT && sp_span_is_root(r) &&
-			 (!cfg->slow_ids || sp_slow_roots_told(r->ref)));
+			 (!cfg->slow_ids || sp_slow_roots_was_slow(r->ref)));
 	unsigned wanted = 0;
 
 	if (cfg->attributes != SP_ATTRIBUTES_NEVER && labelled &&
-	    (cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_note(r) ||
+	    (cfg->attributes == SP_ATTRIBUTES_ALWAYS || sp_span_table_has_mark(r) ||
 	     sp_span_table_has_allocation(r)))
 		wanted = SP_SPAN_ATTR_LINK;
 	if ((cfg->span_cpu_time || cfg->span_times) && sp_span_is_root(r) && !sp_seccomp_is_on())
@@ -192,7 +192,7 @@ static const char *profile_type(const struct sp_span_record *r, const struct sp_
 {
 	bool is_otlp = cfg->protocol == SP_PROTOCOL_OTLP;
 
-	if (!sp_span_table_has_note(r) && sp_span_table_has_allocation(r))
+	if (!sp_span_table_has_mark(r) && sp_span_table_has_allocation(r))
 		return is_otlp ? "memory:alloc_space:bytes:memory:bytes"
 			       : "memory:alloc_space:bytes:space:bytes";
 	if (cfg->wall)

@@ -12,7 +12,7 @@
 #include "sampler/open_spans/span_table.h"
 
 /*
- * Which spans the configuration gives attributes or other work at their end (sp_span_tell_end()).
+ * Which spans the configuration gives attributes or other work at their end (sp_span_report_end()).
  */
 enum sp_span_attr_when {
 	SP_SPAN_ATTR_UNTRIED, /* initial value of a caller's copy */

@@ -370,7 +370,7 @@ bool sp_process_context_find_other(uintptr_t *at)
 	return sp_process_maps_find(own, at);
 }
 
-void sp_foreign_context_look(void)
+void sp_foreign_context_search(void)
 {
 	static unsigned looks;
 	struct sp_process_context_threads threads = {.root_key = -1};

@@ -87,7 +87,7 @@ void sp_foreign_context_set_root_key(int key);
  * APP, one thread at a time, about once a second: after the first sample with another publisher's
  * label, searches for the publisher's process context to learn that number. At most a few times.
  */
-void sp_foreign_context_look(void);
+void sp_foreign_context_search(void);
 
 /* For foreign_context.c: written before sp_foreign_context_on is set. */
 extern struct sp_foreign_context_setup sp_foreign_context_setup;

@@ -336,7 +336,7 @@ enum sp_region_context sp_thread_context_state(void)
 	return (enum sp_region_context)atomic_load_explicit(&state.is, memory_order_relaxed);
 }
 
-enum sp_region_context sp_thread_context_told(void)
+enum sp_region_context sp_thread_context_publisher(void)
 {
 	enum sp_region_context is = sp_thread_context_state();
 
@@ -431,7 +431,7 @@ static bool begin(void)
  * Searching all mappings takes longer than the rest of the first span, so it is done later. Until
  * then the process may have two contexts if the program makes one by raw system calls.
  */
-void sp_thread_context_look(void)
+void sp_thread_context_search(void)
 {
 	uintptr_t at = 0;
 

@@ -95,7 +95,7 @@ void sp_thread_context_forked(struct sp_thread_context *c);
  * and withdraws ours if there is one. Only the first call after we published takes time: about 1 us
  * for each mapping.
  */
-void sp_thread_context_look(void);
+void sp_thread_context_search(void);
 
 /*
  * APP, any thread. Withdraws the process context at once, because spans are not followed any more
@@ -107,11 +107,11 @@ bool sp_thread_context_stop(void);
 void sp_thread_context_invalidate(struct sp_thread_context *c);
 
 /*
- * Any context. Which publisher the process has. sp_thread_context_told() is for the status file,
+ * Any context. Which publisher the process has. sp_thread_context_publisher() is for the status file,
  * and also says whether we read another publisher's records.
  */
 enum sp_region_context sp_thread_context_state(void);
-enum sp_region_context sp_thread_context_told(void);
+enum sp_region_context sp_thread_context_publisher(void);
 
 /*
  * Any context. The program gave memory the name of a process context: we do not make one any more.

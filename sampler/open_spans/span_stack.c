@@ -99,7 +99,7 @@ static bool counts(const struct sp_span_stack *s, const struct sp_span_frame *f,
  * Lowers the depth past frames that were removed or count for nothing, and past frames of ended
  * spans, if there are any. Readers skip all these frames, so nothing changes for a reader.
  */
-void sp_span_stack_reap(struct sp_span_stack *s)
+void sp_span_stack_drop_ended(struct sp_span_stack *s)
 {
 	uint32_t struck = atomic_load_explicit(&s->struck, memory_order_relaxed);
 	uint32_t d = depth_of(s);
@@ -231,7 +231,7 @@ static void forget(struct sp_span_stack *s, uint32_t at)
 __attribute__((cold)) void sp_span_stack_make_room(struct sp_span_stack *s)
 {
 	if (atomic_load_explicit(&s->struck, memory_order_relaxed) != s->reaped)
-		sp_span_stack_reap(s);
+		sp_span_stack_drop_ended(s);
 	if (depth_of(s) < SP_SPAN_DEPTH_MAX)
 		return;
 	close_ranks(s);
@@ -256,7 +256,7 @@ void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_
 	} else {
 		sp_span_stack_strike(s);
 	}
-	sp_span_stack_reap(s);
+	sp_span_stack_drop_ended(s);
 }
 
 bool sp_span_stack_ended_elsewhere(struct sp_span_stack *s, const struct sp_span_record *r)
@@ -297,7 +297,7 @@ static bool pop_forgotten(struct sp_span_stack *s, uint64_t token, bool through)
 	set_scopes(s, n - gone);
 	if (through)
 		set_depth(s, 0);
-	sp_span_stack_reap(s);
+	sp_span_stack_drop_ended(s);
 	return true;
 }
 
@@ -318,7 +318,7 @@ bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool throu
 		set_depth(s, at - 1);
 	else
 		end_frame(s, at - 1);
-	sp_span_stack_reap(s);
+	sp_span_stack_drop_ended(s);
 	return true;
 }
 
@@ -335,7 +335,7 @@ void sp_span_stack_pop_scopes(struct sp_span_stack *s, bool silent_only)
 	if (read_count(&s->scopes) != 0)
 		set_forgotten_root(s, 0);
 	set_scopes(s, 0);
-	sp_span_stack_reap(s);
+	sp_span_stack_drop_ended(s);
 }
 
 void sp_span_stack_met_root(struct sp_span_stack *s)

@@ -234,7 +234,7 @@ void sp_span_stack_clear(struct sp_span_stack *s);
 void sp_span_stack_make_room(struct sp_span_stack *s);
 void sp_span_stack_ended_below(struct sp_span_stack *s, uint64_t span_id, uint8_t forgot);
 bool sp_span_stack_pop_below(struct sp_span_stack *s, uint64_t token, bool through);
-void sp_span_stack_reap(struct sp_span_stack *s);
+void sp_span_stack_drop_ended(struct sp_span_stack *s);
 
 /* Owner only. Whether the next push finds a free frame, and no frame of an ended span is left. */
 static inline __attribute__((always_inline)) bool
@@ -271,7 +271,7 @@ static inline void sp_span_stack_drop(struct sp_span_stack *s, uint32_t d)
 	if (d == 1)
 		s->reaped = atomic_load_explicit(&s->struck, memory_order_relaxed);
 	else
-		sp_span_stack_reap(s);
+		sp_span_stack_drop_ended(s);
 }
 
 /*

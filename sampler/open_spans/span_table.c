@@ -160,7 +160,7 @@ static void store(struct sp_span_words *e, const struct sp_span_record *r)
 
 void sp_span_table_release(const struct sp_span_record *r)
 {
-	sp_span_table_leave(r->ref);
+	sp_span_table_free(r->ref);
 }
 
 static inline bool put_in(struct sp_span_line *line, uint64_t word)
@@ -352,8 +352,8 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 				      memory_order_relaxed);
 }
 
-/* Pairs with sp_span_table_note_allocation(). */
-static inline bool is_noted(const struct sp_span_record *r, enum sp_span_note which)
+/* Pairs with sp_span_table_mark_allocation(). */
+static inline bool is_noted(const struct sp_span_record *r, enum sp_span_mark which)
 {
 	uint32_t n = ((r->ref & SP_SPAN_NUMBER_MASK) - 1) % SP_SPANS_MAX;
 	const _Atomic uint64_t *noted = sp_span_tables.noted;
@@ -362,7 +362,7 @@ static inline bool is_noted(const struct sp_span_record *r, enum sp_span_note wh
 						     memory_order_seq_cst) == r->span_id;
 }
 
-bool sp_span_table_has_note(const struct sp_span_record *r)
+bool sp_span_table_has_mark(const struct sp_span_record *r)
 {
 	return is_noted(r, SP_SPAN_NOTE_SAMPLE) || is_noted(r, SP_SPAN_NOTE_WAIT);
 }

@@ -121,22 +121,22 @@ SP_SIGSAFE bool sp_span_table_holds(uint32_t ref, uint64_t span_id);
  * Marks that a sample carries the id of the span, if it is not released yet. For any number of
  * threads and handlers; a late mark never reaches the next span of the entry.
  */
-SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id);
+SP_SIGSAFE void sp_span_table_mark_sample(uint32_t ref, uint64_t span_id);
 
 /* The same for a wait in a profile. */
-SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id);
+SP_SIGSAFE void sp_span_table_mark_wait(uint32_t ref, uint64_t span_id);
 
 /*
  * The same for a sampled allocation. False if the span is already closed: the thread that closed it
  * may have missed the mark, or have reported the end before the sample.
  */
-SP_SIGSAFE bool sp_span_table_note_allocation(uint32_t ref, uint64_t span_id);
+SP_SIGSAFE bool sp_span_table_mark_allocation(uint32_t ref, uint64_t span_id);
 
 /*
  * Whether the span, which is not released yet, has a mark: for a sample or a wait; a sample; a
  * wait; an allocation.
  */
-bool sp_span_table_has_note(const struct sp_span_record *r);
+bool sp_span_table_has_mark(const struct sp_span_record *r);
 bool sp_span_table_has_sample(const struct sp_span_record *r);
 bool sp_span_table_has_wait(const struct sp_span_record *r);
 bool sp_span_table_has_allocation(const struct sp_span_record *r);
@@ -328,7 +328,7 @@ struct sp_span_tables {
 	struct sp_span_line *_Atomic index;
 	_Atomic uint32_t spare_max; /* how many free entries each thread may have */
 };
-enum sp_span_note {
+enum sp_span_mark {
 	SP_SPAN_NOTE_SAMPLE,
 	SP_SPAN_NOTE_WAIT,
 	SP_SPAN_NOTE_ALLOCATION,
@@ -439,7 +439,7 @@ static inline bool sp_span_table_room(uint64_t hash, _Atomic uint64_t **cell)
 }
 
 /* Whether the span in that entry has any mark. */
-static inline bool sp_span_table_is_noted(uint32_t ref, uint64_t span_id)
+static inline bool sp_span_table_is_marked(uint32_t ref, uint64_t span_id)
 {
 	const _Atomic uint64_t *noted =
 		&sp_span_tables.noted[(size_t)((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES];
@@ -450,11 +450,11 @@ static inline bool sp_span_table_is_noted(uint32_t ref, uint64_t span_id)
 	return false;
 }
 
-/* The part of sp_span_table_leave() for a thread without a block, or with enough free entries. */
+/* The part of sp_span_table_free() for a thread without a block, or with enough free entries. */
 void sp_span_table_give(struct sp_span_spare *spare, uint32_t ref);
 
 /* For the thread that closed the span: frees its entry, which gets the next reference. */
-static inline void sp_span_table_leave(uint32_t ref)
+static inline void sp_span_table_free(uint32_t ref)
 {
 	struct sp_span_spare *spare = sp_span_spare_own;
 	uint32_t next_use = ref + SP_SPAN_NUMBER_MASK + 1;

@@ -113,7 +113,7 @@ SP_SIGSAFE uint32_t sp_span_table_root_name(const struct sp_span_record *r)
 		       : r->root_name_id;
 }
 
-static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_note which)
+static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_mark which)
 {
 	_Atomic uint64_t *noted;
 	uint64_t was;
@@ -136,12 +136,12 @@ static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_note which)
 	}
 }
 
-SP_SIGSAFE void sp_span_table_note_sample(uint32_t ref, uint64_t span_id)
+SP_SIGSAFE void sp_span_table_mark_sample(uint32_t ref, uint64_t span_id)
 {
 	note(ref, span_id, SP_SPAN_NOTE_SAMPLE);
 }
 
-SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id)
+SP_SIGSAFE void sp_span_table_mark_wait(uint32_t ref, uint64_t span_id)
 {
 	note(ref, span_id, SP_SPAN_NOTE_WAIT);
 }
@@ -150,7 +150,7 @@ SP_SIGSAFE void sp_span_table_note_wait(uint32_t ref, uint64_t span_id)
  * A thread closes a span first and reads the mark afterwards. If another thread closes the span now
  * and does not see the mark, the fence makes us see that the span is closed.
  */
-SP_SIGSAFE bool sp_span_table_note_allocation(uint32_t ref, uint64_t span_id)
+SP_SIGSAFE bool sp_span_table_mark_allocation(uint32_t ref, uint64_t span_id)
 {
 	struct sp_span_record r;
 

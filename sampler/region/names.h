@@ -5,7 +5,7 @@
  * children.
  *
  * The exporter gets a name by a record in the ring of names, before it gets the first sample with
- * the id: a thread that puts a sample puts the name first (sp_names_tell()), once in each region.
+ * the id: a thread that puts a sample puts the name first (sp_names_announce()), once in each region.
  * So names without samples cost nothing, and a new exporter, or that of a forked child, gets all
  * names that it needs.
  *
@@ -44,7 +44,7 @@ const char *sp_names_text(uint32_t id, size_t *len);
  * exporter will know the name before it takes a record that is put from now on. False: the ring is
  * full, and no record with this id must be put. Id 0 is no name.
  */
-SP_SIGSAFE bool sp_names_tell(struct sp_channel *o, uint32_t id);
+SP_SIGSAFE bool sp_names_announce(struct sp_channel *o, uint32_t id);
 
 /* A stored name; only names.c and ring_sig.c use it. */
 struct sp_name {

@@ -145,7 +145,7 @@ _Atomic(struct sp_names *) sp_names;
  * Puts the record into the ring first and marks the name afterwards. So a thread that finds the
  * mark puts its sample after the record.
  */
-SP_SIGSAFE bool sp_names_tell(struct sp_channel *o, uint32_t id)
+SP_SIGSAFE bool sp_names_announce(struct sp_channel *o, uint32_t id)
 {
 	struct sp_name *name = sp_names_of(id);
 	struct sp_name_head head;

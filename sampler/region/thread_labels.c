@@ -129,12 +129,12 @@ void sp_thread_labels_end(uint32_t block)
 	atomic_store_explicit(&t->tid, 0, memory_order_release);
 }
 
-void sp_thread_labels_note_wait(struct sp_thread_labels *to, uint64_t span_id)
+void sp_thread_labels_put_wait(struct sp_thread_labels *to, uint64_t span_id)
 {
 	atomic_store_explicit(&to->waited_span, span_id, memory_order_relaxed);
 }
 
-uint64_t sp_thread_labels_take_note(uint32_t block)
+uint64_t sp_thread_labels_take_wait(uint32_t block)
 {
 	struct sp_thread_labels *t = place_of(sp_thread_labels_now(), block);
 

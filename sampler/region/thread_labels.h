@@ -48,7 +48,7 @@ struct sp_thread_labels {
 	 * time before.
 	 */
 	_Atomic uint64_t off_ns;
-	/* written by the exporter: sp_thread_labels_note_wait(); 0 = none */
+	/* written by the exporter: sp_thread_labels_put_wait(); 0 = none */
 	_Atomic uint64_t waited_span;
 	_Atomic uint64_t word[SP_THREAD_LABEL_WORDS];
 };
@@ -118,13 +118,13 @@ void sp_thread_labels_end(uint32_t block);
  * The exporter has put a wait of the thread into a profile, with that span's id and the thread's
  * present label.
  */
-void sp_thread_labels_note_wait(struct sp_thread_labels *to, uint64_t span_id);
+void sp_thread_labels_put_wait(struct sp_thread_labels *to, uint64_t span_id);
 
 /*
  * APP. The span id of the last such wait since the previous call; 0 = none. The exporter is not
  * trusted: the id may be any number.
  */
-uint64_t sp_thread_labels_take_note(uint32_t block);
+uint64_t sp_thread_labels_take_wait(uint32_t block);
 
 /* The exporter's copy of a place. */
 struct sp_thread_labels_copy {

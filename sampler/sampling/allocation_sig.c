@@ -102,7 +102,7 @@ static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 		sp_count(SP_COUNT_DROP_UNTOLD);
 		return false;
 	}
-	if (!sp_names_tell(o, s->name_id))
+	if (!sp_names_announce(o, s->name_id))
 		return false;
 	if ((own & SP_SAMPLE_RETRY) != 0) {
 		if (sp_ring_has_reserve(&o->snapshots) &&
@@ -120,7 +120,7 @@ static bool put(struct sp_channel *o, struct sp_thread *t, struct sp_sample *s,
 }
 
 /*
- * Notes that the manual label's id has a sample; sp_manual_label_leave() reports the end of the
+ * Notes that the manual label's id has a sample; sp_manual_label_exit() reports the end of the
  * label.
  */
 static void note_label(struct sp_thread *t, uint64_t id)
@@ -157,8 +157,8 @@ __attribute__((noinline)) static bool take(struct sp_thread *t, struct sp_sample
 	sp_channel_count_put(o);
 	if (block == 0)
 		sp_count(SP_COUNT_BLOCKS_NO_ROOM);
-	if (s->span_id != 0 && !sp_span_table_note_allocation(label.ref, s->span_id))
-		sp_span_tell_ended(s->span_id);
+	if (s->span_id != 0 && !sp_span_table_mark_allocation(label.ref, s->span_id))
+		sp_span_announce_end(s->span_id);
 	if (label.what == SP_SPAN_LABEL && s->span_id != 0)
 		note_label(t, s->span_id);
 	return true;

@@ -130,7 +130,7 @@ static bool put(struct sp_channel *o, struct sp_thread *t, const void *ucontext,
 		sp_count(SP_COUNT_DROP_UNTOLD);
 		return false;
 	}
-	if (!sp_names_tell(o, s->name_id))
+	if (!sp_names_announce(o, s->name_id))
 		return false;
 	if ((own & SP_SAMPLE_RETRY) != 0 && put_snapshot(o, t, ucontext))
 		return true;
@@ -193,7 +193,7 @@ void sp_sample_label(const struct sp_thread *t, struct sp_sample *s, struct sp_s
 	 * reports the root's values only if the root is marked already.
 	 */
 	if (label->root_id != 0)
-		sp_span_values_note(label->root_ref, label->root_id);
+		sp_span_values_mark(label->root_ref, label->root_id);
 	if (label->what == SP_SPAN_INTERLEAVED)
 		sp_count(SP_COUNT_SAMPLES_INTERLEAVED);
 	if (label->span_id == 0 && label->name_id == 0)
@@ -217,7 +217,7 @@ void sp_sample_label(const struct sp_thread *t, struct sp_sample *s, struct sp_s
 static uint32_t weight_of(struct sp_thread *t, const siginfo_t *si)
 {
 	uint64_t over = si->si_overrun > 0 ? (uint64_t)si->si_overrun : 0;
-	uint64_t told = sp_thread_account_told(&t->account, sp_handler_setup.period_ns);
+	uint64_t told = sp_thread_account_recorded(&t->account, sp_handler_setup.period_ns);
 
 	return 1U + (uint32_t)(over > told ? over - told : 0);
 }
@@ -249,7 +249,7 @@ static void sample(struct sp_thread *t, const siginfo_t *si, const void *ucontex
 	 * show.
 	 */
 	if (sp_handler_setup.note_samples && s->span_id != 0)
-		sp_span_table_note_sample(label.ref, s->span_id);
+		sp_span_table_mark_sample(label.ref, s->span_id);
 }
 
 /*

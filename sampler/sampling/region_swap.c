@@ -155,7 +155,7 @@ static uint64_t carry_over(struct sp_ring *from, struct place *to, struct sp_rin
 		 */
 		if (is_sample)
 			record.sample[offsetof(struct sp_sample, block) / sizeof(uint64_t)] = 0;
-		if (((!counts && !is_root) || sp_names_tell(&to->channel, name_of_record())) &&
+		if (((!counts && !is_root) || sp_names_announce(&to->channel, name_of_record())) &&
 		    sp_ring_put(ring, (enum sp_record_kind)kind, &record, len) == 0)
 			carried += counts;
 		else if (is_root)
@@ -174,7 +174,7 @@ static void tell_lost(void)
 	lost = 0;
 }
 
-void sp_region_swap_look(void)
+void sp_region_swap_count_late(void)
 {
 	uint64_t now = places > 1 ? sp_monotonic_ns() : 0;
 
@@ -316,7 +316,7 @@ int sp_region_swap(const struct sp_region *kept, struct sp_region_loss *loss)
 	 * Late puts into the previous region are counted before another region replaces the current
 	 * one.
 	 */
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	to = next_place(kept);
 	if (to == NULL)
 		return -EADDRNOTAVAIL;

@@ -46,7 +46,7 @@ uint64_t sp_region_swap_unsent(void);
  * APP, one thread at a time. Counts the records that threads have put into old regions since. Cheap
  * if there are none.
  */
-void sp_region_swap_look(void);
+void sp_region_swap_count_late(void);
 
 /*
  * Forked child: forgets the parent's regions. Correct even if another thread of the parent was

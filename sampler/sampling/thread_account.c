@@ -42,7 +42,7 @@
  * A timer that missed expirations reports them with its next signal, which may come at any time
  * while the thread lives. So a record of a living thread is written only if its missing time is
  * more than this and two periods. A system call may take longer than that; the next sample then
- * stands for less (sp_thread_account_told()).
+ * stands for less (sp_thread_account_recorded()).
  */
 #define LOOK_NS (250 * SP_NS_PER_MS)
 
@@ -115,7 +115,7 @@ static void put(struct sp_cpu_time *record, uint64_t ns)
 		return;
 	record->ns = ns;
 	sp_count(SP_COUNT_UNSAMPLED);
-	if (!sp_names_tell(o, record->name_id) ||
+	if (!sp_names_announce(o, record->name_id) ||
 	    sp_ring_put(&o->ring, SP_RECORD_CPU_TIME, record, sizeof(*record)) != 0) {
 		sp_count(SP_COUNT_DROP_RING_FULL);
 		return;
@@ -219,7 +219,7 @@ static int64_t settle(struct sp_thread *t, uint64_t now, uint64_t at_least,
 	}
 	/*
 	 * This record covers expirations that the timer has not reported yet;
-	 * sp_thread_account_told() takes them off the next sample.
+	 * sp_thread_account_recorded() takes them off the next sample.
 	 */
 	if (at_least != 0) {
 		atomic_store_explicit(&a->outside, true, memory_order_relaxed);
@@ -346,7 +346,7 @@ static void settle_process(uint64_t used, int64_t behind_ns, uint64_t at_least)
  * time and records that are added meanwhile make the missing time smaller, never larger; a later
  * call writes the rest.
  */
-void sp_thread_account_look(void)
+void sp_thread_account_balance(void)
 {
 	uint64_t at_least = LOOK_NS + 2 * sp_thread_timer_period_ns();
 

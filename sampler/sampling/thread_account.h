@@ -42,8 +42,8 @@ static inline SP_SIGSAFE void sp_thread_account_sample(struct sp_thread_account 
  * For the thread's handler, if its signal came late: how many periods of the sample a record has
  * covered already.
  */
-static inline SP_SIGSAFE uint64_t sp_thread_account_told(struct sp_thread_account *a,
-							 uint64_t period_ns)
+static inline SP_SIGSAFE uint64_t sp_thread_account_recorded(struct sp_thread_account *a,
+							     uint64_t period_ns)
 {
 	if (atomic_load_explicit(&a->told_ns, memory_order_relaxed) == 0)
 		return 0;
@@ -86,7 +86,7 @@ void sp_thread_ended(void);
  * ended unseen, and of records that found no room in the ring. Does nothing while another thread
  * settles.
  */
-void sp_thread_account_look(void);
+void sp_thread_account_balance(void);
 
 /* Before a flush: settles all threads and the process completely. */
 void sp_thread_account_flush(void);

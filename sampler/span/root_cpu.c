@@ -110,7 +110,7 @@ static void end_part(struct sp_thread_root_cpu *p)
 		return;
 	p->is_measured = false;
 	/* The name may have no sample, from which the exporter would know it. */
-	(void)sp_names_tell(sp_channel_now(), p->name_id);
+	(void)sp_names_announce(sp_channel_now(), p->name_id);
 	sp_root_cpu_add(p->name_id, p->shift, p->sum_ns);
 	c = sp_root_cpu_of(p->name_id);
 	for (uint32_t i = 1; c != NULL && i < p->edges && !sp_seccomp_is_on(); i++)

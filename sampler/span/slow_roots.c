@@ -49,7 +49,7 @@ static struct sp_slow_roots_begun *begun_of(uint32_t ref)
  * On a machine whose clock source has no vDSO, reading a clock is a system call, which a filter may answer by killing the
  * program. So no clock is read behind a filter, and the duration of such a root is unknown.
  */
-void sp_slow_roots_note(uint32_t ref)
+void sp_slow_roots_store(uint32_t ref)
 {
 	uint64_t now = sp_seccomp_is_on() ? 0 : sp_monotonic_ns();
 
@@ -63,7 +63,7 @@ void sp_slow_roots_set_failed(const struct sp_span_record *r, bool is_error)
 				      memory_order_relaxed);
 }
 
-bool sp_slow_roots_told(uint32_t ref)
+bool sp_slow_roots_was_slow(uint32_t ref)
 {
 	return sp_slow_roots_on() &&
 	       atomic_load_explicit(&begun_of(ref)->ns, memory_order_relaxed) == SP_SLOW_ROOT_TOLD;
@@ -120,9 +120,9 @@ static __attribute__((noinline)) void tell(uint32_t ref, uint64_t now, uint64_t 
 		add_times(&out, &r);
 	atomic_store_explicit(&begun_of(ref)->ns, SP_SLOW_ROOT_TOLD, memory_order_relaxed);
 	/* So the values of its attributes are told as well, if it has any. */
-	sp_span_values_note(ref, r.span_id);
+	sp_span_values_mark(ref, r.span_id);
 	sp_count(SP_COUNT_SLOW_ROOTS);
-	if (!sp_ring_has_reserve(&o->ring) || !sp_names_tell(o, out.name_id) ||
+	if (!sp_ring_has_reserve(&o->ring) || !sp_names_announce(o, out.name_id) ||
 	    sp_ring_put(&o->ring, SP_RECORD_SLOW_ROOT, &out, sizeof(out)) != 0)
 		sp_count(SP_COUNT_DROP_SLOW_ROOTS);
 }
@@ -138,7 +138,7 @@ static __attribute__((noinline)) void tell_end(const struct sp_root_end *end)
 		sp_count(SP_COUNT_DROP_ROOT_ENDS);
 }
 
-bool sp_slow_roots_look(uint32_t ref)
+bool sp_slow_roots_check(uint32_t ref)
 {
 	const struct sp_span_words *e = sp_span_entry(ref);
 	uint64_t begun = atomic_load_explicit(&begun_of(ref)->ns, memory_order_relaxed);
@@ -153,7 +153,7 @@ bool sp_slow_roots_look(uint32_t ref)
 	now = sp_monotonic_ns();
 	end.duration_ns = now - begun;
 	is_slow = sp_root_durations_add(end.name_id, end.duration_ns, &end.place);
-	if (tells_ends && sp_span_values_is_noted(ref, end.root_id))
+	if (tells_ends && sp_span_values_is_marked(ref, end.root_id))
 		tell_end(&end);
 	if (is_slow)
 		tell(ref, now, end.duration_ns, end.place);

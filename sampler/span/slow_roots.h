@@ -46,14 +46,14 @@ struct sp_slow_roots_begun {
 SP_HIDDEN struct sp_slow_roots_begun *_Atomic sp_slow_roots_begun;
 
 /* For sp_slow_roots_begin() and sp_slow_roots_end(). */
-void sp_slow_roots_note(uint32_t ref);
-bool sp_slow_roots_look(uint32_t ref);
+void sp_slow_roots_store(uint32_t ref);
+bool sp_slow_roots_check(uint32_t ref);
 
 /* A span that is its own local root was entered into the table. */
 static inline void sp_slow_roots_begin(uint32_t ref)
 {
 	if (atomic_load_explicit(&sp_slow_roots_begun, memory_order_relaxed) != NULL)
-		sp_slow_roots_note(ref);
+		sp_slow_roots_store(ref);
 }
 
 /*
@@ -64,11 +64,11 @@ static inline void sp_slow_roots_begin(uint32_t ref)
 static inline bool sp_slow_roots_end(uint32_t ref)
 {
 	return atomic_load_explicit(&sp_slow_roots_begun, memory_order_relaxed) != NULL &&
-	       sp_slow_roots_look(ref);
+	       sp_slow_roots_check(ref);
 }
 
 /* Of an entry whose span is closed: what sp_slow_roots_end() has returned. */
-bool sp_slow_roots_told(uint32_t ref);
+bool sp_slow_roots_was_slow(uint32_t ref);
 
 /* Whether anybody wants to know that a span's status is an error. */
 static inline bool sp_slow_roots_on(void)

@@ -34,13 +34,13 @@ bool sp_shown_label_notes_waits;
  */
 static void note_wait(uint32_t block)
 {
-	uint64_t id = sp_thread_labels_take_note(block);
+	uint64_t id = sp_thread_labels_take_wait(block);
 	struct sp_span_record r;
 
 	if (id == 0 || !sp_span_table_by_id(id, &r))
 		return;
-	sp_span_table_note_wait(r.ref, id);
-	sp_span_values_note(r.root_ref, r.root_id);
+	sp_span_table_mark_wait(r.ref, id);
+	sp_span_values_mark(r.root_ref, r.root_id);
 }
 
 void sp_shown_label_put(struct sp_thread *t)
@@ -70,7 +70,7 @@ void sp_shown_label_put(struct sp_thread *t)
 	 * If the ring of names is full, the exporter shows "(other)" and counts that, until a later
 	 * label or sample puts the name.
 	 */
-	(void)sp_names_tell(sp_channel_now(), label.name_id);
+	(void)sp_names_announce(sp_channel_now(), label.name_id);
 	sp_thread_labels_put(&owner, &shown);
 }
 
@@ -170,10 +170,10 @@ bool sp_span_close(const struct sp_span_record *r)
 static void tell_end_if_noted(const struct sp_span_record *r)
 {
 	if (sp_span_table_has_allocation(r))
-		sp_span_tell_ended(r->span_id);
+		sp_span_announce_end(r->span_id);
 }
 
-void sp_span_tell_end(const struct sp_span_record *r)
+void sp_span_report_end(const struct sp_span_record *r)
 {
 	tell_end_if_noted(r);
 	sp_span_values_end(r);
@@ -211,7 +211,7 @@ static __attribute__((noinline)) bool is_known(const struct sp_span_record *r, b
 	return false;
 }
 
-void sp_span_look_for_interleaving(const struct sp_thread *t)
+void sp_span_check_interleaving(const struct sp_thread *t)
 {
 	static _Atomic bool told;
 	struct sp_span_record r;
@@ -604,7 +604,7 @@ int sp_manual_label_show(uint64_t id, uint32_t name_id)
 	return 0;
 }
 
-bool sp_manual_label_leave(void)
+bool sp_manual_label_exit(void)
 {
 	struct sp_thread *t = sp_thread_own;
 
@@ -615,7 +615,7 @@ bool sp_manual_label_leave(void)
 		(void)sp_span_stack_pop(&t->spans, sp_span_token_of_label(level, 0), false);
 		if ((t->allocated_levels & bit_of_level()) != 0) {
 			t->allocated_levels &= ~bit_of_level();
-			sp_span_tell_ended(t->allocated_label[level - 1]);
+			sp_span_announce_end(t->allocated_label[level - 1]);
 		}
 		sp_root_cpu_changed(t);
 		sp_shown_label_update(t);

@@ -134,13 +134,13 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says);
  * that trace; NULL = any. A start that continues the trace of the last start has a parent; if the
  * parent is not on the stack, no hook saw its attach.
  */
-static inline bool sp_active_span_tells_parent(const uint8_t *trace_id);
+static inline bool sp_active_span_shows_parent(const uint8_t *trace_id);
 
-/* A part of sp_active_span_tells_parent(): whether the active span is of that trace. */
+/* A part of sp_active_span_shows_parent(): whether the active span is of that trace. */
 bool sp_active_span_is_in_trace(const struct sp_thread *t, const uint8_t *trace_id);
 
 static inline __attribute__((always_inline)) bool
-sp_active_span_tells_parent(const uint8_t *trace_id)
+sp_active_span_shows_parent(const uint8_t *trace_id)
 {
 	const struct sp_thread *t = sp_thread_own;
 
@@ -265,7 +265,7 @@ static inline uint64_t sp_span_age_start_ns(void)
  * vDSO if waiting time is wanted, and those of span_times.h.
  */
 
-/* Written at activation: spans with a wait in a profile are marked (sp_span_table_note_wait()). */
+/* Written at activation: spans with a wait in a profile are marked (sp_span_table_mark_wait()). */
 SP_HIDDEN bool sp_shown_label_notes_waits;
 
 /* Shows the label to the exporter. */
@@ -300,7 +300,7 @@ void sp_manual_label_enter(void);
 int sp_manual_label_show(uint64_t id, uint32_t name_id);
 
 /* Leaves the level, and removes its label if it has one. False if there is no level to leave. */
-bool sp_manual_label_leave(void);
+bool sp_manual_label_exit(void);
 
 struct sp_span_start {
 	const void *handle; /* the SDK's span object, unique while the span is open */
@@ -352,13 +352,13 @@ bool sp_span_close(const struct sp_span_record *r);
  * (span_values.h), and that it has ended if blocks were sampled in it. If the program has ended the
  * span, sp_slow_roots_end() is to be called as well.
  */
-void sp_span_tell_end(const struct sp_span_record *r);
+void sp_span_report_end(const struct sp_span_record *r);
 
 /*
  * Any context. Tells the exporter that the span, or the manual label, with that id has ended:
  * blocks that were allocated in it and are still in use belong to no open span any more.
  */
-SP_SIGSAFE void sp_span_tell_ended(uint64_t span_id);
+SP_SIGSAFE void sp_span_announce_end(uint64_t span_id);
 
 /*
  * Gives up that open span because of its age: it labels nothing any more, and its end, if it comes,
@@ -419,7 +419,7 @@ struct sp_span_root sp_span_find_root(const struct sp_span_stack *s, uint64_t pa
 				      const uint64_t trace[2]);
 
 /* A root was started on a thread with another open span. Logs once if spans interleave there. */
-void sp_span_look_for_interleaving(const struct sp_thread *t);
+void sp_span_check_interleaving(const struct sp_thread *t);
 
 /* Calls sp_span_times_begin() for the span of that entry. */
 void sp_span_begin_times(uint32_t ref);
@@ -443,7 +443,7 @@ static inline __attribute__((always_inline)) void sp_span_put(struct sp_thread *
 	sp_span_stack_meet_root(&t->spans);
 	/* Most roots are started while no other is open on the thread. */
 	if (__builtin_expect(!first, 0) && root->id == span_id && sp_span_token_stands_in(token))
-		sp_span_look_for_interleaving(t);
+		sp_span_check_interleaving(t);
 	sp_shown_label_update(t);
 	sp_root_cpu_entered(t, root->id, root->name_id, first);
 }
@@ -574,7 +574,7 @@ static inline uint32_t sp_span_name(const char *name, size_t len)
 
 /*
  * sp_span_close() for the span with that id and object, which was started with by_id. Returns its
- * reference, for sp_span_table_leave(); 0 = there is no such span, or another caller ends it. If
+ * reference, for sp_span_table_free(); 0 = there is no such span, or another caller ends it. If
  * the exchange succeeds, the cell, and so the entry that was read before, belonged to the span all
  * the time.
  */

@@ -62,7 +62,7 @@ SP_SIGSAFE void sp_active_span_label_foreign(const struct sp_thread *t, struct s
 		memcpy(out->trace_id, ids.trace_id, sizeof(out->trace_id));
 }
 
-SP_SIGSAFE void sp_span_tell_ended(uint64_t span_id)
+SP_SIGSAFE void sp_span_announce_end(uint64_t span_id)
 {
 	if (sp_ring_put(&sp_channel_now()->ring, SP_RECORD_SPAN_ENDED, &span_id, sizeof(span_id)) !=
 	    0)

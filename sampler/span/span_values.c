@@ -34,12 +34,12 @@ static int note_roots(void)
 {
 	_Atomic uint64_t *noted;
 
-	if (atomic_load_explicit(&sp_span_values_noted, memory_order_relaxed) != NULL)
+	if (atomic_load_explicit(&sp_span_values_marked, memory_order_relaxed) != NULL)
 		return 0;
 	noted = sp_arena_map(SP_SPANS_MAX * sizeof(*noted));
 	if (noted == NULL)
 		return -ENOMEM;
-	atomic_store_explicit(&sp_span_values_noted, noted, memory_order_release);
+	atomic_store_explicit(&sp_span_values_marked, noted, memory_order_release);
 	return 0;
 }
 
@@ -144,7 +144,7 @@ void sp_span_values_end(const struct sp_span_record *r)
 	struct sp_span_values out;
 	uint32_t used = 0;
 
-	if (r->span_id != r->root_id || !sp_span_values_is_noted(r->ref, r->span_id))
+	if (r->span_id != r->root_id || !sp_span_values_is_marked(r->ref, r->span_id))
 		return;
 	memset(&out, 0, SP_SPAN_VALUES_HEAD_BYTES);
 	out.root_id = r->span_id;

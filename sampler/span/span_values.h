@@ -90,13 +90,14 @@ void sp_span_values_end(const struct sp_span_record *r);
  * For each entry of a span, by its number: the id of the last local root in the entry that has a
  * sample or a wait.
  */
-SP_HIDDEN _Atomic uint64_t *_Atomic sp_span_values_noted;
+SP_HIDDEN _Atomic uint64_t *_Atomic sp_span_values_marked;
 
 /* SIG. A sample that was not lost, or a wait, carries that root. */
-static inline SP_SIGSAFE void sp_span_values_note(uint32_t root_ref, uint64_t root_id)
+static inline SP_SIGSAFE void sp_span_values_mark(uint32_t root_ref, uint64_t root_id)
 {
 	/* pairs with the release in sp_span_values_init() */
-	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_values_noted, memory_order_acquire);
+	_Atomic uint64_t *noted =
+		atomic_load_explicit(&sp_span_values_marked, memory_order_acquire);
 	uint32_t n = (root_ref & SP_SPAN_NUMBER_MASK) - 1;
 
 	if (noted != NULL && n < SP_SPANS_MAX)
@@ -104,9 +105,10 @@ static inline SP_SIGSAFE void sp_span_values_note(uint32_t root_ref, uint64_t ro
 }
 
 /* Whether that root has a sample or a wait. */
-static inline bool sp_span_values_is_noted(uint32_t root_ref, uint64_t root_id)
+static inline bool sp_span_values_is_marked(uint32_t root_ref, uint64_t root_id)
 {
-	_Atomic uint64_t *noted = atomic_load_explicit(&sp_span_values_noted, memory_order_acquire);
+	_Atomic uint64_t *noted =
+		atomic_load_explicit(&sp_span_values_marked, memory_order_acquire);
 	uint32_t n = (root_ref & SP_SPAN_NUMBER_MASK) - 1;
 
 	return noted != NULL && n < SP_SPANS_MAX &&

@@ -4,4 +4,4 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf pthread_mutex_lock dlsym
 
-_Atomic uint64_t *_Atomic sp_span_values_noted;
+_Atomic uint64_t *_Atomic sp_span_values_marked;

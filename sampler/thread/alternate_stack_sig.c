@@ -190,7 +190,7 @@ static void enter(const struct sp_thread *t, uintptr_t at)
 	}
 }
 
-SP_SIGSAFE void sp_alternate_stack_note(struct sp_thread *t, const struct sp_alternate_stack *s)
+SP_SIGSAFE void sp_alternate_stack_store(struct sp_thread *t, const struct sp_alternate_stack *s)
 {
 	atomic_store_explicit(&t->alternate_bytes, s->bytes, memory_order_relaxed);
 	if (noted(t) == s->at)
@@ -275,7 +275,7 @@ SP_SIGSAFE void sp_thread_timer_drop(int id)
 }
 
 /* A thread is counted once for each reason in a row, however often a timer is tried. */
-SP_SIGSAFE void sp_thread_unarmed_note(struct sp_thread *t, enum sp_unarmed why)
+SP_SIGSAFE void sp_thread_unarmed_count(struct sp_thread *t, enum sp_unarmed why)
 {
 	static const enum sp_counter counter[SP_UNARMED_N] = {
 		[SP_UNARMED_LIMIT] = SP_COUNT_UNARMED_LIMIT,
@@ -298,7 +298,7 @@ SP_SIGSAFE void sp_thread_unarmed_note(struct sp_thread *t, enum sp_unarmed why)
 static void disarm_unfit(struct sp_thread *t, enum sp_unarmed why)
 {
 	sp_thread_disarm(t);
-	sp_thread_unarmed_note(t, why);
+	sp_thread_unarmed_count(t, why);
 }
 
 /*
@@ -327,7 +327,7 @@ SP_SIGSAFE enum sp_unarmed sp_thread_unfit(const struct sp_thread *t)
 		return SP_UNARMED_NOT;
 	shared = sp_alternate_stack_shared(t);
 	if ((!shared && sp_alternate_stack_holds_walk(alternate)) ||
-	    sp_signals_leave_alternate_stack())
+	    sp_signals_quit_alternate_stack())
 		return SP_UNARMED_NOT;
 	if (shared) {
 		disarm_sharers(t);
@@ -370,11 +370,11 @@ SP_SIGSAFE bool sp_thread_alternate_seen(struct sp_thread *t, const void *uconte
 	 */
 	if (now.at == 0 && sp_thread_alternate_room(t, frame) != SIZE_MAX)
 		return true;
-	sp_alternate_stack_note(t, &now);
+	sp_alternate_stack_store(t, &now);
 	/*
 	 * A runtime that makes raw system calls may have set its handlers together with the stack.
 	 */
-	sp_signals_look(false);
+	sp_signals_check(false);
 	why = sp_thread_unfit(t);
 	if (why != SP_UNARMED_NOT)
 		disarm_unfit(t, why);

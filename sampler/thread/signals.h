@@ -65,10 +65,10 @@ SP_SIGSAFE bool sp_signals_on_alternate_stack(void);
  * each other there. Makes at most one system call for each signal, and none once it knows a handler
  * with SA_ONSTACK whose signal may come at any moment. errno preserved.
  */
-SP_SIGSAFE void sp_signals_look(bool also_of_faults);
+SP_SIGSAFE void sp_signals_check(bool also_of_faults);
 /*
  * Any context. Whether that thread has called sp_signals_install(), and sp_signals_start_over() was
- * not called since. Then the handlers are known, and sp_signals_look() would only repeat its system
+ * not called since. Then the handlers are known, and sp_signals_check() would only repeat its system
  * calls.
  */
 bool sp_signals_has_just_looked(uint32_t tid);
@@ -87,7 +87,7 @@ bool sp_signals_know_alternate_stack(int signo);
  * from now on our handler does not run on alternate stacks in any thread, because only the host's
  * handlers of faults ask for them. False if it has to run there. errno preserved.
  */
-SP_SIGSAFE bool sp_signals_leave_alternate_stack(void);
+SP_SIGSAFE bool sp_signals_quit_alternate_stack(void);
 
 /* SIG. Passes a signal that is not ours to the former handler. */
 SP_SIGSAFE void sp_signals_chain(int signo, siginfo_t *si, void *ucontext);
@@ -153,7 +153,7 @@ struct sp_alternate_stack sp_alternate_stack_own(void);
 struct sp_thread;
 
 /* Any context. Stores the thread's alternate stack, so that other threads find who shares it. */
-SP_SIGSAFE void sp_alternate_stack_note(struct sp_thread *t, const struct sp_alternate_stack *s);
+SP_SIGSAFE void sp_alternate_stack_store(struct sp_thread *t, const struct sp_alternate_stack *s);
 /*
  * Any context. Whether another living thread has the same alternate stack, or too many blocks have
  * it to be sure.

@@ -341,7 +341,7 @@ void sp_signals_use_alternate_stack(int signo)
 	errno = saved;
 }
 
-void sp_signals_look(bool also_of_faults)
+void sp_signals_check(bool also_of_faults)
 {
 	int saved = errno;
 	int asked = also_of_faults ? ALTERNATE_NONE : ALTERNATE_CRAMPED;
@@ -367,7 +367,7 @@ void sp_signals_start_over(void)
 	atomic_store_explicit(&looked_by, 0, memory_order_relaxed);
 }
 
-bool sp_signals_leave_alternate_stack(void)
+bool sp_signals_quit_alternate_stack(void)
 {
 	int saved = errno;
 	int faults = ALTERNATE_FAULTS;

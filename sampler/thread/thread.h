@@ -98,7 +98,7 @@ struct sp_thread_root_cpu {
 /* Why a thread has no timer. */
 enum sp_unarmed {
 	SP_UNARMED_NOT,     /* it has a timer, or none was tried */
-	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING (sp_timer_limit_look()) */
+	SP_UNARMED_LIMIT,   /* RLIMIT_SIGPENDING (sp_timer_limit_read()) */
 	SP_UNARMED_REFUSED, /* by the kernel */
 	SP_UNARMED_STACK,   /* its stack, or alternate signal stack, is too small for a signal */
 	SP_UNARMED_SHARED,  /* another thread has the same alternate signal stack */
@@ -222,7 +222,7 @@ bool sp_thread_enrol(uint32_t tid);
  * APP. Frees the blocks of threads that no longer exist, some blocks per call. False if the next
  * call has to continue.
  */
-bool sp_thread_reap(void);
+bool sp_thread_free_ended(void);
 /* APP. Deletes every timer, and from now on starts none; blocks and stacks of spans stay usable. */
 void sp_thread_disarm_all(void);
 /*
@@ -252,7 +252,7 @@ void sp_thread_alternate_end(void);
  * APP. Checks the alternate stack again, for a thread that has changed it by the raw system call,
  * or that shared it with a thread that may have ended.
  */
-void sp_thread_alternate_look(void);
+void sp_thread_alternate_check(void);
 /* APP. Spans are not followed any more: withdraws thread and process context. */
 void sp_thread_unpublish(void);
 /*
@@ -267,7 +267,7 @@ SP_SIGSAFE void sp_thread_disarm_unfit(void);
  */
 SP_SIGSAFE enum sp_unarmed sp_thread_unfit(const struct sp_thread *t);
 /* Any context. Stores and counts the reason why a thread has no timer. */
-SP_SIGSAFE void sp_thread_unarmed_note(struct sp_thread *t, enum sp_unarmed why);
+SP_SIGSAFE void sp_thread_unarmed_count(struct sp_thread *t, enum sp_unarmed why);
 /*
  * SIG. Reads the calling thread's alternate stack from the interrupted context. False if the thread
  * must get no more signals; then it has no timer from now on.
@@ -356,7 +356,7 @@ bool sp_timer_limit_of(const char *line, uint32_t ours, uint64_t *timers);
  * Asks the kernel and sets the limit for sp_thread_may_arm(). Without /proc the limit does not
  * change.
  */
-void sp_timer_limit_look(void);
+void sp_timer_limit_read(void);
 
 /* The host waits while its call reads blocks, so one call reads at most this many. */
 #define SP_THREAD_LOOK_MAX 256U
@@ -400,7 +400,7 @@ struct sp_thread_table {
 	_Atomic uint64_t free;  /* top of the free stack: change count << 32 | index + 1 */
 	_Atomic uint32_t known; /* sp_thread_known() */
 	_Atomic uint32_t armed;
-	_Atomic uint32_t armed_max; /* sp_timer_limit_look() */
+	_Atomic uint32_t armed_max; /* sp_timer_limit_read() */
 	_Atomic bool closed;        /* start no more timers */
 };
 
@@ -414,7 +414,7 @@ _Atomic uint16_t *sp_thread_by_tid(uint32_t tid);
 
 /*
  * At activation and in a forked child: sets the limit of timers that holds until the first
- * sp_timer_limit_look().
+ * sp_timer_limit_read().
  */
 void sp_thread_limit_init(void);
 /*

@@ -234,7 +234,7 @@ static struct sp_thread *bind(struct sp_thread *t, uint32_t tid)
 	}
 	/* while only this thread has the block */
 	sp_thread_account_begin(t, tid);
-	/* pairs with sp_thread_reap(): the index is stored before the id */
+	/* pairs with sp_thread_free_ended(): the index is stored before the id */
 	atomic_store_explicit(&t->tid, tid, memory_order_release);
 	if (atomic_compare_exchange_strong_explicit(slot, &none, (uint16_t)(t->index + 1),
 						    memory_order_acq_rel, memory_order_acquire)) {
@@ -378,9 +378,9 @@ struct sp_thread *sp_thread_self(void)
 	if (t == NULL)
 		return NULL;
 	if (!sp_signals_has_just_looked(tid))
-		sp_signals_look(false);
+		sp_signals_check(false);
 	alternate = sp_alternate_stack_own();
-	sp_alternate_stack_note(t, &alternate);
+	sp_alternate_stack_store(t, &alternate);
 	note_stack(t, own_stack_bytes);
 	sp_thread_born(t);
 	return sp_thread_own;
@@ -542,7 +542,7 @@ static struct {
 	uint32_t block; /* after the end of /proc: the next block to check; 0 = none */
 } rest;
 
-bool sp_thread_reap(void)
+bool sp_thread_free_ended(void)
 {
 	uint32_t n = atomic_load_explicit(&TABLE->used, memory_order_acquire);
 	uint32_t i = rest.block;
@@ -629,9 +629,9 @@ bool sp_thread_scan(void)
 		rest.at = rest.block = 0;
 	rest.pid = s.leader;
 	if (rest.block != 0)
-		return sp_thread_reap();
+		return sp_thread_free_ended();
 	if (rest.at == 0)
-		sp_timer_limit_look();
+		sp_timer_limit_read();
 	if (!numbers_are_ours())
 		return true;
 	s.dir = (int)sp_syscall(SYS_openat, AT_FDCWD, "/proc/self/task",
@@ -641,7 +641,7 @@ bool sp_thread_scan(void)
 	if (visit_all(&s))
 		rest.at = 0;
 	(void)sp_syscall(SYS_close, s.dir);
-	return rest.at == 0 && sp_thread_reap();
+	return rest.at == 0 && sp_thread_free_ended();
 }
 
 /* Clears the blocks from number n on, as if they had never been handed out. */

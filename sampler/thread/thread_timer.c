@@ -153,7 +153,7 @@ bool sp_timer_limit_of(const char *line, uint32_t ours, uint64_t *timers)
 	return true;
 }
 
-void sp_timer_limit_look(void)
+void sp_timer_limit_read(void)
 {
 	char line[SP_PROC_STATUS_LINE];
 	uint64_t timers;
@@ -210,16 +210,16 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 		return;
 	why = sp_thread_unfit(t);
 	if (why != SP_UNARMED_NOT) {
-		sp_thread_unarmed_note(t, why);
+		sp_thread_unarmed_count(t, why);
 		return;
 	}
 	id = make_timer(t, tid);
 	if (id < 0) {
 		/* A thread may end between our check and the kernel's; then it needs no timer. */
 		if (id == -EDQUOT)
-			sp_thread_unarmed_note(t, SP_UNARMED_LIMIT);
+			sp_thread_unarmed_count(t, SP_UNARMED_LIMIT);
 		else if (!sp_process_thread_is_gone(tid))
-			sp_thread_unarmed_note(t, SP_UNARMED_REFUSED);
+			sp_thread_unarmed_count(t, SP_UNARMED_REFUSED);
 		return;
 	}
 	mine = id + 1;
@@ -230,7 +230,7 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid)
 						     memory_order_seq_cst, memory_order_relaxed)))
 		sp_thread_timer_drop(id);
 	else
-		sp_thread_unarmed_note(t, SP_UNARMED_NOT);
+		sp_thread_unarmed_count(t, SP_UNARMED_NOT);
 }
 
 bool sp_thread_may_arm(void)
@@ -269,7 +269,7 @@ bool sp_thread_alternate_begin(void)
 	if (t == NULL ||
 	    atomic_load_explicit(&t->tid, memory_order_relaxed) != (uint32_t)sp_syscall(SYS_gettid))
 		return false;
-	sp_signals_look(true);
+	sp_signals_check(true);
 	if (sp_signals_on_alternate_stack())
 		sp_thread_disarm(t);
 	return true;
@@ -280,11 +280,11 @@ void sp_thread_alternate_end(void)
 	struct sp_thread *t = sp_thread_own;
 	struct sp_alternate_stack now = sp_alternate_stack_own();
 
-	sp_alternate_stack_note(t, &now);
+	sp_alternate_stack_store(t, &now);
 	arm_if_unarmed(t, atomic_load_explicit(&t->tid, memory_order_relaxed));
 }
 
-void sp_thread_alternate_look(void)
+void sp_thread_alternate_check(void)
 {
 	struct sp_alternate_stack now = sp_alternate_stack_own();
 	struct sp_thread *t = sp_thread_own;

@@ -157,7 +157,7 @@ void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again)
 	atomic_store_explicit(&sp_module_event_state.again, again != NULL ? again : &never,
 			      memory_order_relaxed);
 	/*
-	 * both pair with the acquires in sp_module_event_note(): objects are announced again in the
+	 * both pair with the acquires in sp_module_event_announce(): objects are announced again in the
 	 * new ring
 	 */
 	atomic_store_explicit(&sp_module_event_state.ring, ring, memory_order_release);
@@ -304,8 +304,8 @@ __attribute__((noinline)) static bool tell(const struct link_map *map,
 	return true;
 }
 
-SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_object *object,
-				     uint64_t identity)
+SP_SIGSAFE bool sp_module_event_announce(const void *link_map, const struct sp_object *object,
+					 uint64_t identity)
 {
 	const struct link_map *map = link_map;
 	const _Atomic uint32_t *again;
@@ -426,7 +426,7 @@ static bool look_up(struct sp_object_cache *cache, uintptr_t pc, struct sp_cache
 			return false;
 	}
 	cached->identity = sp_object_identity(object, map == program_map);
-	if (map != program_map && !sp_module_event_note(map, object, cached->identity))
+	if (map != program_map && !sp_module_event_announce(map, object, cached->identity))
 		cache->untold = true;
 	return true;
 }

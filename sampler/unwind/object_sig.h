@@ -60,8 +60,8 @@ void sp_module_event_move(struct sp_ring *ring, const _Atomic uint32_t *again);
  * of this walk is in it. link_map is the loader's. False if the ring had no room for the record.
  * Then the sample of this walk must not go into the ring, and the next sample tries again.
  */
-SP_SIGSAFE bool sp_module_event_note(const void *link_map, const struct sp_object *object,
-				     uint64_t identity);
+SP_SIGSAFE bool sp_module_event_announce(const void *link_map, const struct sp_object *object,
+					 uint64_t identity);
 
 /* This many announced objects are stored. */
 #define SP_MODULE_EVENT_SLOTS 512U

@@ -13,7 +13,7 @@ static inline bool span_ended(const void *handle)
 	if (!sp_span_of(handle, &r) || !sp_span_close(&r))
 		return false;
 	(void)sp_slow_roots_end(r.ref);
-	sp_span_tell_end(&r);
+	sp_span_report_end(&r);
 	sp_span_table_release(&r);
 	return true;
 }

@@ -96,7 +96,7 @@ kill_at()
 	sed -i '/: cannot set up sampling (the former exporter has not ended yet): trying again for some minutes$/d
 		s/: the exporter could be started after all, what/: the exporter ended; started again (1 of 3 times), what/' "$WORK/err"
 	lost=$(sed -n 's/^spanprof\[[0-9]*\]: the exporter ended; started again (1 of 3 times), what it had not sent is lost: \([0-9]*\) samples$/\1/p' "$WORK/err")
-	# Records that threads put while the loss is counted are counted later (sp_region_swap_look()): at most one
+	# Records that threads put while the loss is counted are counted later (sp_region_swap_count_late()): at most one
 	# sample of each thread, and the host has nine.
 	late=$(sed -n 's/^spanprof\[[0-9]*\]: \([0-9]*\) samples* lost before a profile was made of [a-z]*$/\1/p' "$WORK/err")
 	[[ $(wc -l <"$WORK/err") == $((${lost:+1} + 0 + ${late:+1} + 0)) && (-n $lost || -z $late) ]] || fail "$1, $2: $(<"$WORK/err")"

@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	FUZZ_CHECK(sp_push_queued(push) == 0);
 	sp_push_free(push);
-	sp_losses_tell(&origin.losses, &core.ops);
+	sp_losses_log(&origin.losses, &core.ops);
 	check_log();
 	return 0;
 }

@@ -202,7 +202,7 @@ static void ask_event(void)
 	if (ring.word == NULL)
 		FUZZ_CHECK(ring_init(&ring, 1 << 14) == 0);
 	sp_module_event_move(&ring, NULL);
-	(void)sp_module_event_note(&map, &whole, sp_object_identity(&whole, false));
+	(void)sp_module_event_announce(&map, &whole, sp_object_identity(&whole, false));
 	FUZZ_CHECK(sp_ring_drain(&ring, put, m, 2) <= 1);
 	(void)sp_modules_find(m, whole.start, sp_modules_epoch(m));
 	FUZZ_CHECK(sp_modules_refresh(m) < 0);

@@ -146,10 +146,10 @@ uint64_t sp_off_cpu_due_ns(const struct sp_off_cpu *o)
 	return UINT64_MAX;
 }
 
-void sp_off_cpu_news(const struct sp_off_cpu *o, struct sp_off_cpu_news *out)
+void sp_off_cpu_results(const struct sp_off_cpu *o, struct sp_off_cpu_results *out)
 {
 	(void)o;
-	*out = (struct sp_off_cpu_news){0};
+	*out = (struct sp_off_cpu_results){0};
 }
 
 void sp_off_cpu_run(struct sp_off_cpu *o)

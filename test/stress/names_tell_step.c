@@ -43,13 +43,13 @@ static void begin_channel(void)
 
 static void tell(void)
 {
-	is_told = sp_names_tell(&channel, id);
+	is_told = sp_names_announce(&channel, id);
 }
 
 static void tell_too(void)
 {
 	uint64_t before = atomic_load(&channel.names.ends->head);
-	bool told = sp_names_tell(&channel, id);
+	bool told = sp_names_announce(&channel, id);
 	unsigned n;
 
 	was_told = told && atomic_load(&channel.names.ends->head) == before;

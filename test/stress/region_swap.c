@@ -57,7 +57,7 @@ static void put(enum sp_record_kind kind, const void *record, uint64_t bytes, ui
 	struct sp_channel *o = sp_channel_now();
 
 	atomic_fetch_add(&attempts, 1);
-	if (sp_names_tell(o, name_id) && sp_ring_put(&o->ring, kind, record, bytes) == 0) {
+	if (sp_names_announce(o, name_id) && sp_ring_put(&o->ring, kind, record, bytes) == 0) {
 		sp_channel_count_put(o);
 		return;
 	}
@@ -268,14 +268,14 @@ int main(void)
 		EXPECT(fd >= 0 && close(fd) == 0);
 		all_lost += lost.samples;
 		begin(&exporter);
-		sp_region_swap_look();
+		sp_region_swap_count_late();
 	}
 	EXPECT(sp_region_swap(NULL, &lost) < 0);
 	rest(ROUND_NS);
 	atomic_store(&stopping, true);
 	for (unsigned i = 0; i < PRODUCERS; i++)
 		(void)pthread_join(producer[i], NULL);
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	finish(&exporter);
 	check_sums(all_lost);
 	printf("%u names, of which %lu are \"(other)\"\n", atomic_load(&next_name),

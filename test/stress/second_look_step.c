@@ -191,7 +191,7 @@ static void read_the_next(void)
 
 static void note_a(void)
 {
-	sp_span_table_note_sample(a.ref, a.span_id);
+	sp_span_table_mark_sample(a.ref, a.span_id);
 }
 
 static bool b_has_no_sample(void)
@@ -202,7 +202,7 @@ static bool b_has_no_sample(void)
 static void replace_and_note_b(void)
 {
 	replace_a_by_b();
-	sp_span_table_note_sample(b.ref, b.span_id);
+	sp_span_table_mark_sample(b.ref, b.span_id);
 }
 
 static bool b_has_a_sample(void)
@@ -420,7 +420,7 @@ static void end_a_elsewhere(void)
 	if (!sp_span_table_by_id(a.span_id, &r))
 		return;
 	MUST(sp_span_table_close(&r));
-	sp_span_tell_end(&r);
+	sp_span_report_end(&r);
 	sp_span_table_release(&r);
 }
 

@@ -562,7 +562,7 @@ static void end_by_id(uint64_t id, uint64_t after)
 	trap_step_on();
 	ref = sp_span_close_by_id(id, (const void *)(uintptr_t)(id * 64));
 	if (ref != 0)
-		sp_span_table_leave(ref);
+		sp_span_table_free(ref);
 	trap_step_off();
 	finish();
 	seen.bad += ref == 0;
@@ -628,7 +628,7 @@ static bool prepare_short_way(void)
 	(void)sp_active_span_attach(TOKEN_OF(1), 1);
 	sp_active_span_detached(TOKEN_OF(1), true);
 	for (uint64_t id = 1; id <= 4; id++)
-		sp_span_table_leave(sp_span_close_by_id(id, NULL));
+		sp_span_table_free(sp_span_close_by_id(id, NULL));
 	return sp_thread_own->spare.n == 4;
 }
 

@@ -127,7 +127,7 @@ static void end(uint64_t number)
 	if (ref == 0)
 		return;
 	atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
-	sp_span_table_leave(ref);
+	sp_span_table_free(ref);
 }
 
 static void rename_one(uint64_t number, const char *name)
@@ -183,8 +183,8 @@ static void look(void)
 	EXPECT(mix(number) == id);
 	EXPECT(is_ancestor(e.root_id, number));
 	EXPECT(is_name(e.root_name_id));
-	sp_span_table_note_sample(e.ref, e.span_id);
-	sp_span_table_note_sample(e.root_ref, e.root_id);
+	sp_span_table_mark_sample(e.ref, e.span_id);
+	sp_span_table_mark_sample(e.root_ref, e.root_id);
 }
 
 /* Works for another thread's span for a while, and may end it before the detach. */

@@ -651,7 +651,7 @@ static void ending(void *span)
 		return;
 	(void)sp_slow_roots_end(r.ref);
 	sp_span_attr_apply(&r, &attributes, span);
-	sp_span_tell_end(&r);
+	sp_span_report_end(&r);
 	sp_span_table_release(&r);
 }
 
@@ -694,7 +694,7 @@ static uintptr_t hook_start(const struct call *call, parent_fn *parent, const ui
 		started(parent, (const void *)span, w);
 		errno = saved;
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return span;
 }
 
@@ -730,7 +730,7 @@ static uintptr_t hook_end(const struct call *call, void (*ours)(void *span), con
 	}
 	if (next != NULL)
 		status = next(w[0], w[1], w[2], w[3], w[4], w[5]);
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return status;
 }
 
@@ -768,7 +768,7 @@ static uintptr_t hook_done(const struct call *call, void (*ours)(const uintptr_t
 		ours(w);
 		errno = saved;
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return status;
 }
 
@@ -871,7 +871,7 @@ hooked_memory otel_span_set_attribute;        /* span, memory */
 		attribute_set((const void *)a, attribute);                                         \
 		errno = saved;                                                                     \
 	}                                                                                          \
-	sp_reentrancy_guard_leave(g);                                                              \
+	sp_reentrancy_guard_exit(g);                                                               \
 	return status
 
 /* NOLINTNEXTLINE(readability-function-size): every register that a call may use */
@@ -929,7 +929,7 @@ static uintptr_t hook_detach(const struct call *call, const struct sp_otelc_scop
 	 */
 	if (token != 0 && succeeded(status))
 		sp_active_span_detached(sp_span_token_of(0, token), false);
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return status;
 }
 

@@ -78,7 +78,7 @@ static void program_sets(struct sp_otelcpp *sdk, void *span, uint8_t keys)
 
 	if (sp_lifecycle_active() && record_of(sdk, span, &r))
 		sp_span_keys_add(&r, keys);
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	errno = saved;
 }
 
@@ -167,7 +167,7 @@ __attribute__((noinline)) static void set_labelled(void *span, unsigned key, con
 	memcpy(&a, value, sizeof(a));
 	if (sp_lifecycle_active() && record_of(sdk, span, &r))
 		keep_value(&r, key, &a);
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	errno = saved;
 }
 
@@ -190,7 +190,7 @@ static void hook_set_status(void *span, int code, size_t len, const char *descri
 
 	if (sp_lifecycle_active() && record_of(sdk, span, &r))
 		sp_slow_roots_set_failed(&r, code == SP_OTELCPP_STATUS_ERROR);
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	errno = saved;
 	((status_fn *)sp_otelcpp_real(sdk, SP_OTELCPP_REAL_SET_STATUS))(span, code, len,
 									description);
@@ -374,7 +374,7 @@ static inline __attribute__((always_inline)) void started(struct sp_otelcpp *sdk
 	memcpy(s.parent_id, &parent.id, sizeof(s.parent_id));
 	s.has_parent = parent.is_told;
 	s.linked_root = sp_active_span_wants_links(parent.id) ? linked_root(links) : 0;
-	s.how = sp_otelcpp_scopes_tell(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
+	s.how = sp_otelcpp_scopes_readable(sdk) ? SP_ACTIVATION_SCOPE : SP_ACTIVATION_NONE;
 	s.sdk = (uint8_t)sdk->names->sdk;
 	if (sp_span_started_by_id(&s, name_id))
 		watch_attributes(sdk, attributes, span);
@@ -396,9 +396,9 @@ static __attribute__((noinline)) void give_attributes(struct sp_otelcpp *sdk, vo
 	wanted = sp_span_attr_wanted(&r);
 	if (wanted != 0 && sp_otelcpp_is_recording(sdk, span))
 		sp_span_attr_give(&r, wanted, &ours, span);
-	sp_span_tell_end(&r);
+	sp_span_report_end(&r);
 	errno = saved;
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 /*
@@ -424,9 +424,9 @@ static inline __attribute__((always_inline)) void ending(struct sp_otelcpp *sdk,
 	is_slow = sp_slow_roots_end(ref);
 	when = attributes_of(sdk);
 	if (when != SP_SPAN_ATTR_NONE &&
-	    (when != SP_SPAN_ATTR_NOTED || is_slow || sp_span_table_is_noted(ref, id)))
+	    (when != SP_SPAN_ATTR_NOTED || is_slow || sp_span_table_is_marked(ref, id)))
 		give_attributes(sdk, span, ref);
-	sp_span_table_leave(ref);
+	sp_span_table_free(ref);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the SDK's own seven parameters, and the instance */
@@ -442,7 +442,7 @@ static inline __attribute__((always_inline)) void *hook_start(struct sp_otelcpp 
 		started(sdk, result, name, len, attributes, links, options);
 		errno = saved;
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return result;
 }
 
@@ -585,7 +585,7 @@ static void hook_rename(void *span, size_t len, const char *name)
 			sp_span_rename(&r, name, len);
 		errno = saved;
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 /* noinline: most programs have one instance, whose address is known here. */

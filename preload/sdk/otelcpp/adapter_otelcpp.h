@@ -451,7 +451,7 @@ sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
 	    trace != sp_otelcpp_last_trace) {
 		bool attached = atomic_load_explicit(&sdk->attached, memory_order_relaxed);
 
-		if (!attached || sp_active_span_tells_parent(NULL)) {
+		if (!attached || sp_active_span_shows_parent(NULL)) {
 			sp_otelcpp_last_trace = trace;
 			return (struct sp_otelcpp_parent){.is_told = !attached};
 		}
@@ -466,7 +466,7 @@ sp_otelcpp_scope_parent(struct sp_otelcpp *sdk, const void *options,
 void sp_otelcpp_scope_give_up(struct sp_otelcpp *sdk, enum sp_sdk_fact why);
 
 /* Whether attach and detach can be read, so that they show which span a thread works for. */
-static inline bool sp_otelcpp_scopes_tell(const struct sp_otelcpp *sdk)
+static inline bool sp_otelcpp_scopes_readable(const struct sp_otelcpp *sdk)
 {
 	return (atomic_load_explicit(&sdk->doubts, memory_order_relaxed) & SP_OTELCPP_FOREIGN) == 0;
 }

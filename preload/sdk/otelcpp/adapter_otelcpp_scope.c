@@ -174,7 +174,7 @@ static bool current_span(struct sp_otelcpp *sdk, void *storage, uint8_t span_id[
 	struct sp_otelcpp_ids ids;
 
 	memset(span_id, 0, 8);
-	if (storage == NULL || !sp_otelcpp_scopes_tell(sdk))
+	if (storage == NULL || !sp_otelcpp_scopes_readable(sdk))
 		return false;
 	memset(&context, 0, sizeof(context));
 	get_current(storage, &context);
@@ -405,7 +405,7 @@ static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *
 		silence(c);
 		note_unseen(sdk);
 	}
-	if (!sp_otelcpp_scopes_tell(sdk))
+	if (!sp_otelcpp_scopes_readable(sdk))
 		return TOKEN_FOREIGN;
 	if (sp_otelcpp_pointee(sdk, context) == NULL) {
 		if (atomic_fetch_add_explicit(&c->empty, 1, memory_order_relaxed) < EMPTY_MAX)
@@ -508,7 +508,7 @@ static __attribute__((noinline)) void attached_anyhow(struct storage_class *c, v
 	} else {
 		note_unseen(sdk);
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 static __attribute__((noinline)) void ask_before(struct storage_class *c, void *self)
@@ -521,7 +521,7 @@ static __attribute__((noinline)) void ask_before(struct storage_class *c, void *
 		ask(c, self);
 		errno = saved;
 	}
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 SP_OTELCPP_LOCAL_ENTRY(sp_otelcpp_attach, attach_fn, "sp_otelcpp_attach_entry");
@@ -637,7 +637,7 @@ static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 	c->is_own = !sp_otelcpp_is_type(vptr, sdk->names->storage_class + strlen("_ZTV"));
 	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
 	atomic_store_explicit(&c->token,
-			      sp_otelcpp_scopes_tell(sdk) ? TOKEN_UNKNOWN : TOKEN_FOREIGN,
+			      sp_otelcpp_scopes_readable(sdk) ? TOKEN_UNKNOWN : TOKEN_FOREIGN,
 			      memory_order_relaxed);
 	c->attach = slot(vptr, SP_OTELCPP_SLOT_ATTACH);
 	/* Detach is ours already if an earlier try replaced it and then failed at Attach. */
@@ -711,7 +711,7 @@ static struct storage_class *watch(struct sp_otelcpp *sdk, const void *storage)
 	struct storage_class *c = class_with(vptr);
 	bool hooked;
 
-	if (!sp_otelcpp_scopes_tell(sdk))
+	if (!sp_otelcpp_scopes_readable(sdk))
 		return NULL;
 	if (vptr == NULL) {
 		/* a library without any storage; in others the first use creates it */
@@ -883,7 +883,7 @@ static void look_for_scopes(struct sp_otelcpp *sdk, uint64_t trace)
 {
 	if (trace == sp_otelcpp_last_trace && sdk->by_type &&
 	    !atomic_load_explicit(&sdk->attached, memory_order_relaxed) &&
-	    !sp_active_span_scopes_used() && sp_otelcpp_scopes_tell(sdk))
+	    !sp_active_span_scopes_used() && sp_otelcpp_scopes_readable(sdk))
 		sp_otelcpp_scope_give_up(sdk, SP_SDK_FACT_STORAGE);
 }
 
@@ -906,7 +906,7 @@ struct sp_otelcpp_parent sp_otelcpp_scope_find_parent(struct sp_otelcpp *sdk, co
 		break;
 	case GIVEN_NONE:
 		if (current == CURRENT_SEEN &&
-		    sp_active_span_tells_parent(goes_on ? ids->trace_id : NULL))
+		    sp_active_span_shows_parent(goes_on ? ids->trace_id : NULL))
 			is_told = false;
 		else if (current != CURRENT_NONE)
 			is_told = current_span(sdk, sp_otelcpp_storage(sdk), parent_id);

@@ -126,7 +126,7 @@ bool sp_otelcpp_vtable_replace(const void *const *slot, const void *function)
 	/* A child that is forked meanwhile would have a writable page and the lock held. */
 	sp_fork_barrier_enter();
 	done = put(&place, function);
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
 	return done;
 }
 
@@ -472,12 +472,12 @@ static enum outcome settle(const void *address)
 	/* a child that is forked meanwhile would never get the lock */
 	sp_fork_barrier_enter();
 	if (!sp_try_lock(&looking)) {
-		sp_fork_barrier_leave();
+		sp_fork_barrier_exit();
 		return LATER;
 	}
 	(void)sp_fork_barrier_walk(look_once, &look);
 	sp_unlock(&looking);
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
 	return look.known ? KNOWN : UNKNOWN;
 }
 

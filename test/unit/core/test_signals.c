@@ -317,7 +317,7 @@ Test(signals, alternate_stacks_that_are_too_small_are_left_to_handlers_of_faults
 	install();
 	sp_signals_use_alternate_stack(SIGSEGV);
 	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
-	cr_assert(sp_signals_leave_alternate_stack());
+	cr_assert(sp_signals_quit_alternate_stack());
 	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0);
 	sp_signals_use_alternate_stack(SIGBUS);
 	cr_assert_eq(kernel_action(SIGNO).flags & SA_ONSTACK, 0, "said before");
@@ -327,10 +327,10 @@ Test(signals, alternate_stacks_stay_in_use_for_handlers_of_what_comes_at_any_mom
 {
 	install();
 	sp_signals_use_alternate_stack(SIGSEGV);
-	cr_assert(sp_signals_leave_alternate_stack());
+	cr_assert(sp_signals_quit_alternate_stack());
 	sp_signals_use_alternate_stack(SIGUSR1);
 	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
-	cr_assert_not(sp_signals_leave_alternate_stack());
+	cr_assert_not(sp_signals_quit_alternate_stack());
 	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
 }
 
@@ -341,29 +341,29 @@ Test(signals, what_handlers_want_is_asked_of_the_kernel)
 
 	for (int signo = 1; signo < SIGRTMIN; signo++)
 		(void)signal(signo, SIG_DFL);
-	sp_signals_look(true);
+	sp_signals_check(true);
 	cr_assert_eq(sp_signals_number(), 0);
 	install();
 	errno = 4711;
-	sp_signals_look(true);
+	sp_signals_check(true);
 	cr_assert_not(sp_signals_on_alternate_stack());
 	act = (struct sp_signals_action){.action = host_action, .flags = SA_ONSTACK};
 	cr_assert_eq(syscall(SYS_rt_sigaction, SIGBUS, &act, NULL, sizeof(act.mask)), 0);
-	sp_signals_look(false);
+	sp_signals_check(false);
 	cr_assert_not(sp_signals_on_alternate_stack(), "those of faults were not asked for");
-	sp_signals_look(true);
+	sp_signals_check(true);
 	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
-	sp_signals_look(false);
+	sp_signals_check(false);
 	cr_assert(sp_signals_on_alternate_stack());
-	cr_assert(sp_signals_leave_alternate_stack());
-	sp_signals_look(true);
+	cr_assert(sp_signals_quit_alternate_stack());
+	sp_signals_check(true);
 	cr_assert_not(sp_signals_on_alternate_stack(), "for faults alone, as was known");
 
 	cr_assert_eq(syscall(SYS_rt_sigaction, 64, &act, NULL, sizeof(act.mask)), 0);
-	sp_signals_look(false);
+	sp_signals_check(false);
 	cr_assert(kernel_action(SIGNO).flags & SA_ONSTACK);
-	cr_assert_not(sp_signals_leave_alternate_stack());
-	sp_signals_look(true);
+	cr_assert_not(sp_signals_quit_alternate_stack());
+	sp_signals_check(true);
 	cr_assert(sp_signals_on_alternate_stack());
 	cr_assert_eq(errno, 4711);
 }

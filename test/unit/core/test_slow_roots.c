@@ -208,7 +208,7 @@ Test(slow_roots, that_are_found_by_their_id_are_the_same)
 	ref = sp_span_close_by_id(7, handle_of(7));
 	cr_assert_neq(ref, 0);
 	cr_expect(sp_slow_roots_end(ref));
-	sp_span_table_leave(ref);
+	sp_span_table_free(ref);
 	drain();
 
 	cr_assert_eq(n, 2);
@@ -470,7 +470,7 @@ static void note_sample(uint64_t id)
 	struct sp_span_record r;
 
 	cr_assert(sp_span_of(handle_of(id), &r));
-	sp_span_values_note(r.root_ref, r.root_id);
+	sp_span_values_mark(r.root_ref, r.root_id);
 }
 
 Test(root_ends, are_told_of_roots_with_samples)
@@ -564,16 +564,16 @@ Test(slow_roots, are_known_as_such_until_their_entry_is_used_again)
 
 	cr_assert(begin(1));
 	cr_assert(sp_span_of(handle_of(1), &r));
-	cr_expect_not(sp_slow_roots_told(r.ref));
+	cr_expect_not(sp_slow_roots_was_slow(r.ref));
 	pass(1000);
 	cr_assert(sp_span_close(&r));
 	cr_expect(sp_slow_roots_end(r.ref));
-	cr_expect(sp_slow_roots_told(r.ref));
+	cr_expect(sp_slow_roots_was_slow(r.ref));
 	sp_span_table_release(&r);
 	part->name[0].threshold_ns = SP_NS_PER_S;
 	cr_assert(begin(2));
 	cr_assert(sp_span_of(handle_of(2), &r));
-	cr_expect_not(sp_slow_roots_told(r.ref));
+	cr_expect_not(sp_slow_roots_was_slow(r.ref));
 	cr_assert(sp_span_close(&r));
 	cr_expect_not(sp_slow_roots_end(r.ref));
 }

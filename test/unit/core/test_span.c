@@ -282,7 +282,7 @@ Test(span, that_was_forgotten_beside_a_label_or_a_blank_scope_is_not_known)
 	for (uint64_t id = DEEP; id > 1; id--)
 		cr_assert(end(id));
 	cr_assert_eq(active(), 0);
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	cr_assert_eq(scopes_forgotten(), 0);
 	cr_assert(end(1));
 	cr_assert_not(forgot());
@@ -358,10 +358,10 @@ Test(span, of_a_storage_whose_scopes_may_have_been_forgotten_agrees_with_all)
 		cr_assert(sp_active_span_attached(sp_span_token_of(4, key), id));
 	cr_assert(agrees(3, 0));
 	cr_assert_not(agrees(4, 0), "its frames are there");
-	cr_assert(sp_active_span_tells_parent(NULL));
+	cr_assert(sp_active_span_shows_parent(NULL));
 	sp_active_span_detached(sp_span_token_of(4, SP_SPAN_FORGET), true);
 	cr_assert_eq(atomic_load(&sp_thread_own->spans.depth), 0);
-	cr_assert_not(sp_active_span_tells_parent(NULL), "the last one is not known");
+	cr_assert_not(sp_active_span_shows_parent(NULL), "the last one is not known");
 	cr_assert(sp_active_span_wants_links(0));
 }
 
@@ -540,7 +540,7 @@ Test(span, that_makes_room_below_an_open_one_keeps_scopes_and_labels)
 	}
 	cr_assert(end(3 * SP_SPAN_DEPTH_MAX));
 	cr_assert_eq(active(), 5000);
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	cr_assert_eq(active(), 0);
 	sp_active_span_detached(32, false);
 	cr_assert_eq(active(), 1);
@@ -807,7 +807,7 @@ static bool brief_end(uint64_t id, const void *handle, bool brief)
 	}
 	ref = sp_span_close_by_id(id, handle);
 	if (ref != 0)
-		sp_span_table_leave(ref);
+		sp_span_table_free(ref);
 	return ref != 0;
 }
 
@@ -1024,7 +1024,7 @@ Test(span, with_the_id_of_one_that_has_ended_is_another)
 		cr_assert(sp_span_of_id(7, s.handle, &r));
 		cr_expect(i == 0 || r.ref != first, "the same entry is used again");
 		first = r.ref;
-		cr_expect_not(sp_span_table_is_noted(r.ref, 8));
+		cr_expect_not(sp_span_table_is_marked(r.ref, 8));
 		cr_expect_eq(active(), 7);
 		cr_expect(brief_end(7, s.handle, true));
 		cr_expect_not(brief_end(7, s.handle, true));

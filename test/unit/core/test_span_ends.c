@@ -79,7 +79,7 @@ static void finish(uint64_t id)
 
 	cr_assert(sp_span_of(handle_of(id), &r));
 	cr_assert(sp_span_close(&r));
-	sp_span_tell_end(&r);
+	sp_span_report_end(&r);
 	sp_span_table_release(&r);
 }
 
@@ -146,10 +146,10 @@ Test(span_ends, are_told_of_manual_labels)
 	allocate(1);
 	sp_manual_label_enter();
 	cr_assert_eq(sp_manual_label_show(6, 0), 0);
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	drain();
 	cr_expect_eq(n, 1, "the inner one has none, and the outer one is there");
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	drain();
 	cr_expect_eq(n, 1);
 	cr_expect(has(SP_RECORD_SPAN_ENDED, 5));
@@ -175,20 +175,20 @@ Test(span_ends, are_told_of_each_of_manual_labels_that_nest)
 	sp_manual_label_enter();
 	show_label_with_sample(6);
 	drain();
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	expect_an_end(6);
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	drain();
 	cr_expect_eq(n, 0, "a level without a label");
 	show_label_with_sample(7);
 	drain();
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	expect_an_end(7);
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	expect_an_end(5);
 	sp_manual_label_enter();
 	cr_assert_eq(sp_manual_label_show(8, 0), 0);
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	drain();
 	cr_expect_eq(n, 0, "the next one on that level has no sample");
 }
@@ -200,7 +200,7 @@ Test(span_ends, are_told_of_a_manual_label_that_went_with_a_scope)
 	show_label_with_sample(5);
 	sp_active_span_detached(32, true);
 	drain();
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	expect_an_end(5);
 }
 
@@ -210,7 +210,7 @@ Test(span_ends, are_told_of_the_label_around_a_span_with_samples_of_its_own)
 	cr_assert(begin(1));
 	allocate(77);
 	drain();
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	expect_an_end(5);
 }
 

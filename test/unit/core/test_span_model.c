@@ -686,7 +686,7 @@ static bool end(struct thread *t, unsigned n)
 	note_waits(t, n);
 	same("has a sample at its end: span", n, sp_span_table_has_sample(&r), spans[n].sampled);
 	same("has a wait at its end: span", n, sp_span_table_has_wait(&r), spans[n].waited);
-	same("is noted at its end: span", n, sp_span_table_has_note(&r),
+	same("is noted at its end: span", n, sp_span_table_has_mark(&r),
 	     spans[n].sampled || spans[n].waited);
 	sp_span_table_release(&r);
 	return true;
@@ -721,9 +721,9 @@ static void do_note(struct thread *t, bool wait)
 	sp_active_span_label(&sp_thread_own->spans, &label);
 	if (wait) {
 		t->wait = (unsigned)label.span_id;
-		sp_thread_labels_note_wait(&part->thread[sp_thread_own->index], label.span_id);
+		sp_thread_labels_put_wait(&part->thread[sp_thread_own->index], label.span_id);
 	} else {
-		sp_span_table_note_sample(label.ref, label.span_id);
+		sp_span_table_mark_sample(label.ref, label.span_id);
 		if (is_open((unsigned)label.span_id))
 			spans[label.span_id].sampled = true;
 	}
@@ -827,7 +827,7 @@ static void do_once(struct thread *t, const struct step *s)
 		should = model_label(t, s);
 		break;
 	case UNLABEL:
-		is = sp_manual_label_leave();
+		is = sp_manual_label_exit();
 		should = model_unlabel(t);
 		break;
 	case FORGET:
@@ -847,7 +847,7 @@ static void do_once(struct thread *t, const struct step *s)
 		break;
 	case TELLS:
 		fill_trace(trace, s->trace + 1U);
-		is = sp_active_span_tells_parent(s->trace != 2 ? trace : NULL) && !t->forgets;
+		is = sp_active_span_shows_parent(s->trace != 2 ? trace : NULL) && !t->forgets;
 		should = model_tells(t, s) && !t->forgets;
 		break;
 	case SAMPLE:
@@ -868,7 +868,7 @@ static void do_once(struct thread *t, const struct step *s)
 		break;
 	case EXIT:
 		if (sp_thread_own != NULL)
-			(void)sp_thread_labels_take_note(sp_thread_own->index);
+			(void)sp_thread_labels_take_wait(sp_thread_own->index);
 		sp_thread_ended();
 		model_thread_ended(number);
 		break;

@@ -473,16 +473,16 @@ Test(span_table, a_late_note_is_not_the_next_spans)
 	add(1, 100);
 	cr_assert(sp_span_table_by_id(1, &first));
 	cr_assert_not(sp_span_table_has_sample(&first));
-	sp_span_table_note_sample(first.ref, 1);
+	sp_span_table_mark_sample(first.ref, 1);
 	cr_assert(sp_span_table_has_sample(&first));
 	cr_assert(sp_test_span_remove(1, &first));
 
 	add(2, 200);
 	cr_assert(sp_span_table_by_id(2, &next));
 	cr_assert_not(sp_span_table_has_sample(&next), "the note of the entry's last span");
-	sp_span_table_note_sample(first.ref, 1);
-	sp_span_table_note_sample(0, 2);
+	sp_span_table_mark_sample(first.ref, 1);
+	sp_span_table_mark_sample(0, 2);
 	cr_assert_not(sp_span_table_has_sample(&next));
-	sp_span_table_note_sample(next.ref, 2);
+	sp_span_table_mark_sample(next.ref, 2);
 	cr_assert(sp_span_table_has_sample(&next));
 }

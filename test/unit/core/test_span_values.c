@@ -78,7 +78,7 @@ static void sample(uint64_t id)
 {
 	struct sp_span_record r = record_of(id);
 
-	sp_span_values_note(r.root_ref, r.root_id);
+	sp_span_values_mark(r.root_ref, r.root_id);
 }
 
 static void finish(uint64_t id)

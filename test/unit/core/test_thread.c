@@ -70,7 +70,7 @@ Test(thread_before_init, has_no_block)
 	cr_assert_null(sp_thread_self());
 	cr_assert_not(sp_thread_alternate_begin());
 	sp_thread_enrol(100);
-	sp_thread_reap();
+	sp_thread_free_ended();
 	sp_thread_disarm_all();
 	(void)sp_thread_forked();
 	sp_thread_ended();
@@ -307,7 +307,7 @@ Test(thread, a_thread_that_is_gone_is_reaped)
 	struct sp_thread *gone = block_of(200);
 
 	kernel.dead[0] = 200;
-	sp_thread_reap();
+	sp_thread_free_ended();
 
 	cr_assert_null(block_of(200));
 	cr_assert_not_null(block_of(201));
@@ -331,7 +331,7 @@ Test(thread, reaping_takes_no_block_from_its_next_owner)
 
 	kernel.dead[0] = 200;
 	kernel.at_tgkill = end_and_be_followed;
-	sp_thread_reap();
+	sp_thread_free_ended();
 
 	cr_assert_eq(sp_thread_own, t);
 	cr_assert_eq(block_of(300), t);
@@ -445,7 +445,7 @@ Test(thread_limit, half_of_the_pending_signals_stay_the_hosts)
 		sp_thread_enrol(tid);
 	cr_assert_eq(sp_count_read(SP_COUNT_UNARMED_LIMIT), 2, "the same threads");
 	kernel.dead[0] = 200;
-	sp_thread_reap();
+	sp_thread_free_ended();
 	sp_thread_enrol(205);
 	cr_assert_eq(kernel_timers_of(205), 1, "a timer that went makes room");
 	cr_assert_eq(unarmed(SP_UNARMED_LIMIT), 1);
@@ -596,7 +596,7 @@ static void note_stack(struct sp_thread *t, const void *at)
 {
 	const struct sp_alternate_stack s = {(uintptr_t)at, at != NULL ? sizeof(stack_memory) : 0};
 
-	sp_alternate_stack_note(t, &s);
+	sp_alternate_stack_store(t, &s);
 }
 
 /* Makes a thread with that alternate stack, and with a timer if it may have one. */
@@ -739,7 +739,7 @@ Test(thread, looks_at_its_alternate_stack_in_deferred_work)
 	use_for_any_signal();
 	errno = 4711;
 	cr_assert_eq(syscall(SYS_sigaltstack, &set, &before), 0);
-	sp_thread_alternate_look();
+	sp_thread_alternate_check();
 	cr_expect_eq(atomic_load(&own->alternate_at), (uintptr_t)stack_memory);
 	cr_expect_eq(atomic_load(&own->alternate_bytes), sizeof(stack_memory));
 	cr_expect_eq(kernel_timers_of(100), 1);
@@ -749,14 +749,14 @@ Test(thread, looks_at_its_alternate_stack_in_deferred_work)
 	cr_expect_eq(kernel_timers_of(100), 0);
 	note_stack(block_of(200), NULL);
 	become(100, own);
-	sp_thread_alternate_look();
+	sp_thread_alternate_check();
 	cr_expect_eq(kernel_timers_of(100), 1, "the other has another one now");
 
 	sp_thread_disarm(own);
-	sp_thread_alternate_look();
+	sp_thread_alternate_check();
 	cr_expect_eq(kernel_timers_of(100), 0, "nothing is done where nothing has changed");
 	become(300, NULL);
-	sp_thread_alternate_look();
+	sp_thread_alternate_check();
 	cr_expect_null(sp_thread_own);
 	cr_assert_eq(syscall(SYS_sigaltstack, &before, NULL), 0);
 }

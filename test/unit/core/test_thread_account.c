@@ -146,11 +146,11 @@ Test(thread_account, puts_records_under_the_start_routine)
 Test(thread_account, leaves_a_live_thread_time_to_be_sampled)
 {
 	work(200 * MS);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 0);
 
 	work(200 * MS);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 400 * MS);
 }
 
@@ -158,18 +158,18 @@ Test(thread_account, leaves_a_live_thread_time_to_be_sampled)
 Test(thread_account, tells_the_handler_what_was_told_of_a_live_thread)
 {
 	work(400 * MS);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 400 * MS);
 	work(300 * MS);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 300 * MS);
 
-	cr_expect_eq(sp_thread_account_told(&thread->account, PERIOD), 700 * MS / PERIOD);
-	cr_expect_eq(sp_thread_account_told(&thread->account, PERIOD), 0);
+	cr_expect_eq(sp_thread_account_recorded(&thread->account, PERIOD), 700 * MS / PERIOD);
+	cr_expect_eq(sp_thread_account_recorded(&thread->account, PERIOD), 0);
 	work(400 * MS);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	next_thread();
-	cr_expect_eq(sp_thread_account_told(&thread->account, PERIOD), 0);
+	cr_expect_eq(sp_thread_account_recorded(&thread->account, PERIOD), 0);
 }
 
 /* If a thread is further ahead, something is wrong, and no other thread may pay for it. */
@@ -189,7 +189,7 @@ Test(thread_account, leaves_a_live_thread_its_lead)
 {
 	work(2 * MS);
 	sample();
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	work(10 * MS);
 
 	cr_expect_eq(end_thread(), 2 * MS);
@@ -242,11 +242,11 @@ static bool scan_is_asked_for(void)
 /* A new thread may have come, so the number of threads does not show that one has ended. */
 Test(thread_account, of_a_thread_that_is_gone_asks_for_a_scan)
 {
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_not(scan_is_asked_for());
 
 	thread_gone = true;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect(scan_is_asked_for());
 }
 
@@ -257,7 +257,7 @@ Test(thread_account, ends_where_sampling_was_given_up)
 	cr_expect_eq(drained(), 3 * MS);
 
 	work(400 * MS);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	sp_thread_account_end(thread);
 	cr_expect_eq(flush(), 0);
 }
@@ -289,7 +289,7 @@ Test(thread_account, leaves_errno_alone)
 	errno = 4711;
 
 	sp_thread_account_begin(thread, TID);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	sp_thread_account_end(thread);
 
 	cr_expect_eq(errno, 4711);
@@ -300,12 +300,12 @@ Test(thread_account, leaves_errno_alone)
 Test(thread_account, of_threads_that_nobody_saw_is_told_while_the_process_lives)
 {
 	process_ns += SP_NS_PER_S;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), SP_NS_PER_S);
 	cr_expect_eq(last.start, 0);
 	cr_expect_eq(last.tid, 0);
 
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 0, "told twice");
 }
 
@@ -313,12 +313,12 @@ Test(thread_account, of_threads_that_nobody_saw_has_nothing_of_the_others)
 {
 	work(200 * MS);
 	process_ns += SP_NS_PER_S;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), SP_NS_PER_S);
 
 	/* A later look takes nothing either, although the others have still to report that time. */
 	process_ns += SP_NS_PER_S;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), SP_NS_PER_S);
 
 	cr_expect_eq(flush(), 200 * MS);
@@ -331,7 +331,7 @@ Test(thread_account, of_threads_that_nobody_saw_does_not_pay_for_a_live_ones_lea
 	work(2 * MS);
 	sample();
 	process_ns += SP_NS_PER_S;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), SP_NS_PER_S);
 }
 
@@ -343,7 +343,7 @@ Test(thread_account, of_a_thread_is_not_told_again_where_another_one_has_its_id)
 		sample();
 	}
 	thread_ns = 0;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 0);
 }
 
@@ -354,10 +354,10 @@ Test(thread_account, that_found_no_room_is_told_once_there_is_some)
 	cr_assert_eq(ring_init(&channel.ring, 1 << 13), 0);
 	while (sp_count_read(SP_COUNT_DROP_RING_FULL) == 0) {
 		work(SP_NS_PER_S);
-		sp_thread_account_look();
+		sp_thread_account_balance();
 	}
 	told = drained();
-	sp_thread_account_look();
+	sp_thread_account_balance();
 
 	cr_expect_eq(told + drained(), process_ns - 7 * SP_NS_PER_S);
 }
@@ -374,12 +374,12 @@ Test(thread_account, of_threads_that_nobody_saw_is_told_once_all_others_were_loo
 {
 	have_many_threads();
 	process_ns += SP_NS_PER_S;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 0);
 
 	/* The additional time may belong to threads that were read before. */
 	process_ns += SP_NS_PER_S;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), SP_NS_PER_S);
 }
 
@@ -387,12 +387,12 @@ Test(thread_account, of_a_forked_child_has_nothing_of_its_parents)
 {
 	have_many_threads();
 	process_ns += SP_NS_PER_S;
-	sp_thread_account_look();
+	sp_thread_account_balance();
 
 	process_ns = thread_ns = own_ns = 0;
 	sp_thread_account_forked();
-	sp_thread_account_look();
-	sp_thread_account_look();
+	sp_thread_account_balance();
+	sp_thread_account_balance();
 	cr_expect_eq(drained(), 0);
 }
 
@@ -511,7 +511,7 @@ Test(thread_account, has_no_label_when_a_sample_was_lost)
 Test(thread_account, has_no_label_when_some_was_told_before)
 {
 	work(400 * MS);
-	sp_thread_account_look();
+	sp_thread_account_balance();
 	(void)drained();
 	begin(1);
 	work(MS);
@@ -582,7 +582,7 @@ Test(thread_account, of_a_thread_that_was_in_one_label_at_the_start_has_that)
 	sp_manual_label_show(2, sp_names_intern("mark", 4));
 	sp_thread_account_start();
 	work(MS);
-	(void)sp_manual_label_leave();
+	(void)sp_manual_label_exit();
 	(void)end_thread();
 
 	cr_expect_eq(labelled[2], MS);
@@ -595,7 +595,7 @@ Test(thread_account, has_no_label_when_several_roots_were_there_at_a_fork)
 	sp_manual_label_enter();
 	sp_manual_label_show(2, sp_names_intern("mark", 4));
 	sp_thread_account_start();
-	(void)sp_manual_label_leave();
+	(void)sp_manual_label_exit();
 	work(MS);
 	end(1);
 	(void)end_thread();
@@ -608,7 +608,7 @@ Test(thread_account, of_a_thread_with_one_manual_label_has_that)
 	sp_manual_label_enter();
 	sp_manual_label_show(2, sp_names_intern("mark", 4));
 	work(MS);
-	(void)sp_manual_label_leave();
+	(void)sp_manual_label_exit();
 	(void)end_thread();
 
 	cr_expect_eq(labelled[2], MS);

@@ -139,7 +139,7 @@ Test(thread_context, is_of_the_span_around_a_manual_label)
 	cr_expect(shows_span(2, 1));
 	end(2);
 	cr_expect(shows_span(1, 1));
-	cr_assert(sp_manual_label_leave());
+	cr_assert(sp_manual_label_exit());
 	end(1);
 	cr_expect(shows_no_span());
 }
@@ -262,7 +262,7 @@ Test(thread_context, is_withdrawn_when_another_process_context_is_found)
 
 	begin(1);
 	cr_expect(shows_span(1, 1));
-	sp_thread_context_look();
+	sp_thread_context_search();
 	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_FOREIGN);
 	cr_assert(sp_process_maps_find(0, &at));
 	cr_expect_eq(at, (uintptr_t)other);
@@ -274,7 +274,7 @@ Test(thread_context, is_withdrawn_when_another_process_context_is_found)
 Test(thread_context, stays_where_no_other_process_context_is_found)
 {
 	begin(1);
-	sp_thread_context_look();
+	sp_thread_context_search();
 	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_PUBLISHED);
 	cr_expect(shows_span(1, 1));
 }
@@ -299,11 +299,11 @@ Test(thread_context, waits_for_a_descriptor)
 	allow_descriptors(true);
 	begin(2);
 	cr_expect_null(record(), "not before the next deferred work");
-	sp_thread_context_look();
+	sp_thread_context_search();
 	begin(3);
 	cr_expect(shows_span(3, 1));
 	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_PUBLISHED);
-	sp_thread_context_look();
+	sp_thread_context_search();
 	end(3);
 	cr_expect(shows_span(2, 1));
 }
@@ -314,14 +314,14 @@ Test(thread_context, does_not_wait_for_a_descriptor_for_ever)
 	allow_descriptors(false);
 	for (uint64_t i = 1; i < 8; i++) {
 		begin(i);
-		sp_thread_context_look();
+		sp_thread_context_search();
 		cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_WAITING, "%u", (unsigned)i);
 	}
 	begin(8);
 	allow_descriptors(true);
 	cr_expect_eq(stderr_end(), 1);
 	cr_expect_eq(sp_thread_context_state(), SP_CONTEXT_REFUSED);
-	sp_thread_context_look();
+	sp_thread_context_search();
 	begin(9);
 	cr_expect_null(record());
 }

@@ -276,7 +276,7 @@ void push_put_aged(char name, uint64_t age_s)
 
 void push_tell(void)
 {
-	sp_losses_tell(&u.origin.losses, &core.ops);
+	sp_losses_log(&u.origin.losses, &core.ops);
 }
 
 unsigned push_lines_with(const char *part)

@@ -63,7 +63,7 @@ Test(account, counts_each_sample_once, .timeout = 60)
 		}
 		cr_assert_eq(sum, SAMPLES);
 		for (unsigned k = 0; k < servers; k++)
-			sp_account_leave(a);
+			sp_account_release(a);
 	}
 }
 
@@ -71,7 +71,7 @@ Test(account, of_the_only_server_all_counts, .timeout = 20)
 {
 	cr_expect_eq(sp_account_sent(NULL, 0, 7), 7);
 	cr_expect_eq(sp_account_lost(NULL, 0, 9), 9);
-	sp_account_leave(NULL);
+	sp_account_release(NULL);
 }
 
 /* Beyond 256 ranges a sample counts when the other server is done with it. */
@@ -88,8 +88,8 @@ Test(account, too_many_parts_are_still_counted_once, .timeout = 20)
 	cr_expect_eq(sent, 256);
 	lost += sp_account_lost(a, 1, 20000);
 	cr_expect_eq(sent + lost, 20000);
-	sp_account_leave(a);
-	sp_account_leave(a);
+	sp_account_release(a);
+	sp_account_release(a);
 }
 
 /* What does not fit into the number of samples is not counted. */
@@ -100,6 +100,6 @@ Test(account, counts_no_more_than_there_are, .timeout = 20)
 	cr_expect_eq(sp_account_sent(a, 0, 9), 5);
 	cr_expect_eq(sp_account_sent(a, 0, 1), 0);
 	cr_expect_eq(sp_account_lost(a, 1, 9), 0);
-	sp_account_leave(a);
-	sp_account_leave(a);
+	sp_account_release(a);
+	sp_account_release(a);
 }

@@ -86,21 +86,21 @@ Test(live_blocks, bear_what_makes_no_sense)
 {
 	put(0, 5);
 	sp_live_blocks_freed(live, 1);
-	sp_live_blocks_settle(live);
+	sp_live_blocks_snapshots_read(live);
 	put(1, 5);
 	put(1, 6);
 	cr_expect_eq(collect(), 1);
 	sp_live_blocks_freed(live, 1);
 	sp_live_blocks_freed(live, 1);
 	sp_live_blocks_freed(live, 1);
-	sp_live_blocks_settle(live);
-	sp_live_blocks_settle(live);
+	sp_live_blocks_snapshots_read(live);
+	sp_live_blocks_snapshots_read(live);
 	cr_expect_eq(collect(), 0);
 	put(1, 5);
 	cr_expect_eq(collect(), 1);
 	sp_live_blocks_put(NULL, &(struct sp_sample){.block = 1}, 0, 0);
 	sp_live_blocks_freed(NULL, 1);
-	sp_live_blocks_settle(NULL);
+	sp_live_blocks_snapshots_read(NULL);
 	sp_live_blocks_span_ended(NULL, 1);
 	cr_expect_eq(sp_live_blocks_count(NULL), 0);
 }
@@ -114,7 +114,7 @@ Test(live_blocks, may_be_freed_before_they_come)
 	cr_expect_eq(collect(), 0);
 	put(1, 5);
 	cr_expect_eq(collect(), 0);
-	sp_live_blocks_settle(live);
+	sp_live_blocks_snapshots_read(live);
 	put(1, 5);
 	cr_expect_eq(collect(), 1);
 }
@@ -130,7 +130,7 @@ Test(live_blocks, may_come_behind_the_end_of_their_span)
 	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.name_id, 7);
 	sp_live_blocks_freed(live, 1);
 	sp_live_blocks_span_ended(live, 6);
-	sp_live_blocks_settle(live);
+	sp_live_blocks_snapshots_read(live);
 	put(2, 6);
 	cr_expect_eq(collect(), 1);
 	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 6, "a later span with that id");
@@ -142,7 +142,7 @@ Test(live_blocks, may_come_an_interval_behind_the_end_of_their_span)
 	sp_live_blocks_span_ended(live, 5);
 	cr_expect_eq(collect(), 0);
 	put(1, 5);
-	sp_live_blocks_settle(live);
+	sp_live_blocks_snapshots_read(live);
 	cr_expect_eq(collect(), 1);
 	cr_expect_eq(sp_stack_map_entry(map, 1)->labels.span_id, 0);
 	put(2, 5);
@@ -181,7 +181,7 @@ Test(live_blocks, keep_the_name_of_a_span_that_has_ended)
 	/* A block of an ended span has no span id any more. Now the other span ends. */
 	sp_live_blocks_span_ended(live, 6);
 	cr_expect(sp_live_blocks_changed(live));
-	sp_live_blocks_settle(live);
+	sp_live_blocks_snapshots_read(live);
 	cr_expect_eq(collect(), 2);
 	for (uint32_t i = 1; i <= 2; i++)
 		cr_expect_eq(sp_stack_map_entry(map, i)->labels.span_id, 0);
@@ -297,7 +297,7 @@ Test(live_blocks, are_what_came_and_did_not_go)
 			early[n] = !there[n];
 			there[n] = false;
 		} else {
-			sp_live_blocks_settle(live);
+			sp_live_blocks_snapshots_read(live);
 			memset(early, 0, sizeof(early));
 		}
 		if (i % 1000 != 0)

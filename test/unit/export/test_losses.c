@@ -251,7 +251,7 @@ Test(losses, are_told_by_another_process_when_they_are_handed_over, .timeout = 2
 
 	core_reset();
 	core.counter[SP_COUNT_SAMPLES_UNSENT] = 5;
-	sp_losses_tell(&heir, &core.ops);
+	sp_losses_log(&heir, &core.ops);
 	cr_expect_str_eq(core.log,
 			 "1 profile lost: the server refused it (401), 7 samples; no such token\n"
 			 "5 samples lost before a profile was made of them\n");
@@ -267,11 +267,11 @@ Test(losses, that_a_predecessor_has_told_are_not_told_again, .timeout = 20)
 	core.counter[SP_COUNT_SAMPLES_UNSENT] = 5;
 	core.counter[SP_COUNT_SAMPLES_DRAINED] = 100;
 	sp_losses_init(&l, &core.ops);
-	sp_losses_tell(&l, &core.ops);
+	sp_losses_log(&l, &core.ops);
 	cr_expect_str_eq(core.log, "");
 
 	core.counter[SP_COUNT_SAMPLES_DRAINED] = 0;
 	sp_losses_init(&l, &core.ops);
-	sp_losses_tell(&l, &core.ops);
+	sp_losses_log(&l, &core.ops);
 	cr_expect_neq(strlen(core.log), 0);
 }

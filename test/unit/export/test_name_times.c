@@ -155,6 +155,38 @@ Test(name_times, of_short_roots_are_not_told_as_in_step)
 	cr_expect_str_eq(core.log, "");
 }
 
+/*
+ * Work between roots of 20 ms lasts for microseconds, so samples have a tenth of it, or none. What the roots do not have
+ * is its time, and not that of the names.
+ */
+static void expect_between(unsigned samples)
+{
+	for (unsigned i = 0; i < 210; i++)
+		sample(i, 1, i % 7, 1);
+	for (unsigned i = 0; i < 240; i++)
+		sample(i, 2, i % 5, 1);
+	for (unsigned i = 0; i < samples; i++)
+		sample(0, 0, i % 3, 1);
+	/* All of it is 5.0 s, and 0.9 s of that is between roots. */
+	sample(1, 1, 1, 500 - 450 - samples);
+	roots(1, 105, 20 * MS, 1);
+	roots(2, 2000, 1 * MS, 4);
+	correct();
+	expect_about(1, 2100e6, 0.02);
+	expect_about(2, 2000e6, 0.02);
+	expect_about(0, 900e6, 0.06);
+}
+
+Test(name_times, have_nothing_of_work_between_roots_that_samples_miss)
+{
+	expect_between(8);
+}
+
+Test(name_times, have_nothing_of_work_between_roots_without_a_sample)
+{
+	expect_between(0);
+}
+
 /* A server would drop a sample of nothing. */
 Test(name_times, leave_no_stack_without_time)
 {

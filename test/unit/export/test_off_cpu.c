@@ -534,10 +534,10 @@ Test(off_cpu, tells_what_was_over_when_it_began)
 /* A thread that does not wait counts as well. */
 Test(off_cpu, counts_threads_in_spans)
 {
-	struct sp_off_cpu_news news;
+	struct sp_off_cpu_results news;
 
 	run(8, COMPUTES, COMPUTES, 1, 400);
-	sp_off_cpu_news(off_cpu, &news);
+	sp_off_cpu_results(off_cpu, &news);
 	cr_expect_eq(news.threads, 8);
 }
 
@@ -563,7 +563,7 @@ Test(off_cpu, of_threads_that_end_is_what_they_waited_for_processors)
 Test(off_cpu, takes_two_percent_of_a_processor)
 {
 	for (unsigned c = 0; c < CROWDS; c++) {
-		struct sp_off_cpu_news news;
+		struct sp_off_cpu_results news;
 		uint64_t then_ns;
 		uint64_t then;
 
@@ -574,7 +574,7 @@ Test(off_cpu, takes_two_percent_of_a_processor)
 		cr_expect_leq((cpu_ns - then) * 50, now_ns - then_ns, "%u threads: %llu of %llu ns",
 			      threads, (unsigned long long)(cpu_ns - then),
 			      (unsigned long long)(now_ns - then_ns));
-		sp_off_cpu_news(off_cpu, &news);
+		sp_off_cpu_results(off_cpu, &news);
 		cr_expect_eq(news.ns, sum[5].got_ns);
 		cr_expect(threads > 24 || news.threads >= threads / 2);
 	}
@@ -886,20 +886,20 @@ Test(off_cpu, forgets_a_thread_that_has_ended)
 /* A host may write any values: only its own numbers are wrong then. */
 Test(off_cpu, of_a_hostile_host_is_no_longer_than_the_time)
 {
-	struct sp_off_cpu_news before, after;
+	struct sp_off_cpu_results before, after;
 
 	for (unsigned i = 0; i < 300; i++) {
 		unsigned char *at = (unsigned char *)&part->thread[0];
 
 		block_for_good();
-		sp_off_cpu_news(off_cpu, &before);
+		sp_off_cpu_results(off_cpu, &before);
 		core.ops.thread_labels = only_labels;
 		for (size_t n = 0; n < sizeof(part->thread[0]); n++)
 			at[n] = (unsigned char)draw(256);
 		part->thread[0].tid = 1;
 		part->thread[0].word[0] = draw(NAMES);
 		go_to(now_ns + SP_NS_PER_S);
-		sp_off_cpu_news(off_cpu, &after);
+		sp_off_cpu_results(off_cpu, &after);
 		cr_assert_leq(after.ns - before.ns, SP_NS_PER_S + 3 * SP_OFF_CPU_PERIOD_NS);
 		core.ops.thread_labels = labels;
 	}
@@ -927,7 +927,7 @@ Test(off_cpu, sees_what_threads_wait_in)
 		.put = keep, .prepare = prepare, .may_be_lock = may_be_lock};
 	struct sp_host_objects *host = sp_host_objects_new("/proc/self", -1);
 	struct sp_unwinder *unwinder = sp_unwinder_new(host);
-	struct sp_off_cpu_news news;
+	struct sp_off_cpu_results news;
 	pthread_t thread;
 
 	if (emulated())
@@ -941,7 +941,7 @@ Test(off_cpu, sees_what_threads_wait_in)
 	cr_assert_eq(pthread_create(&thread, NULL, sleep_in_span, NULL), 0);
 	do {
 		sp_off_cpu_run(off_cpu);
-		sp_off_cpu_news(off_cpu, &news);
+		sp_off_cpu_results(off_cpu, &news);
 	} while (strcmp(last_leaf, "clock_nanosleep (timer)") != 0 || depth < 2 ||
 		 news.threads != 1);
 	cr_expect_eq(news.ns, sum[5].got_ns);

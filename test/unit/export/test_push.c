@@ -57,7 +57,7 @@ Test(push, drops_the_oldest_when_full, .timeout = 20)
 
 Test(push, knows_how_the_last_tries_went, .timeout = 20)
 {
-	const struct sp_push_news *news;
+	const struct sp_push_results *news;
 
 	push_start(8, 0);
 	push_status(503);
@@ -66,7 +66,7 @@ Test(push, knows_how_the_last_tries_went, .timeout = 20)
 	u.answer[1].has_skew = true;
 	u.answer[1].skew_ms = -2500;
 	push_put('a', 1);
-	news = sp_push_news(u.push, 0);
+	news = sp_push_results(u.push, 0);
 	cr_expect_eq(news->attempts, 0);
 	sp_push_run(u.push);
 	cr_expect_eq(news->attempts, 1);
@@ -235,9 +235,9 @@ Test(push, knows_an_alert_of_tls, .timeout = 20)
 
 	push_start(1, 0);
 	for (size_t i = 0; i < SP_ARRAY_LEN(alert); i++)
-		cr_expect(sp_reply_tells_alert(alert[i]), "%s", alert[i]);
+		cr_expect(sp_reply_is_alert(alert[i]), "%s", alert[i]);
 	for (size_t i = 0; i < SP_ARRAY_LEN(other); i++)
-		cr_expect_not(sp_reply_tells_alert(other[i]), "%s", other[i]);
+		cr_expect_not(sp_reply_is_alert(other[i]), "%s", other[i]);
 }
 
 /* libcurl's words for a server that expects TLS and closes the connection. */

@@ -200,7 +200,7 @@ Test(push_several, a_loss_says_where_and_whether_another_one_has_it, .timeout = 
 	cr_expect_eq(core.counter[SP_COUNT_WAITS_SENT], 3);
 	cr_expect_eq(origin.delivery[0].waits_lost, 3);
 	core.log[0] = '\0';
-	sp_losses_tell(&origin.losses, &core.ops);
+	sp_losses_log(&origin.losses, &core.ops);
 	cr_expect_str_eq(core.log,
 			 "2 profiles lost at http://one: the server refused them (400), 4 samples "
 			 "and 3 waits (7 not lost at another server); status 400: no\n",
@@ -216,7 +216,7 @@ Test(push_several, what_all_have_lost_is_lost, .timeout = 20)
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_UNSENT], 4);
 	cr_expect_eq(core.counter[SP_COUNT_SAMPLES_SENT], 0);
 	core.log[0] = '\0';
-	sp_losses_tell(&origin.losses, &core.ops);
+	sp_losses_log(&origin.losses, &core.ops);
 	cr_expect_not_null(strstr(core.log, "1 profile lost at http://one: the server refused it "
 					    "(400), 4 samples (4 not lost at another server);"),
 			   "%s", core.log);
@@ -236,10 +236,10 @@ Test(push_several, an_heir_tells_the_same, .timeout = 20)
 	sp_push_run(push);
 	sp_losses_hand_over(&origin.losses, &heir);
 	core.log[0] = '\0';
-	sp_losses_tell(&origin.losses, &core.ops);
+	sp_losses_log(&origin.losses, &core.ops);
 	cr_expect_str_empty(core.log, "%s", core.log);
 	memset(core.counter, 0, sizeof(core.counter));
-	sp_losses_tell(&heir, &core.ops);
+	sp_losses_log(&heir, &core.ops);
 	cr_expect_not_null(strstr(core.log, "lost at http://one: "), "%s", core.log);
 	cr_expect_not_null(strstr(core.log, "lost at http://two: "), "%s", core.log);
 	cr_expect_null(strstr(core.log, "before a profile"), "%s", core.log);
@@ -325,8 +325,8 @@ Test(push_several, the_earliest_is_due, .timeout = 20)
 	sp_push_run(push);
 	cr_expect_eq(sp_push_queued(push), 1);
 	cr_expect_neq(sp_push_due_ms(push), UINT32_MAX);
-	cr_expect_eq(sp_push_news(push, 0)->last_status, 503);
-	cr_expect_eq(sp_push_news(push, 1)->last_status, 200);
+	cr_expect_eq(sp_push_results(push, 0)->last_status, 503);
+	cr_expect_eq(sp_push_results(push, 1)->last_status, 200);
 	cr_expect_eq(sp_push_moves(push) & UINT8_MAX, 0);
 	server[0].status = 0;
 	now += 60 * SP_NS_PER_S;

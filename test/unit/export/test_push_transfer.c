@@ -108,7 +108,7 @@ Test(push_transfer, what_answers_an_empty_push_gets_profiles, .timeout = 20)
 /* An empty push sends no profile, so it is neither a success nor the failure of a profile. */
 Test(push_transfer, an_empty_push_is_no_push_of_a_profile, .timeout = 20)
 {
-	const struct sp_push_news *news;
+	const struct sp_push_results *news;
 
 	push_start(8, 1);
 	push_no_answer(true);
@@ -118,7 +118,7 @@ Test(push_transfer, an_empty_push_is_no_push_of_a_profile, .timeout = 20)
 	push_put('a', 1);
 	push_put('b', 1);
 	sp_push_run(u.push);
-	news = sp_push_news(u.push, 0);
+	news = sp_push_results(u.push, 0);
 	u.hangs = true;
 	u.now += 60 * SP_NS_PER_S;
 	sp_push_run(u.push);

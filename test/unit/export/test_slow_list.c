@@ -570,7 +570,7 @@ Test(slow_list, tells_how_long_a_root_took_among_those_of_its_name)
 	for (uint64_t ms = 1; ms <= 1000; ms++)
 		ended(0, ms * 1000000);
 	ended(1, 500);
-	sp_slow_list_look(list);
+	sp_slow_list_update(list);
 	for (uint64_t ms = 1; ms <= 1000; ms++)
 		n[class_of(0, ms * 1000000)]++;
 
@@ -586,7 +586,7 @@ Test(slow_list, tells_how_long_a_root_took_among_those_of_its_name)
 	cr_expect_eq(class_of(1, 500), SP_LATENCY_P50, "the only one is not slow");
 	cr_expect_eq(sp_slow_list_latency(NULL, &(struct sp_root_end){.place = 0}),
 		     SP_LATENCY_UNKNOWN);
-	sp_slow_list_look(NULL);
+	sp_slow_list_update(NULL);
 }
 
 Test(slow_list, takes_the_slowest_of_few_for_slow_only_if_it_stands_out)
@@ -597,7 +597,7 @@ Test(slow_list, takes_the_slowest_of_few_for_slow_only_if_it_stands_out)
 	}
 	ended(0, 5000000);
 	ended(1, 1000000);
-	sp_slow_list_look(list);
+	sp_slow_list_update(list);
 	cr_expect_eq(class_of(0, 5000000), SP_LATENCY_SLOW);
 	cr_expect_eq(class_of(0, 1000000), SP_LATENCY_P50);
 	cr_expect_eq(class_of(1, 1000000), SP_LATENCY_P50);
@@ -610,7 +610,7 @@ Test(slow_list, goes_by_the_duration_that_the_user_has_set)
 		ended(0, i * UINT64_C(1000000));
 		ended(1, i * UINT64_C(1000000));
 	}
-	sp_slow_list_look(list);
+	sp_slow_list_update(list);
 	cr_expect_eq(class_of(0, 4999999), SP_LATENCY_P50);
 	cr_expect_eq(class_of(0, 5000000), SP_LATENCY_SLOW);
 	cr_expect_eq(class_of(0, 10000000), SP_LATENCY_SLOW);

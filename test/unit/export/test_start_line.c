@@ -38,7 +38,7 @@ Test(start_line, says_what_is_profiled_and_how)
 {
 	know_sdk();
 
-	cr_expect(sp_start_line_tell(&core.ops, server, 1, false));
+	cr_expect(sp_start_line_log(&core.ops, server, 1, false));
 	cr_expect_str_eq(core.log, "profiling 4711 as shop, 100 Hz, SIGURG, pushing to "
 				   "http://pyroscope:4040; SDK opentelemetry-cpp, ABI v1, release "
 				   "1.28.0 in /srv/libfoo.so\n");
@@ -48,9 +48,9 @@ Test(start_line, waits_for_the_sdk_but_not_for_ever)
 {
 	core.config.output_dir = folder;
 
-	cr_expect_not(sp_start_line_tell(&core.ops, NULL, 0, false));
+	cr_expect_not(sp_start_line_log(&core.ops, NULL, 0, false));
 	cr_expect_str_eq(core.log, "");
-	cr_expect(sp_start_line_tell(&core.ops, NULL, 0, true));
+	cr_expect(sp_start_line_log(&core.ops, NULL, 0, true));
 	cr_expect_str_eq(core.log, "profiling 4711 as shop, 100 Hz, SIGURG, writing into "
 				   "/var/tmp/profiles; no SDK has recorded a span so far\n");
 }
@@ -59,7 +59,7 @@ Test(start_line, tells_that_spans_are_those_that_a_library_publishes)
 {
 	core.facts.thread_context = "read";
 
-	cr_expect(sp_start_line_tell(&core.ops, server, 1, true));
+	cr_expect(sp_start_line_log(&core.ops, server, 1, true));
 	cr_expect_str_eq(core.log, "profiling 4711 as shop, 100 Hz, SIGURG, pushing to "
 				   "http://pyroscope:4040; spans come from the program's thread "
 				   "context\n");
@@ -70,7 +70,7 @@ Test(start_line, is_not_told_by_default)
 	know_sdk();
 	core.config.log_level = SP_LOG_WARN;
 
-	cr_expect(sp_start_line_tell(&core.ops, NULL, 0, false));
+	cr_expect(sp_start_line_log(&core.ops, NULL, 0, false));
 	cr_expect_str_eq(core.log, "");
 }
 

@@ -20,7 +20,7 @@
 #include "test/unit/scratch.h"
 
 static char path[128];
-static struct sp_push_news news;
+static struct sp_push_results news;
 static struct sp_missing missing;
 static struct sp_status_input input;
 static struct sp_status *status;
@@ -117,12 +117,12 @@ Test(status, has_the_promised_keys, .timeout = 20)
 	core.facts.sdk[0].unknowns = 1;
 	core.facts.sdk[0].unknown[0].fact = "a thing";
 	core.facts.sdk[0].unknown[0].instead = "another way";
-	news = (struct sp_push_news){.attempts = 6,
-				     .last_status = 429,
-				     .last_success_ms = 1234567890123,
-				     .has_skew = true,
-				     .skew_ms = -250,
-				     .last_error = "status 429: no"};
+	news = (struct sp_push_results){.attempts = 6,
+					.last_status = 429,
+					.last_success_ms = 1234567890123,
+					.has_skew = true,
+					.skew_ms = -250,
+					.last_error = "status 429: no"};
 
 	root = write_and_read();
 
@@ -321,7 +321,8 @@ static bool is_made_again(void)
 Test(status, of_an_idle_process_is_not_made_again_after_each_push_of_another, .timeout = 20)
 {
 	core.config.status_file = NULL;
-	news = (struct sp_push_news){.attempts = 1, .last_status = 200, .last_success_ms = 60000};
+	news = (struct sp_push_results){
+		.attempts = 1, .last_status = 200, .last_success_ms = 60000};
 	status = sp_status_new(&core.ops);
 	cr_assert_eq(sp_status_write(status, &input), 0);
 	news.attempts++;
@@ -377,7 +378,7 @@ static const char *said(void)
 
 Test(status, nothing_is_wrong_with_what_is_well, .timeout = 20)
 {
-	news = (struct sp_push_news){.attempts = 3, .last_status = 200, .has_skew = true};
+	news = (struct sp_push_results){.attempts = 3, .last_status = 200, .has_skew = true};
 	core.facts.sdks = 1;
 	core.facts.sdk[0].name = "an-sdk";
 	core.facts.sdk[0].method = "a way";
@@ -394,7 +395,7 @@ Test(status, nothing_is_wrong_with_what_is_well, .timeout = 20)
 
 Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 {
-	static struct sp_off_cpu_news waits = {.refusal = "Yama forbids it"};
+	static struct sp_off_cpu_results waits = {.refusal = "Yama forbids it"};
 
 	input.with_span = 0;
 	input.without_span = 20;
@@ -465,11 +466,11 @@ Test(status, each_condition_has_its_sentence_and_remedy, .timeout = 20)
 		    "");
 	core.facts.threads_unseen = 0;
 
-	news = (struct sp_push_news){.attempts = 1};
+	news = (struct sp_push_results){.attempts = 1};
 	strcpy(news.last_error, "status 401: no; check X");
 	news.remedy_at = strlen("status 401: no");
 	EXPECT_SAID("the last push to http://p failed: status 401: no|check X\n", "");
-	news = (struct sp_push_news){.attempts = 1, .has_skew = true, .skew_ms = -700000};
+	news = (struct sp_push_results){.attempts = 1, .has_skew = true, .skew_ms = -700000};
 	EXPECT_SAID("the server's clock is 700 s behind this one|set the clocks\n", "");
 	news.has_skew = false;
 
@@ -614,9 +615,9 @@ Test(status, a_program_without_the_profiler_is_told_in_the_log, .timeout = 20)
 	core.cpu = (struct sp_core_cpu){.own_ns = 1000000000, .programs = 2};
 	core.cpu.program[0] = (struct sp_core_program){"a", SP_UNPROFILED_UNSEEN, 1, 2000000000};
 	core.cpu.program[1] = (struct sp_core_program){"b", SP_UNPROFILED_STATIC, 2, 999999999};
-	cr_expect_not(sp_children_tell(&core.ops));
+	cr_expect_not(sp_children_log(&core.ops));
 	core.cpu.program[1].ns++;
-	cr_expect(sp_children_tell(&core.ops));
+	cr_expect(sp_children_log(&core.ops));
 	cr_expect_not_null(strstr(core.log,
 				  "2 processes of \"b\" run without the profiler (they are "
 				  "static): 1.00 s of CPU time\n"),
@@ -758,13 +759,14 @@ Test(status, lists_the_largest_objects_without_names)
 
 Test(status, tells_of_each_of_several_servers, .timeout = 20)
 {
-	static struct sp_push_news other = {.name = "http://q", .attempts = 4, .last_status = 200};
+	static struct sp_push_results other = {
+		.name = "http://q", .attempts = 4, .last_status = 200};
 	const struct sp_delivery has[] = {{.samples_sent = 5, .samples_lost = 1},
 					  {.waits_sent = 7, .waits_lost = 2}};
 	const json_t *pushes, *q;
 	json_t *root;
 
-	news = (struct sp_push_news){.attempts = 3};
+	news = (struct sp_push_results){.attempts = 3};
 	strcpy(news.last_error, "status 401: no");
 	news.remedy_at = strlen(news.last_error);
 	input.server[0].delivery = &has[0];
@@ -788,17 +790,17 @@ Test(status, tells_of_each_of_several_servers, .timeout = 20)
 
 Test(status, names_the_server_that_fails, .timeout = 20)
 {
-	static struct sp_push_news other = {.name = "http://q"};
+	static struct sp_push_results other = {.name = "http://q"};
 	static const struct sp_delivery nothing;
 
-	news = (struct sp_push_news){.attempts = 1, .last_status = 200};
+	news = (struct sp_push_results){.attempts = 1, .last_status = 200};
 	input.server[0].delivery = &nothing;
 	input.server[1] = (struct sp_status_server){"http://q", &other, &nothing};
 	input.servers = 2;
 	strcpy(other.last_error, "status 503: away");
 	other.remedy_at = strlen(other.last_error);
 	cr_expect_str_eq(said(), "the last push to http://q failed: status 503: away|\n");
-	other = (struct sp_push_news){.attempts = 1, .has_skew = true, .skew_ms = 700000};
+	other = (struct sp_push_results){.attempts = 1, .has_skew = true, .skew_ms = 700000};
 	cr_expect_str_eq(said(),
 			 "the clock of http://q is 700 s ahead of this one|set the clocks\n");
 	strcpy(news.last_error, "status 500: no");
@@ -810,7 +812,7 @@ Test(status, names_the_server_that_fails, .timeout = 20)
 
 Test(status, is_made_again_for_any_server, .timeout = 20)
 {
-	static struct sp_push_news other = {.name = "http://q"};
+	static struct sp_push_results other = {.name = "http://q"};
 	struct sp_delivery has[2] = {{.samples_sent = 5}};
 
 	core.config.status_file = NULL;

@@ -36,8 +36,8 @@ Test(upload, opens_each_of_several_servers)
 	cr_expect_str_eq(sp_upload_address(upload, 0), "http://a:4040/x");
 	cr_expect_str_eq(sp_upload_address(upload, 1), "https://b");
 	cr_expect_str_eq(sp_upload_address(upload, 2), "unix:///c");
-	cr_expect_str_eq(sp_upload_news(upload, 0)->name, "http://a:4040/x");
-	cr_expect_str_eq(sp_upload_news(upload, 2)->name, "unix:///c");
+	cr_expect_str_eq(sp_upload_results(upload, 0)->name, "http://a:4040/x");
+	cr_expect_str_eq(sp_upload_results(upload, 2)->name, "unix:///c");
 	cr_expect_null(strstr(core.log, "hush"), "%s", core.log);
 	cr_expect_eq(sp_upload_due_ms(upload), UINT32_MAX);
 	sp_upload_wait(upload, -1, 1);
@@ -48,7 +48,7 @@ Test(upload, the_only_server_has_no_name)
 	core.config.tls_insecure = true;
 	cr_assert_eq(open_several("https://a,b", 1), 0);
 	cr_expect_eq(sp_upload_servers(upload), 1);
-	cr_expect_null(sp_upload_news(upload, 0)->name);
+	cr_expect_null(sp_upload_results(upload, 0)->name);
 	cr_expect_eq(strncmp(core.log, "SPANPROF_TLS_INSECURE_SKIP_VERIFY: ", 35), 0, "%s",
 		     core.log);
 }

@@ -98,7 +98,7 @@ uint32_t host_name(const char *name)
 {
 	uint32_t id = sp_names_intern(name, strlen(name));
 
-	cr_assert(sp_names_tell(&host.channel, id));
+	cr_assert(sp_names_announce(&host.channel, id));
 	return id;
 }
 

@@ -55,8 +55,8 @@ static struct sp_core_cpu look(void)
 {
 	struct sp_core_cpu cpu;
 
-	sp_descendants_look(below, &seen, is_served, NULL);
-	sp_descendants_news(below, &cpu);
+	sp_descendants_scan(below, &seen, is_served, NULL);
+	sp_descendants_results(below, &cpu);
 	return cpu;
 }
 
@@ -259,11 +259,11 @@ Test(descendants, that_the_exporter_serves_are_known)
 
 	served = (uint32_t)c.pid;
 	cr_expect_eq(look().programs, 0);
-	sp_descendants_told(below, served, CHILD_NS);
+	sp_descendants_ended(below, served, CHILD_NS);
 	end(&c);
 	/* Between two looks. */
 	unseen = start(NULL, CHILD_NS, NULL);
-	sp_descendants_told(below, (uint32_t)unseen.pid, CHILD_NS);
+	sp_descendants_ended(below, (uint32_t)unseen.pid, CHILD_NS);
 	end(&unseen);
 	cpu = look();
 	cr_expect_eq(cpu.programs, 0);
@@ -395,8 +395,8 @@ Test(descendants, are_bounded)
 	cpu = look();
 	cr_assert_eq(cpu.programs, 1);
 	cr_expect_eq(cpu.program[0].processes, 256);
-	sp_descendants_look(NULL, &seen, is_served, NULL);
-	sp_descendants_told(NULL, 1, 1);
-	sp_descendants_news(NULL, &cpu);
+	sp_descendants_scan(NULL, &seen, is_served, NULL);
+	sp_descendants_ended(NULL, 1, 1);
+	sp_descendants_results(NULL, &cpu);
 	cr_expect_eq(cpu.programs, 0);
 }

@@ -598,8 +598,8 @@ Test(family, refuses_whom_it_has_taken_in_and_has_no_memory_for)
 		.region = dup(host.fd), .folder = -1, .maps = -1, .joined = true};
 
 	cr_assert_eq(sp_member_open(&member, &fds, &program.config), 0);
-	sp_view_tell(&member.view, SP_EXPORTER_WORKING);
-	sp_member_tell_end(&member, -ENOMEM);
+	sp_view_set_state(&member.view, SP_EXPORTER_WORKING);
+	sp_member_send_end(&member, -ENOMEM);
 	sp_member_close(&member);
 	cr_expect_eq(host.region->exporter, SP_EXPORTER_REFUSED);
 	cr_expect_eq(host.region->exporter_error, 0);

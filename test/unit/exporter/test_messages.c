@@ -38,14 +38,14 @@ static void tell(int before, int after, enum sp_log_level level, const char *tex
 	cr_assert_geq(dup2(before, STDERR_FILENO), 0);
 	sp_messages_init(&messages, &seen, host.region, SP_LOG_WARN);
 	cr_assert_geq(dup2(after, STDERR_FILENO), 0);
-	sp_messages_tell(&messages, level, text);
+	sp_messages_write(&messages, level, text);
 	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
 }
 
 static void tell_more(int fd, const char *text)
 {
 	cr_assert_geq(dup2(fd, STDERR_FILENO), 0);
-	sp_messages_tell(&messages, SP_LOG_WARN, text);
+	sp_messages_write(&messages, SP_LOG_WARN, text);
 	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
 }
 
@@ -150,7 +150,7 @@ Test(messages, never_go_into_a_file_that_is_closed_on_exec)
 	cr_assert_eq(pipe(ends), 0);
 	cr_assert_geq(dup3(ends[1], STDERR_FILENO, O_CLOEXEC), 0);
 	sp_messages_init(&messages, &seen, host.region, SP_LOG_WARN);
-	sp_messages_tell(&messages, SP_LOG_WARN, "into a connection");
+	sp_messages_write(&messages, SP_LOG_WARN, "into a connection");
 	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
 
 	cr_expect_eq(messages.way, SP_MESSAGES_BY_HOST);
@@ -176,7 +176,7 @@ Test(messages, without_a_stderr_are_left_to_the_host)
 	(void)close(STDERR_FILENO);
 	sp_messages_init(&messages, &seen, host.region, SP_LOG_WARN);
 	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
-	sp_messages_tell(&messages, SP_LOG_WARN, "into what was opened later");
+	sp_messages_write(&messages, SP_LOG_WARN, "into what was opened later");
 	cr_expect_eq(messages.way, SP_MESSAGES_BY_HOST);
 	expect_asked(0, "into what was opened later");
 }
@@ -242,7 +242,7 @@ Test(messages, for_a_stderr_that_may_not_be_seen_are_left_to_the_host)
 	barred.proc = nothing;
 	sp_messages_init(&messages, &barred, host.region, SP_LOG_WARN);
 	cr_expect_eq(messages.way, SP_MESSAGES_BY_HOST);
-	sp_messages_tell(&messages, SP_LOG_WARN, "in the dark");
+	sp_messages_write(&messages, SP_LOG_WARN, "in the dark");
 	expect_asked(0, "in the dark");
 }
 
@@ -269,9 +269,9 @@ static void tell_after_the_end(int fd)
 	cr_assert_eq(sp_host_open(&seen, &view, &joins), 0);
 	sp_messages_init(&messages, &seen, host.region, SP_LOG_WARN);
 	host_kill();
-	sp_messages_tell(&messages, SP_LOG_WARN, "the last");
+	sp_messages_write(&messages, SP_LOG_WARN, "the last");
 	sp_host_close(&seen);
-	sp_messages_tell(&messages, SP_LOG_WARN, "the very last");
+	sp_messages_write(&messages, SP_LOG_WARN, "the very last");
 }
 
 static const char *expected_of_the_killed(void)
@@ -311,7 +311,7 @@ Test(messages, of_a_killed_host_never_go_into_another_file_of_that_name)
 	(void)snprintf(moved, sizeof(moved), "%s.1", path);
 	cr_assert_eq(rename(path, moved), 0);
 	next = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	sp_messages_tell(&messages, SP_LOG_WARN, "after rotation");
+	sp_messages_write(&messages, SP_LOG_WARN, "after rotation");
 
 	cr_expect_str_eq(content(next), "");
 	cr_expect_str_eq(content(open(moved, O_RDONLY)), "");
@@ -380,7 +380,7 @@ Test(messages, of_a_killed_host_go_to_its_terminal_and_to_no_later_one, .timeout
 	} while (is_of_the_same_tick(terminal, &first.st_ctim));
 	if (strcmp(name, later) != 0)
 		cr_skip_test("another one has got its number");
-	sp_messages_tell(&messages, SP_LOG_WARN, "to a stranger");
+	sp_messages_write(&messages, SP_LOG_WARN, "to a stranger");
 	cr_expect_str_eq(shown_before_end(master, terminal), "");
 }
 

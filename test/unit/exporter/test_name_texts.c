@@ -36,7 +36,7 @@ static uint32_t tell(const char *name)
 {
 	uint32_t id = sp_names_intern(name, strlen(name));
 
-	cr_assert(sp_names_tell(&host, id));
+	cr_assert(sp_names_announce(&host, id));
 	return id;
 }
 

@@ -59,7 +59,7 @@ static bool advised(uint32_t known, uint32_t armed)
 {
 	const struct sp_threads_known k = {.known = known, .armed = armed};
 
-	return sp_threads_look(&threads, &seen, &k);
+	return sp_threads_compare(&threads, &seen, &k);
 }
 
 Test(threads, that_all_have_timers_need_no_scan)
@@ -95,11 +95,11 @@ Test(threads, that_get_no_timer_need_no_scan)
 	struct sp_threads_known k = {.known = 2, .refused = 1};
 	pthread_t t = start();
 
-	cr_expect(sp_threads_look(&threads, &seen, &k), "one has none yet");
+	cr_expect(sp_threads_compare(&threads, &seen, &k), "one has none yet");
 	k.armed = 1;
-	cr_expect_not(sp_threads_look(&threads, &seen, &k));
+	cr_expect_not(sp_threads_compare(&threads, &seen, &k));
 	k.known = 1;
-	cr_expect(sp_threads_look(&threads, &seen, &k), "and one is not known");
+	cr_expect(sp_threads_compare(&threads, &seen, &k), "and one is not known");
 	end(t);
 }
 

@@ -149,7 +149,7 @@ Test(view_roots, are_where_the_host_has_room_for_all_of_them, .timeout = 20)
 	host.region->part[SP_REGION_ROOTS].bytes = bytes;
 	cr_assert_eq(open_view(), 0);
 	cr_expect_eq((char *)view.roots, (char *)view.region + REGION_BYTES);
-	cr_assert_eq(sp_view_leave(&view), 0);
+	cr_assert_eq(sp_view_drop_rings(&view), 0);
 	cr_expect_null(view.roots);
 	sp_view_close(&view);
 }

@@ -69,7 +69,7 @@ TestSuite(waiting, .init = set_up, .timeout = 20);
 
 static void expect(unsigned want)
 {
-	unsigned bits = sp_waiter_news(&waiter);
+	unsigned bits = sp_waiter_changes(&waiter);
 
 	cr_assert_eq(bits, want, "%u", bits);
 }
@@ -585,8 +585,8 @@ static int see_the_end(void)
 	unsigned bits;
 
 	begin();
-	sp_view_tell(&view, SP_EXPORTER_WORKING);
-	while ((bits = sp_waiter_news(&waiter)) == 0)
+	sp_view_set_state(&view, SP_EXPORTER_WORKING);
+	while ((bits = sp_waiter_changes(&waiter)) == 0)
 		(void)poll(NULL, 0, 1);
 	if (bits != (SP_WAIT_FLUSH | SP_WAIT_STOP))
 		return 1;
@@ -616,10 +616,10 @@ static int see_the_end_in_a_flush(void)
 {
 	begin();
 	ask(1);
-	if (sp_waiter_news(&waiter) != SP_WAIT_FLUSH || sp_waiter_left_ms(&waiter) != 0)
+	if (sp_waiter_changes(&waiter) != SP_WAIT_FLUSH || sp_waiter_left_ms(&waiter) != 0)
 		return 1;
-	sp_view_tell(&view, SP_EXPORTER_WORKING);
-	while (sp_waiter_news(&waiter) != (SP_WAIT_FLUSH | SP_WAIT_STOP))
+	sp_view_set_state(&view, SP_EXPORTER_WORKING);
+	while (sp_waiter_changes(&waiter) != (SP_WAIT_FLUSH | SP_WAIT_STOP))
 		(void)poll(NULL, 0, 1);
 	return sp_waiter_left_ms(&waiter) != 0 ? 0 : 2;
 }

@@ -38,7 +38,7 @@ static bool free_at(uint64_t address)
 		return false;
 	cr_assert_lt(sp_block_number(b), TOLD_MAX);
 	atomic_fetch_add(&told[sp_block_number(b)], 1);
-	sp_blocks_leave(&blocks, b);
+	sp_blocks_free(&blocks, b);
 	return true;
 }
 
@@ -111,7 +111,7 @@ Test(alloc_blocks, is_not_there_without_a_sample)
 	cr_assert_not_null(b);
 	cr_expect_not(sp_blocks_may_have(&blocks, at(0x1000)));
 	cr_expect_eq(used(), 1, "room is kept for its end");
-	sp_blocks_leave(&blocks, b);
+	sp_blocks_free(&blocks, b);
 	cr_expect_not(free_at(0x1000));
 	cr_expect_eq(used(), 0);
 	cr_expect_eq(put_at(0x1000), 2);

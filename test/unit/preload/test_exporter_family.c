@@ -521,7 +521,7 @@ Test(exporter_family, who_was_refused_or_has_parted_joins_the_exporter_of_no_par
 	make_region();
 	cr_assert(sp_exporter_family_join(&start));
 
-	sp_exporter_family_leave();
+	sp_exporter_family_refused();
 	cr_expect_not(sp_exporter_family_join(&start));
 	sp_exporter_family_forked(NULL);
 	cr_expect(sp_exporter_family_join(&start));

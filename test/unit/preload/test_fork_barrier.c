@@ -35,7 +35,7 @@ static void *enters_and_leaves(void *arg)
 	for (int i = 0; i < 20; i++)
 		(void)sched_yield();
 	atomic_store(&is_inside, false);
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
 	return NULL;
 }
 
@@ -128,8 +128,8 @@ Test(fork_barrier, a_thread_may_fork_in_its_own_section_and_the_child_goes_on)
 	sp_fork_barrier_enter();
 	sp_fork_barrier_enter();
 	cr_assert_eq(child_of_fork(walks), 1);
-	sp_fork_barrier_leave();
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
+	sp_fork_barrier_exit();
 	cr_assert_eq(child_of_fork(walks), 1);
 	cr_assert_eq(walks(), 1);
 }
@@ -205,7 +205,7 @@ static void *tells_and_forks(void *arg)
 	/* it has waited once and given up, but must wait again the next time */
 	step_s = 1;
 	sp_fork_barrier_enter();
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
 	step_s = 0;
 	atomic_store(&asked, 0);
 	atomic_store(&waiter, &asked);
@@ -334,7 +334,7 @@ Test(fork_barrier, a_handler_may_fork_while_its_thread_waits)
 /* In the child, the waiting threads of the parent do not count. */
 static int leaves_and_forks(void)
 {
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
 	return child_of_fork(walks);
 }
 
@@ -349,7 +349,7 @@ Test(fork_barrier, a_section_may_fork_while_others_wait_for_a_fork_that_waits_fo
 	held = one_that_waits(tells_and_forks);
 	section = one_that_waits(tells_and_enters);
 	cr_expect_eq(child_of_fork(leaves_and_forks), 1);
-	sp_fork_barrier_leave();
+	sp_fork_barrier_exit();
 	let_go_and_join(held, section);
 }
 

@@ -153,7 +153,7 @@ bool sp_exporter_works(void)
 	return !exporter.ended;
 }
 
-void sp_exporter_tell_ended(void)
+void sp_exporter_log_ended(void)
 {
 	exporter.told++;
 	exporter.told_as = atomic_load(&sp_region_now()->exporter);
@@ -173,7 +173,7 @@ void sp_exporter_family_forked(const struct sp_region *parents SP_UNUSED)
 {
 }
 
-void sp_exporter_family_leave(void)
+void sp_exporter_family_refused(void)
 {
 }
 
@@ -391,7 +391,7 @@ Test(lifecycle, starts_for_nobody_inside_of_a_hooked_call)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	sp_lifecycle_before_fork();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	cr_expect_eq(exporter.started, 0);
 	cr_expect_eq(exporter.asked, 1, "the next fork does");
 }
@@ -522,7 +522,7 @@ static void enter_a_hook(void)
 {
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 static int work_in_shared_memory(void *arg)
@@ -659,7 +659,7 @@ Test(lifecycle, a_forked_child_has_a_timer_and_nothing_else)
 
 static int ends_with_contact(void)
 {
-	sp_lifecycle_leave();
+	sp_lifecycle_before_exec();
 	sp_lifecycle_end();
 	return has_begun() || exporter.flushes != 0;
 }
@@ -768,7 +768,7 @@ static int loses_what_it_used(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 	bool began = begins_within(30 * SP_NS_PER_MS);
 
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	if (began)
 		return 1;
 	/* Otherwise the next sample does. */
@@ -854,7 +854,7 @@ static int starts_none_when_confined(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	sp_lifecycle_before_confinement();
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	sp_lifecycle_end();
 	sp_lifecycle_before_confinement();
 	return exporter.parted != 0 || has_begun();
@@ -921,17 +921,17 @@ Test(lifecycle, the_handler_finds_threads_that_no_hook_saw)
 	cr_assert_eq(pthread_create(&unseen, NULL, sleep_apart, NULL), 0);
 	(void)pthread_barrier_wait(&apart);
 	atomic_store(&sp_region_now()->deferred_work, SP_WORK_SCAN | SP_WORK_SCAN_NOW);
-	cr_assert(sp_deferred_work_keep_off(0));
+	cr_assert(sp_deferred_work_lock(0));
 	run_scan();
 	cr_expect_eq(sp_thread_armed(), 1, "another thread does deferred work");
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 	run_scan();
 	cr_expect_eq(sp_thread_armed(), 3, "the scanner has ended, and is still known");
 	cr_expect_eq(sp_region_now()->threads_armed, 3);
 	cr_expect_eq(sp_region_now()->deferred_work, 0);
 	cr_expect_eq(sp_region_now()->cookie, sp_handler_setup.cookie);
-	cr_assert(sp_deferred_work_keep_off(0), "it leaves");
-	sp_deferred_work_leave();
+	cr_assert(sp_deferred_work_lock(0), "it leaves");
+	sp_deferred_work_unlock();
 	(void)pthread_barrier_wait(&apart);
 	cr_assert_eq(pthread_join(unseen, NULL), 0);
 	sp_lifecycle_end();
@@ -1182,10 +1182,10 @@ Test(lifecycle, a_forked_child_begins_in_the_handler_though_its_parents_start_wa
 
 static int begins_when_nobody_else_does(void)
 {
-	if (!sp_deferred_work_keep_off(0))
+	if (!sp_deferred_work_lock(0))
 		return 1;
 	sp_handler_setup.begin();
-	sp_deferred_work_leave();
+	sp_deferred_work_unlock();
 	if (has_begun())
 		return 2;
 	sp_handler_setup.begin();
@@ -1384,7 +1384,7 @@ Test(lifecycle, an_exporter_of_its_own_is_ended_though_there_is_nothing_to_send)
 {
 	load_and_start();
 	exporter.is_own = true;
-	sp_lifecycle_leave();
+	sp_lifecycle_before_exec();
 	cr_assert_eq(exporter.flushes, 1, "before an exec");
 
 	sp_lifecycle_fail();

@@ -13,7 +13,7 @@ static __attribute__((noinline)) void hook_inside(void)
 	struct sp_reentrancy_guard g = sp_reentrancy_guard_enter();
 
 	inner_outermost = g.outermost;
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 }
 
 static __attribute__((noinline)) int hook(bool nested, bool jump)
@@ -24,7 +24,7 @@ static __attribute__((noinline)) int hook(bool nested, bool jump)
 		hook_inside();
 	if (jump)
 		longjmp(out, 1);
-	sp_reentrancy_guard_leave(g);
+	sp_reentrancy_guard_exit(g);
 	return g.outermost;
 }
 

@@ -166,11 +166,11 @@ Test(span_attr, the_link_names_the_type_that_has_something_of_the_span)
 		r.handle = r.span_id = r.root_id = i + 1;
 		cr_assert_eq(sp_span_table_add(&r), 0);
 		if (rows[i].waited)
-			sp_span_table_note_wait(r.ref, r.span_id);
+			sp_span_table_mark_wait(r.ref, r.span_id);
 		if (rows[i].sampled)
-			sp_span_table_note_sample(r.ref, r.span_id);
+			sp_span_table_mark_sample(r.ref, r.span_id);
 		if (rows[i].allocated)
-			cr_assert(sp_span_table_note_allocation(r.ref, r.span_id));
+			cr_assert(sp_span_table_mark_allocation(r.ref, r.span_id));
 		seen.n = 0;
 		sp_span_attr_apply(&r, &set, NULL);
 		cr_expect_eq(seen.n, rows[i].link != NULL ? 2 : 0, "row %zu", i);
@@ -197,7 +197,7 @@ Test(span_attr, of_a_closed_span_are_final)
 	cr_assert(sp_span_started(&s));
 	cr_assert(sp_span_of(&sp_lifecycle_settings, &r));
 	cr_assert_eq(sp_span_stack_peek(&sp_thread_own->spans, &active), SP_SPAN_KNOWN);
-	sp_span_table_note_sample(active.ref, active.span_id);
+	sp_span_table_mark_sample(active.ref, active.span_id);
 
 	cr_assert(sp_span_close(&r));
 	cr_assert_eq(sp_span_stack_peek(&sp_thread_own->spans, &active), SP_SPAN_NONE);

@@ -83,7 +83,7 @@ static bool meet(const struct sp_object *object, const char *name)
 	struct link_map map = {.l_addr = object->start, .l_name = path};
 
 	(void)snprintf(path, sizeof(path), "%s", name);
-	return sp_module_event_note(&map, object, sp_object_identity(object, false));
+	return sp_module_event_announce(&map, object, sp_object_identity(object, false));
 }
 
 static _Atomic uint32_t again;
@@ -263,11 +263,11 @@ Test(module_event, reads_no_more_of_a_name_than_it_tells)
 	cr_assert_neq(pages, MAP_FAILED);
 	memset(pages, 'x', PAGE);
 	cr_assert_eq(mprotect(pages + PAGE, PAGE, PROT_NONE), 0);
-	cr_expect(sp_module_event_note(&map, &object, sp_object_identity(&object, false)));
+	cr_expect(sp_module_event_announce(&map, &object, sp_object_identity(&object, false)));
 	cr_expect_eq(drained(), 0);
 	pages[PAGE - 1] = '\0';
 	map.l_name = pages + PAGE - 10;
-	cr_expect(sp_module_event_note(&map, &object, sp_object_identity(&object, false)));
+	cr_expect(sp_module_event_announce(&map, &object, sp_object_identity(&object, false)));
 	cr_expect_eq(drained(), 1);
 	cr_expect_str_eq(told.path, "xxxxxxxxx");
 }

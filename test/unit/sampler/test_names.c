@@ -228,13 +228,14 @@ Test(names, are_told_once_in_each_channel, .timeout = 20)
 	uint32_t get = intern("GET /users");
 	uint32_t put = intern("PUT");
 
-	cr_expect(sp_names_tell(&a, put) && sp_names_tell(&a, get) && sp_names_tell(&a, put));
+	cr_expect(sp_names_announce(&a, put) && sp_names_announce(&a, get) &&
+		  sp_names_announce(&a, put));
 	cr_expect_eq(told(&a.names, ids), 2);
 	cr_expect(ids[0] == put && ids[1] == get);
-	cr_expect(sp_names_tell(&b, get));
+	cr_expect(sp_names_announce(&b, get));
 	cr_expect_eq(told(&b.names, ids), 1);
-	cr_expect(sp_names_tell(&b, 0) && sp_names_tell(&b, put + 1) &&
-		  sp_names_tell(&b, UINT32_MAX));
+	cr_expect(sp_names_announce(&b, 0) && sp_names_announce(&b, put + 1) &&
+		  sp_names_announce(&b, UINT32_MAX));
 	cr_expect_eq(told(&b.names, ids), 0, "no names");
 }
 
@@ -247,17 +248,17 @@ Test(names, that_found_no_room_are_told_again, .timeout = 20)
 
 	cr_assert_eq(sp_names_init(10), 0);
 	id = intern("GET /users");
-	cr_expect_not(sp_names_tell(&o, id), "there is no ring");
+	cr_expect_not(sp_names_announce(&o, id), "there is no ring");
 	cr_assert_eq(ring_init(&o.names, 8192), 0);
 	while (sp_ring_put(&o.names, SP_RECORD_NAME, filler, sizeof(filler)) == 0)
 		;
 	while (sp_ring_put(&o.names, SP_RECORD_NAME, filler, 8) == 0)
 		;
-	cr_expect_not(sp_names_tell(&o, id));
-	cr_expect_not(sp_names_tell(&o, id));
+	cr_expect_not(sp_names_announce(&o, id));
+	cr_expect_not(sp_names_announce(&o, id));
 	while (sp_ring_take(&o.names, ids, filler, sizeof(filler)) != 0)
 		;
-	cr_expect(sp_names_tell(&o, id));
+	cr_expect(sp_names_announce(&o, id));
 	cr_expect_eq(told(&o.names, ids), 1);
 	cr_expect_eq(ids[0], id);
 }

@@ -246,7 +246,7 @@ Test(region_swap, carries_slow_roots_over_with_their_names)
 {
 	struct sp_slow_root root = {.span_id = 5, .name_id = sp_names_intern("GET /", 5)};
 
-	cr_assert(sp_names_tell(sp_channel_now(), root.name_id));
+	cr_assert(sp_names_announce(sp_channel_now(), root.name_id));
 	cr_assert_eq(name_told(), root.name_id);
 	cr_assert_eq(sp_ring_put(&sp_channel_now()->ring, SP_RECORD_SLOW_ROOT, &root, sizeof(root)),
 		     0);
@@ -326,7 +326,7 @@ Test(region_swap, counts_what_comes_too_late)
 	put(old, SP_RECORD_CPU_TIME, 2);
 	put(old, SP_RECORD_MODULE_EVENT, 3);
 	atomic_fetch_add(&spans->ended, 1);
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 
 	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 2);
 	cr_expect_eq(all(SP_COUNT_SAMPLES_DRAINED), 2);
@@ -344,10 +344,10 @@ Test(region_swap, counts_nothing_twice_that_is_carried_over_too_early)
 
 	cr_assert_eq(put_sample(&old->ring, &s), 0);
 	cr_expect_eq(swap(), 0);
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 0);
 	sp_channel_count_put(old);
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 
 	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 1);
 	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 0);
@@ -410,8 +410,8 @@ Test(region_swap, tells_the_names_of_what_it_takes_along)
 	static struct sp_snapshot snapshot;
 	uint32_t ids[4];
 
-	cr_assert(sp_names_tell(sp_channel_now(), get));
-	cr_assert(sp_names_tell(sp_channel_now(), put_id));
+	cr_assert(sp_names_announce(sp_channel_now(), get));
+	cr_assert(sp_names_announce(sp_channel_now(), put_id));
 	cr_assert_eq(names_told(ids), 2);
 	cr_assert_eq(put_sample(&sp_channel_now()->ring, &s), 0);
 	s.name_id = put_id;
@@ -424,7 +424,7 @@ Test(region_swap, tells_the_names_of_what_it_takes_along)
 
 	cr_assert_eq(names_told(ids), 2);
 	cr_expect(ids[0] == get && ids[1] == put_id);
-	cr_expect(sp_names_tell(sp_channel_now(), get));
+	cr_expect(sp_names_announce(sp_channel_now(), get));
 	cr_expect_eq(names_told(ids), 0);
 }
 
@@ -472,11 +472,11 @@ Test(region_swap, keeps_the_addresses_of_old_regions_and_not_the_regions)
 
 	for (unsigned i = 0; i < 3; i++)
 		(void)swap();
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	cr_expect_eq(mapped(), 4, "somebody may be writing there");
 	later_s = 60;
 	errno = 4711;
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 
 	cr_expect_eq(errno, 4711);
 	cr_expect_eq(mapped(), 1);
@@ -484,7 +484,7 @@ Test(region_swap, keeps_the_addresses_of_old_regions_and_not_the_regions)
 	/* A thread that has read the pointer before the first swap. */
 	atomic_fetch_add(&first->counter[SP_COUNT_SIGNALS], 2);
 	first->spans[0].ended = 1;
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	cr_expect_eq(sp_count_read(SP_COUNT_SIGNALS), 3, "what comes later still counts");
 	cr_expect_eq(sp_count_read(SP_COUNT_SPANS_ENDED), 1);
 }
@@ -499,16 +499,16 @@ Test(region_swap, gives_the_memory_of_old_rings_back_when_nobody_writes_there_an
 		put(old, SP_RECORD_SAMPLE, i);
 	cr_assert_gt(pages(&old->ring), 4);
 	(void)swap();
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	cr_expect_gt(pages(&old->ring), 4, "somebody may be writing there");
 	later_s = 60;
 	errno = 4711;
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 
 	cr_expect_eq(errno, 4711);
 	cr_expect_eq(pages(&old->ring), 0);
 	put(old, SP_RECORD_SAMPLE, 1);
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	cr_expect_eq(all(SP_COUNT_SAMPLES_UNSENT), 1, "what comes later still counts");
 	cr_expect_eq(all(SP_COUNT_SAMPLES_PUT), 401);
 }
@@ -542,7 +542,7 @@ Test(region_swap, may_be_done_for_as_long_as_the_process_lives)
 		if (i % SP_REGIONS_MAX < 2)
 			put(sp_channel_now(), SP_RECORD_SAMPLE, i);
 		cr_assert_eq(swap(), 0);
-		sp_region_swap_look();
+		sp_region_swap_count_late();
 		cr_assert_eq(sp_region_now()->pid, (uint32_t)getpid());
 		cr_assert_eq(sp_region_now()->mapped_at, (uintptr_t)sp_region_now());
 		for (k = 0; k < places && met[k] != sp_region_now(); k++)
@@ -552,7 +552,7 @@ Test(region_swap, may_be_done_for_as_long_as_the_process_lives)
 	}
 	cr_expect_leq(places, SP_REGIONS_MAX);
 	later_s += 5;
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	cr_expect_eq(mapped(), 1);
 	cr_expect_eq(sp_count_read(SP_COUNT_SAMPLES_PUT), 8);
 	drain(16);
@@ -566,7 +566,7 @@ Test(region_swap, counts_what_came_late_before_another_region_is_at_that_address
 
 	(void)swap();
 	later_s = 60;
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	sp_count(SP_COUNT_SIGNALS);
 	atomic_fetch_add(&first->counter[SP_COUNT_SIGNALS], 2);
 	later_s = 120;
@@ -585,7 +585,7 @@ Test(region_swap, leaves_the_addresses_of_one_that_is_known_by_them)
 		later_s += 120;
 		cr_assert_eq(close(sp_region_swap(first, &lost)), 0);
 		cr_expect_neq(sp_region_now(), first);
-		sp_region_swap_look();
+		sp_region_swap_count_late();
 	}
 	later_s += 120;
 	(void)swap();
@@ -601,7 +601,7 @@ Test(region_swap, leaves_the_rings_where_they_are_at_the_same_addresses)
 	for (unsigned i = 0; i < 2; i++) {
 		(void)swap();
 		later_s += 60;
-		sp_region_swap_look();
+		sp_region_swap_count_late();
 		later_s += 60;
 	}
 	cr_expect_eq(sp_channel_now(), old);
@@ -648,7 +648,7 @@ Test(region_swap, is_not_done_where_regions_would_take_an_eighth_of_the_address_
 	cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
 	cr_expect_eq(sp_region_swap(NULL, &lost), -EADDRNOTAVAIL, "the first one rests");
 	later_s += 60;
-	sp_region_swap_look();
+	sp_region_swap_count_late();
 	later_s += 60;
 	(void)swap();
 	cr_expect_eq(sp_region_now(), last);
@@ -701,7 +701,7 @@ Test(region_swap, is_over_in_a_forked_child)
 	int status = -1;
 	pid_t pid;
 
-	cr_assert(sp_names_tell(sp_channel_now(), id));
+	cr_assert(sp_names_announce(sp_channel_now(), id));
 
 	for (unsigned i = 1; i < SP_REGIONS_MAX; i++)
 		(void)swap();
@@ -716,7 +716,7 @@ Test(region_swap, is_over_in_a_forked_child)
 		sp_region_swap_first(sp_region_now());
 		cr_assert_eq(sp_names_intern("GET /", 5), id);
 		cr_assert_neq(sp_names_intern("of the child", 12), id);
-		cr_assert(sp_names_tell(sp_channel_now(), id));
+		cr_assert(sp_names_announce(sp_channel_now(), id));
 		cr_assert_eq(names_told(ids), 1);
 		put(sp_channel_now(), SP_RECORD_SAMPLE, 1);
 		(void)swap();

@@ -150,15 +150,15 @@ Test(thread_labels, without_a_place_are_not_shown)
 
 Test(thread_labels, come_with_the_span_that_has_a_wait)
 {
-	cr_expect_eq(sp_thread_labels_take_note(1), 0);
-	sp_thread_labels_note_wait(&part->thread[1], 4711);
-	cr_expect_eq(sp_thread_labels_take_note(2), 0);
-	cr_expect_eq(sp_thread_labels_take_note(1), 4711);
-	cr_expect_eq(sp_thread_labels_take_note(1), 0, "it is taken");
-	cr_expect_eq(sp_thread_labels_take_note(PLACES), 0);
-	sp_thread_labels_note_wait(&part->thread[1], 4711);
+	cr_expect_eq(sp_thread_labels_take_wait(1), 0);
+	sp_thread_labels_put_wait(&part->thread[1], 4711);
+	cr_expect_eq(sp_thread_labels_take_wait(2), 0);
+	cr_expect_eq(sp_thread_labels_take_wait(1), 4711);
+	cr_expect_eq(sp_thread_labels_take_wait(1), 0, "it is taken");
+	cr_expect_eq(sp_thread_labels_take_wait(PLACES), 0);
+	sp_thread_labels_put_wait(&part->thread[1], 4711);
 	sp_thread_labels_use(NULL, 0);
-	cr_expect_eq(sp_thread_labels_take_note(1), 0);
+	cr_expect_eq(sp_thread_labels_take_wait(1), 0);
 }
 
 static _Atomic bool stop;

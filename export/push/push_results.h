@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The results of the last attempts to send to a server, and messages about them. */
-#ifndef SP_PUSH_NEWS_H
-#define SP_PUSH_NEWS_H
+#ifndef SP_PUSH_RESULTS_H
+#define SP_PUSH_RESULTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
  * The results of the last attempts, for the log and the status file. Initially all zero except the
  * name.
  */
-struct sp_push_news {
+struct sp_push_results {
 	const char *name; /* of the server, for messages; NULL = it is the only one */
 	uint64_t attempts;
 	/* HTTP; 0 = no answer, or no attempt yet */
@@ -49,21 +49,21 @@ struct sp_push_news {
 };
 
 /* Takes the result of each attempt. */
-void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
-		       const struct sp_reply *r);
+void sp_push_results_add(struct sp_push_results *n, const struct sp_core_ops *ops,
+			 const struct sp_reply *r);
 
 /*
  * Logs that the last attempt failed, limited for each kind of answer. again: another attempt
  * follows.
  */
-void sp_push_news_warn(struct sp_push_news *n, const struct sp_core_ops *ops,
-		       const struct sp_reply *r, uint64_t now_ns, bool again);
+void sp_push_results_warn(struct sp_push_results *n, const struct sp_core_ops *ops,
+			  const struct sp_reply *r, uint64_t now_ns, bool again);
 
 /* Logs the first success after a failure that was logged. */
-void sp_push_news_tell_success(struct sp_push_news *n, const struct sp_core_ops *ops);
+void sp_push_results_log_success(struct sp_push_results *n, const struct sp_core_ops *ops);
 
 /* Logs the remark that a server of OTLP may send with a success. */
-void sp_push_news_warn_of_success(struct sp_push_news *n, const struct sp_core_ops *ops,
-				  const struct sp_reply *r, uint64_t now_ns);
+void sp_push_results_log_remark(struct sp_push_results *n, const struct sp_core_ops *ops,
+				const struct sp_reply *r, uint64_t now_ns);
 
 #endif

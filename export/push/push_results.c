@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "export/push/push_news.h"
+#include "export/push/push_results.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,17 +13,17 @@ static int64_t skew_share(int64_t skew_ms)
 }
 
 /* With several servers, each message names its server. */
-static const char *to(const struct sp_push_news *n)
+static const char *to(const struct sp_push_results *n)
 {
 	return n->name != NULL ? " to " : "";
 }
 
-static const char *name(const struct sp_push_news *n)
+static const char *name(const struct sp_push_results *n)
 {
 	return n->name != NULL ? n->name : "";
 }
 
-static void take_skew(struct sp_push_news *n, const struct sp_core_ops *ops, int64_t skew_ms)
+static void take_skew(struct sp_push_results *n, const struct sp_core_ops *ops, int64_t skew_ms)
 {
 	int64_t size = skew_ms < 0 ? -skew_ms : skew_ms;
 
@@ -45,8 +45,8 @@ static void take_skew(struct sp_push_news *n, const struct sp_core_ops *ops, int
 		      skew_ms < 0 ? "behind" : "ahead of");
 }
 
-void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
-		       const struct sp_reply *r)
+void sp_push_results_add(struct sp_push_results *n, const struct sp_core_ops *ops,
+			 const struct sp_reply *r)
 {
 	n->attempts++;
 	n->last_status = r->kind == SP_REPLY_STATUS ? r->status : 0;
@@ -60,7 +60,7 @@ void sp_push_news_take(struct sp_push_news *n, const struct sp_core_ops *ops,
 }
 
 /* The limit for messages about this kind of answer; the last entry is for all further kinds. */
-static struct sp_export_log_site *site_of(struct sp_push_news *n, const struct sp_reply *r)
+static struct sp_export_log_site *site_of(struct sp_push_results *n, const struct sp_reply *r)
 {
 	unsigned i = 0;
 
@@ -72,23 +72,23 @@ static struct sp_export_log_site *site_of(struct sp_push_news *n, const struct s
 	return &n->said[i].site;
 }
 
-void sp_push_news_warn(struct sp_push_news *n, const struct sp_core_ops *ops,
-		       const struct sp_reply *r, uint64_t now_ns, bool again)
+void sp_push_results_warn(struct sp_push_results *n, const struct sp_core_ops *ops,
+			  const struct sp_reply *r, uint64_t now_ns, bool again)
 {
 	sp_export_log_limited(ops, site_of(n, r), now_ns, "push%s%s failed%s: %s", to(n), name(n),
 			      again ? ", will try again" : "", n->last_error);
 	n->said_failure = true;
 }
 
-void sp_push_news_tell_success(struct sp_push_news *n, const struct sp_core_ops *ops)
+void sp_push_results_log_success(struct sp_push_results *n, const struct sp_core_ops *ops)
 {
 	if (n->said_failure)
 		sp_export_log(ops, SP_LOG_WARN, "pushes%s%s succeed again", to(n), name(n));
 	n->said_failure = false;
 }
 
-void sp_push_news_warn_of_success(struct sp_push_news *n, const struct sp_core_ops *ops,
-				  const struct sp_reply *r, uint64_t now_ns)
+void sp_push_results_log_remark(struct sp_push_results *n, const struct sp_core_ops *ops,
+				const struct sp_reply *r, uint64_t now_ns)
 {
 	char words[200];
 
