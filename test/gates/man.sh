@@ -49,6 +49,17 @@ mapfile -t options < <(options_of build/spanprof-preload)
 expect_none spanprof-preload.8 "$(missing build/man/spanprof-preload.8 "${options[@]}")"
 expect_none "completion of spanprof-preload" "$(missing scripts/completion/spanprof "${options[@]}")"
 
+# The front page names no option that the tools lack.
+# unknown FILE: its options that no tool has
+unknown()
+{
+	comm -23 <(grep -oE '`--[a-z-]+' "$1" | tr -d '`' | sort -u) \
+		<(for tool in build/spanprof-{run,entrypoint,preload,report} scripts/spanprof-doctor; do "$tool" --help; done |
+			grep -oE -- '--[a-z-]+' | sort -u)
+}
+expect_none README.md "$(unknown README.md)"
+[[ $(unknown <(echo "\`--span-name\` and \`--span-id\`")) == --span-id ]]
+
 # Every tool has both, prints the one version, and its page and --help list its exit statuses.
 version=$(sed -n 's/.*SP_VERSION "\(.*\)"/\1/p' sampler/base/compiler.h)
 for tool in build/spanprof-{run,entrypoint,preload,report} scripts/spanprof-doctor; do
