@@ -36,7 +36,7 @@ struct sp_host {
 	bool ended;
 	int pidfd;       /* -1 = the kernel has no pidfds (before 5.3) */
 	int proc;        /* its folder in /proc; -1 = not visible */
-	int maps;        /* the memory map of its first program; -1 = may not be read */
+	int maps;        /* memory map of the program it ran when it came; -1 = may not be read */
 	clockid_t clock; /* the CPU clock of the process; 0 = unknown */
 	uint64_t start_time;
 	uint64_t mapped_at;

@@ -234,8 +234,8 @@ static uint64_t head_of(const struct sp_ring *r)
 }
 
 /*
- * Compares the rights of the process before its records are taken: module events name files, which
- * would be opened, and records taken from a process that turns out to be another user are lost.
+ * Compares the rights of the process before its records are taken. Module events name files, which
+ * the exporter would open; and if the process has become another user, taken records are lost.
  */
 static bool may_take(struct sp_member *m, const struct sp_ring *r)
 {

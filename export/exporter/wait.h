@@ -118,7 +118,7 @@ struct sp_waiter {
 	uint32_t unanswered;       /* looks since a scan was asked for that nobody has done */
 	uint64_t often_ns;         /* until when we look more often */
 	enum sp_confined confined; /* since it came; then nothing of it is read any more */
-	int64_t free_ns; /* when it was last found as free as at its beginning, by CLOCK_REALTIME */
+	int64_t free_ns; /* just before the last look that found it not confined; CLOCK_REALTIME */
 	uint64_t watch_ns;  /* when we try again to start the watching thread */
 	uint64_t look_ns;   /* the next look, if it is active */
 	uint64_t image_ns;  /* the next read of its memory map */

@@ -156,9 +156,9 @@ static void begin_end(struct exporter *x, struct sp_target *last)
 }
 
 /*
- * Most of the other processes end as well, a moment later, and have put their last samples
- * meanwhile: takes these now. The samples that they put from now on stay in their rings, for the
- * exporter that they start: this one makes no more profiles.
+ * Takes the last samples of the other processes, most of which end at about the same time as
+ * x->last. Samples that they put from now on stay in their rings for the exporter that they start,
+ * because this one makes no more profiles.
  */
 static void leave(struct exporter *x)
 {
@@ -225,13 +225,16 @@ static void answer(struct exporter *x, struct sp_target *t)
 		ops->flushed(ops->arg);
 }
 
-/* With this process the exporter ends, and nobody would send the queued profiles. */
+/* Whether the exporter ends with this process: nobody would send queued profiles later. */
 static bool ends_all(const struct exporter *x, const struct sp_target *t)
 {
 	return (t->awaited & SP_WAIT_STOP) != 0 && (x->living == 1 || t == x->last);
 }
 
-/* The process has put samples since the worker got its order. */
+/*
+ * Whether the worker has intervals to name that came after its order: intervals of the process, or
+ * of any process if this one is x->last.
+ */
 static bool has_more(const struct exporter *x, const struct sp_target *t)
 {
 	if (t != x->last)

@@ -522,7 +522,7 @@ static void threads_unseen(const struct view *v)
 		n, n == 1 ? " is" : "s are", n == 1 ? "its" : "their");
 }
 
-/* Facts that another way replaces without a loss are not mentioned. */
+/* A fact is not mentioned if another mechanism gives the same result (is_harmless). */
 static void sdk_not_understood(const struct view *v)
 {
 	const struct sp_core_facts *f = v->facts;

@@ -16,8 +16,8 @@
  * because on the average as much is left over when it ends.
  *
  * The time that a thread waits for a processor is a separate sum. A look that finds the thread runnable takes it,
- * because the kernel does not show whether the thread is on a processor just then. The advance of that sum is a part
- * of one look's time: the part of its runnable time for which the thread waits.
+ * because the kernel does not show whether the thread is on a processor just then. The advance of that sum is one
+ * look's time, multiplied by the share of its runnable time in which the thread waited for a processor.
  *
  * Looking takes a bounded part of a processor (BUDGET). If looking at all threads would take more, each thread is
  * looked at with the same chance. The chance is such that a round of looks takes its part of the time since the round

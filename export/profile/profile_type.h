@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The types of profiles, one row each: what a type is called at a server, in a folder and in a report, and which
- * records of an interval it has. A new type is a row, and the map that its records are collected in.
+ * records of an interval it has. A new type is a row, and the
+ * code that README.md lists.
  */
 #ifndef SP_PROFILE_TYPE_H
 #define SP_PROFILE_TYPE_H
@@ -45,7 +46,7 @@ struct sp_profile_type_row {
 	/* Pyroscope's id of a type is "series:sample:unit:period:period_unit", or with count in place of sample. */
 	struct sp_profile_type_names names;
 	enum sp_interval_map first, last; /* the maps whose records it has */
-	size_t wanted_at; /* the bool of struct sp_config that asks for it; 0 = it is wanted if its map is there */
+	size_t wanted_at; /* the bool of struct sp_config that asks for it; 0 = it is always made */
 	bool is_of_memory; /* its values are bytes and its samples blocks of memory */
 	bool is_of_waits; /* its samples are looks at waiting threads, which are counted as waits */
 	const char *variable; /* what a program needs for it, for the report; NULL = nothing */
@@ -81,6 +82,7 @@ static inline const struct sp_profile_type_row *sp_profile_type_row(enum sp_prof
 						 "space", "bytes", "-memory"},
 				       .first = SP_MAP_ALLOCATIONS,
 				       .last = SP_MAP_ALLOCATIONS,
+				       .wanted_at = offsetof(struct sp_config, alloc),
 				       .is_of_memory = true,
 				       .variable = "SPANPROF_ALLOC=true",
 				       .time = "allocated"},
@@ -88,12 +90,20 @@ static inline const struct sp_profile_type_row *sp_profile_type_row(enum sp_prof
 						 "space", "bytes", "-inuse"},
 				       .first = SP_MAP_IN_USE,
 				       .last = SP_MAP_IN_USE,
+				       .wanted_at = offsetof(struct sp_config, alloc),
 				       .is_of_memory = true,
 				       .variable = "SPANPROF_ALLOC=true",
 				       .time = "in use"},
 	};
 
 	return &row[type];
+}
+
+static inline bool sp_profile_type_is_wanted(enum sp_profile_type type, const struct sp_config *c)
+{
+	size_t at = sp_profile_type_row(type)->wanted_at;
+
+	return at == 0 || *(const bool *)((const char *)c + at);
 }
 
 /* The type whose values have that name in a profile; SP_PROFILE_TYPES = another program's. */

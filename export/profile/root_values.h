@@ -29,7 +29,7 @@ enum sp_latency {
 	SP_LATENCY_P50,  /* no longer than the median */
 	SP_LATENCY_P90,  /* no longer than the 90th percentile */
 	SP_LATENCY_P99,  /* no longer than the 99th percentile */
-	SP_LATENCY_SLOW, /* longer; if SPANPROF_SLOW gives the name a duration: as long as that */
+	SP_LATENCY_SLOW, /* longer; or at least the duration that SPANPROF_SLOW gives the name */
 	SP_LATENCIES,
 };
 extern const char *const sp_latency_words[SP_LATENCIES]; /* NULL for SP_LATENCY_UNKNOWN */

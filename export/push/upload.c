@@ -245,11 +245,20 @@ static int open_server(struct sp_upload *u, unsigned k, unsigned n)
 	return err;
 }
 
+static uint32_t wanted_types(const struct sp_config *c)
+{
+	uint32_t n = 0;
+
+	for (unsigned type = 0; type < SP_PROFILE_TYPES; type++)
+		n += sp_profile_type_is_wanted((enum sp_profile_type)type, c);
+	return n;
+}
+
 static int open_servers(struct sp_upload *u)
 {
 	const struct sp_config *c = u->ops->config;
 	const unsigned n = c->servers != 0 ? c->servers : 1;
-	const uint32_t types = 1U + c->off_cpu + c->wall + 2U * c->alloc;
+	const uint32_t types = wanted_types(c);
 	const struct sp_push_limits limits = {
 		.capacity = c->push_queue_capacity * types,
 		.types = types,
@@ -558,10 +567,9 @@ static void put_range(struct sp_upload *u, struct sp_origin *origin,
 static bool has_type(const struct sp_interval *interval, enum sp_profile_type type)
 {
 	const struct sp_profile_type_row *row = sp_profile_type_row(type);
-	const char *config = (const char *)interval->ops->config;
 
-	return row->wanted_at != 0 ? *(const bool *)(config + row->wanted_at)
-				   : interval->map[row->last] != NULL;
+	return sp_profile_type_is_wanted(type, interval->ops->config) &&
+	       (interval->map[row->first] != NULL || interval->map[row->last] != NULL);
 }
 
 void sp_upload_put(struct sp_upload *u, struct sp_origin *origin,

@@ -33,8 +33,8 @@
 #define SP_BLOCKS_REACH 16U /* places that a block may have, from its hash on */
 #define SP_BLOCKS_COUNTS 65536U
 /*
- * A byte counts up to 255. The difference is for threads that read the same count at one moment and
- * then all add 1 to it.
+ * A byte has room for a count of 255. The limit is lower, because several threads may read the same
+ * count at one moment and then all add 1 to it.
  */
 #define SP_BLOCKS_COUNT_MOST 128U
 
@@ -54,8 +54,9 @@ struct sp_blocks {
 };
 
 /*
- * Fibonacci hashing: the upper bits depend on all bits of the factor. Only the lower half of the
- * address is used, because a multiplier of 64 bits would cost each free() one more instruction.
+ * Fibonacci hashing: the upper bits of the product depend on all bits of the lower half of the
+ * address. The upper half is not used, because a multiplier of 64 bits would cost each free() one
+ * more instruction.
  */
 static inline uint32_t sp_blocks_hash(const void *block)
 {

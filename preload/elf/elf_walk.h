@@ -67,8 +67,8 @@ struct sp_elf_range {
 };
 
 /*
- * As sp_elf_find() without together, for n names in one walk; with object only the definitions of
- * that object. found[i] does not change if it is not NULL, or if no object defines names[i].
+ * As sp_elf_find() with together = NULL, for n names in one walk. If object is not NULL, only its
+ * definitions count. Only a found[i] that is NULL changes, and only if names[i] is defined.
  */
 void sp_elf_find_each(const struct sp_elf_range *object, const char *const *names, void **found,
 		      unsigned n);

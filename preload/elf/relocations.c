@@ -127,8 +127,8 @@ static void offer(struct visit *v, const struct importer *m, const ElfW(Rela) * 
 	}
 	now = atomic_load_explicit((const void *_Atomic *)slot, memory_order_relaxed);
 	/*
-	 * An address in the object itself that is not the symbol's belongs to the PLT: the symbol
-	 * is not yet bound.
+	 * A slot that points into its own object, but not to the symbol, points into the PLT: the
+	 * symbol is not bound yet.
 	 */
 	lazy = type == TYPE_JUMP_SLOT && sp_elf_within(&m->range, now) &&
 	       (symbol->st_shndx == SHN_UNDEF ||

@@ -179,8 +179,9 @@ static int try_all(void)
 	if (child < 0)
 		return 0;
 	/*
-	 * The filter kills for wait4(), too, so waiting would end us as well. The zombie stays as
-	 * long as the host, visible with __WALL only.
+	 * The filter killed the child at its first call, wait4(), and would kill us at the same
+	 * call. So nobody waits for the child, and it stays a zombie until the host ends. Only a
+	 * wait with __WALL or __WCLONE finds it.
 	 */
 	if (atomic_load_explicit(&trial.made, memory_order_relaxed) == 0 && !sp_arch_on_valgrind())
 		return SIGSYS;

@@ -76,7 +76,7 @@ static bool is_about_otel(const char *name)
 	       name[3] == 'L' && name[4] == '_';
 }
 
-/* Exported itself, because the return address must be in the object that asks. */
+/* No SP_TAIL_CALL: the return address of this function must be in the object that asks. */
 SP_EXPORT char *getenv(const char *name)
 {
 	__typeof__(&getenv) next;

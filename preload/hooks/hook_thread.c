@@ -67,9 +67,10 @@ static uint32_t stack_bytes(const pthread_attr_t *attr)
 }
 
 /*
- * Called first in a new thread: the C library has installed its handler by then, and the thread's
- * first signal may come at once. The creator calls it for a thread that does not start in our
- * function, such as a thread that the SDK creates inside a hooked call, and if the creation failed.
+ * Puts our signal handler back if the C library has replaced it (sp_signals_keep()). The C library
+ * does so when it creates a thread, whose first signal may come at once, so this function is called
+ * first in a new thread. The creator calls it if the creation failed, and for a thread that does
+ * not begin in our function, such as one that the SDK creates inside a hooked call.
  */
 static void keep_signal(void)
 {

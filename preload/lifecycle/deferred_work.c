@@ -157,8 +157,8 @@ static void look(void)
 	if (sp_thread_may_arm() && sp_thread_unarmed(by, false) && by[SP_UNARMED_LIMIT] != 0)
 		sp_deferred_work_scan();
 	/*
-	 * Gives up spans that never end: eight times in the longest age, but at most once in
-	 * SWEEP_NS.
+	 * Gives up spans that never end. The next sweep begins an eighth of the longest age after
+	 * the last one ended, but after SWEEP_NS at the latest.
 	 */
 	if (now >= sweep_ns && sp_span_age_sweep(now, max_age))
 		sweep_ns = now + (max_age / 8 < SWEEP_NS ? max_age / 8 : SWEEP_NS);

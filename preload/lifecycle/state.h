@@ -113,8 +113,8 @@ static inline bool sp_lifecycle_has_ended(void)
  * Only the outermost hook counts.
  *
  * A host may end a hooked call by longjmp or an exception, without sp_reentrancy_guard_exit(). So
- * the guard stores its frame on the stack, and an entry from an older frame knows that the guard is
- * stale.
+ * the guard is the address of the stack frame that entered it. An entry from a frame that is not
+ * below that address knows that the guard is stale.
  */
 
 /* Frame address of the outermost entry; 0 = not inside. */

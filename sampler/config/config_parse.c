@@ -203,8 +203,9 @@ static const char **place_of(const char *wanted, const char *key, size_t len, si
 }
 
 /*
- * Decodes the key into bytes that the value overwrites later. *used grows by the length of the
- * texts that stay.
+ * Reads one key and its value into buf, from *used on. *used grows by the texts that stay: a wanted
+ * value, and the key of a new label. The value overwrites any other key. Returns NULL, or the
+ * fault.
  */
 static const char *read_attribute(const struct sp_text_pair *p, const char *wanted, char *buf,
 				  size_t *used, struct sp_config_resource *r)

@@ -226,7 +226,10 @@ static void keep(const char *entry, enum author author)
 		keep_unknown(entry, len);
 }
 
-/* At the start all these variables are zero, and pages that are not written take no memory. */
+/*
+ * At the first capture all these variables are zero. forget() is not called then, because its
+ * writes would make the kernel allocate their pages.
+ */
 static bool captured;
 
 static void forget(void)

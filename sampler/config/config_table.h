@@ -108,11 +108,10 @@ struct sp_config_var {
 		     {SP_OTLP_PREFIX "ENDPOINT", SP_FORM_OWN}}, \
 	  .words = "http://localhost:4040 (for OTLP http://localhost:4318), or none if " \
 		   "SPANPROF_OUTPUT_DIR is set", \
-	  .help = "The server that profiles are pushed to. `unix:///run/pyroscope.sock` names a " \
+	  .help = "The server that profiles are pushed to, or up to four, separated by commas. `unix:///run/pyroscope.sock` names a " \
 		  "socket. Redirects are not followed. " SP_OTLP_PREFIX "PROFILES_ENDPOINT is used as it " \
-		  "is; the path of the API is appended to all other addresses. Up to four servers, " \
-		  "separated by commas, get every profile; credentials are lists in the same " \
-		  "order then (SEVERAL SERVERS).") \
+		  "is; the path of the API is appended to all other addresses. Each of several servers " \
+		  "gets every profile; credentials are lists in the same order then (SEVERAL SERVERS).") \
 	X(PROTOCOL, ENUM, protocol, \
 	  .source = {{"SPANPROF_PROTOCOL", SP_FORM_OWN}}, \
 	  .choices = SP_CHOICES({"push", SP_PROTOCOL_PUSH}, {"ingest", SP_PROTOCOL_INGEST}, \
@@ -342,7 +341,7 @@ struct sp_config_var {
 	X(PROFILE_DATASOURCE, TEXT, profile_datasource, \
 	  .source = {{"SPANPROF_PROFILE_DATASOURCE", SP_FORM_OWN}}, \
 	  .words = "chosen by Grafana: its default, or the last one used", \
-	  .help = "The uid of the Pyroscope data source that links to Grafana open; " \
+	  .help = "The uid of the Pyroscope data source that Grafana shows when a link opens it; " \
 		  "{datasource} in a URL.") \
 	X(ADD_PROFILE_URL, BOOL, add_profile_url, \
 	  .source = {{"OTEL_PYROSCOPE_ADD_PROFILE_URL", SP_FORM_OWN}}, .fallback = "true", \
@@ -419,8 +418,8 @@ struct sp_config_var {
 	  .source = {{"SPANPROF_PUSH_MAX_TRIES", SP_FORM_OWN}, \
 		     {"PYROSCOPE_INGEST_MAX_TRIES", SP_FORM_OWN}}, \
 	  .min = 0, .max = 100, .fallback = "0", \
-	  .help = "How often one push is tried at most; `0` = no limit. A profile that could not " \
-		  "be sent within an hour is lost.") \
+	  .help = "How often one push is tried at most; `0` = until the profile is an hour old. Older " \
+		  "profiles are lost.") \
 	X(BASIC_AUTH_USER, TEXT, basic_auth_user, \
 	  .source = {{"SPANPROF_BASIC_AUTH_USER", SP_FORM_OWN}, \
 		     {"PYROSCOPE_BASIC_AUTH_USER", SP_FORM_OWN}}, \

@@ -195,12 +195,12 @@ size_t sp_process_context_encode(const struct sp_config *config, const char *ins
 #define NO_EXEC_SEAL 0x0008U
 #define DO_NOT_WAIT 1U
 
-static _Atomic bool others; /* the program has made one itself */
+static _Atomic bool others; /* the program has mapped a process context itself */
 
 /*
- * Maps a file of that name privately, because kernels without CONFIG_ANON_VMA_NAME show no other
- * name. The limit of file sizes is checked first: to exceed it raises SIGXFSZ, which by default
- * ends the process.
+ * Maps a memfd with the name SP_PROCESS_CONTEXT_NAME privately, because kernels without
+ * CONFIG_ANON_VMA_NAME show no other name of a mapping. RLIMIT_FSIZE is checked first: a larger
+ * file raises SIGXFSZ, which by default ends the process.
  */
 static struct sp_process_context *map(void)
 {

@@ -246,15 +246,16 @@ struct sp_region {
 	_Atomic uint32_t exporter;          /* enum sp_region_exporter; a futex, too */
 	_Atomic uint64_t flush_deadline_ns; /* CLOCK_MONOTONIC */
 	/*
-	 * 1 = the exporter has to end with this flush, because its keeper is a child of this
-	 * process, which ends or executes another program. Only set by the process that started the
-	 * exporter.
+	 * 1 = the exporter has to end with this flush: its keeper is a child of this process, and
+	 * this process ends or executes another program. Only the process that started the exporter
+	 * sets it.
 	 */
 	_Atomic uint32_t end_asked;
 
 	/*
-	 * The process that executed the program: it may fork further children even after all
-	 * children have ended. 0 = unknown, or this process itself.
+	 * The process that executed the program. It may fork further children after all others have
+	 * ended. So the exporter waits for such children for some time while that process lives.
+	 * 0 = unknown, or this process itself.
 	 */
 	int32_t program_pid;
 	uint64_t program_loaded_ns; /* as in SP_FAMILY_NAME */

@@ -111,8 +111,8 @@ void sp_thread_labels_strike(uint32_t block)
 		return;
 	n = atomic_load_explicit(&t->n, memory_order_relaxed);
 	/*
-	 * If a label is being written now, it will get the next number. This label is struck, too,
-	 * because its span has ended.
+	 * An odd n: the thread is writing a label now, which will get the number n + 1. That label
+	 * is struck, because its span has ended.
 	 */
 	atomic_store_explicit(&t->struck, n + (n & 1), memory_order_relaxed);
 }

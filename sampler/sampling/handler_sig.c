@@ -320,9 +320,9 @@ static bool is_here(const struct sp_thread *t)
  * creator (sp_thread_has_storage()) sees its creator's block there, and even errno is its
  * creator's.
  *
- * A thread without a block takes the named one, unless a thread with the same id took it before and
- * has ended with spans on it; the next hook then makes a new block. And a thread must not store a
- * block in its creator's storage.
+ * A thread without a block takes the named one, unless it is taken already (is_taken): an earlier
+ * thread with the same id ended unseen and left its spans in the block. The next hook then makes a
+ * new block. And a thread must not store a block in its creator's storage.
  */
 static struct sp_thread *block_here(struct sp_thread *named)
 {

@@ -50,8 +50,9 @@ static struct place place[SP_REGIONS_MAX];
 static unsigned places;
 static struct place *current; /* in use */
 /*
- * The number of channels so far. A forked child continues the count of its parent, so that the
- * parent has announced no name for the number of the child's first channel.
+ * The number of channels so far. A name stores the number of the last channel to which it was
+ * announced. So a forked child continues the count of its parent: its first channel has a number
+ * that no name has.
  */
 static uint32_t channels;
 /*

@@ -54,7 +54,8 @@ void sp_shown_label_put(struct sp_thread *t)
 	};
 
 	/*
-	 * Before the label changes, because the exporter may write the span of another wait then.
+	 * Reads the span of the last wait before the label changes: after that, the exporter may
+	 * overwrite it with the span of another wait.
 	 */
 	if (sp_shown_label_notes_waits)
 		note_wait(t->index);
@@ -67,8 +68,8 @@ void sp_shown_label_put(struct sp_thread *t)
 	if (label.span_id == 0 && label.name_id == 0)
 		shown = (struct sp_thread_label){0};
 	/*
-	 * If the ring of names is full, the exporter shows "(other)" and counts that, until a later
-	 * label or sample puts the name.
+	 * If the ring of names is full, the name is not announced. The exporter shows "(other)"
+	 * instead, and counts that, until a later label or sample announces the name.
 	 */
 	(void)sp_names_announce(sp_channel_now(), label.name_id);
 	sp_thread_labels_put(&owner, &shown);
@@ -372,7 +373,10 @@ void sp_active_span_forget_scopes(void)
 	sp_shown_label_update(t);
 }
 
-/* True if too many scopes had to be forgotten, and so all scopes of the thread are forgotten. */
+/*
+ * If the thread has PILE_MAX forgotten scopes that were not detached, forgets its other scopes,
+ * too, and returns true.
+ */
 static bool pile_up(struct sp_thread *t)
 {
 	if (t->spans.piled < PILE_MAX)

@@ -80,12 +80,12 @@ void sp_signals_start_over(void);
  * for our handler have no timer. errno preserved.
  */
 void sp_signals_use_alternate_stack(int signo);
-/* Any context. Whether another handler with SA_ONSTACK for that signal would change nothing. */
+/* Any context. Whether sp_signals_use_alternate_stack(signo) would change nothing. */
 bool sp_signals_know_alternate_stack(int signo);
 /*
- * Any context, for a thread whose alternate stack is too small for our handler, or shared. True if
- * from now on our handler does not run on alternate stacks in any thread, because only the host's
- * handlers of faults ask for them. False if it has to run there. errno preserved.
+ * Any context, for a thread whose alternate stack is too small for our handler, or shared. If only
+ * the host's handlers of faults (SIGSEGV, for example) ask for alternate stacks, our handler uses
+ * them in no thread from now on. True if our handler does not use them. errno preserved.
  */
 SP_SIGSAFE bool sp_signals_quit_alternate_stack(void);
 

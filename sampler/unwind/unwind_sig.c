@@ -170,10 +170,10 @@ static bool is_among_generated_code(struct sp_walk *w, const struct sp_cached_ob
 }
 
 /*
- * The last resort, for code without call frame information that has frame pointers (JIT). This code
- * may have no frame pointers, so the word in place of the return address counts as a caller only if
- * it is behind a call or among generated code, and never as the end of the stack. cached: the
- * object of the code; NULL = none.
+ * The last resort, for code without call frame information: generated code (JIT) usually has frame
+ * pointers. Nobody knows whether this code has them, so the word in place of the return address
+ * counts as a caller only if it is behind a call or among generated code. It never counts as the
+ * end of the stack. cached: the object of the code; NULL = none.
  */
 static enum step step_frame_pointer(struct sp_walk *w, const struct sp_cached_object *cached)
 {
@@ -343,7 +343,8 @@ step_decoded(struct sp_walk *w, const struct sp_cached_object *cached, uintptr_t
 
 /*
  * Replaces w->regs by the caller's registers if the fast path cannot do so. A return address may be
- * just behind its function, after a call that never returns, so the step looks up the byte before.
+ * just behind its function, after a call that never returns. So the step looks for the object and
+ * the rule of the byte before the return address.
  */
 static enum step step(struct sp_walk *w)
 {

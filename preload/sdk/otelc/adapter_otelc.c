@@ -127,13 +127,13 @@ void otel_api_set_last_error(const char *text, size_t len);
 void otel_api_clear_last_error(void);
 
 /*
- * Which copy of the SDK. Plugins that are opened with RTLD_LOCAL may each bring a copy, with code
- * and handles of its own. Our hooks are in the global scope, so the calls of all copies arrive
- * here, and a handle of one copy in the code of another would break the program. So spans of one
- * copy are labelled. Objects that use another copy are bound to its functions, as they would be
- * without us, and their calls do not arrive here any more. If an object cannot be changed now, each
- * of its calls is handed on according to the caller's address. All objects are examined again after
- * one was loaded.
+ * Several copies of the SDK. Plugins that are opened with RTLD_LOCAL may each bring a copy, with
+ * code and handles of its own. Our hooks are in the global scope, so the calls for all copies
+ * arrive here, and a handle of one copy in the code of another would break the program. So only the
+ * spans of one copy are labelled. Objects that use another copy are bound to its functions, as they
+ * would be without us, and their calls do not arrive here any more. If an object cannot be changed
+ * now, each of its calls is handed on according to the caller's address. All objects are examined
+ * again after one was loaded.
  *
  * A copy that the program itself needs comes first for every object, whatever is loaded later.
  */
@@ -167,7 +167,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
  */
 static struct {
 	_Atomic unsigned long long adds; /* objects ever loaded, at the last examination */
-	_Atomic bool is_bound;           /* no object had to be bound again later */
+	_Atomic bool is_bound;           /* no object was still being relocated then */
 	_Atomic bool for_good;
 	_Atomic bool is_known;
 	struct sp_elf_range object;

@@ -146,8 +146,8 @@ static void get_current(void *storage, struct sp_otelcpp_object *context)
 }
 
 /*
- * The key of the calling thread's current context, which the storage is asked for; 0 = it cannot be
- * read.
+ * Asks the storage for the calling thread's current context, and returns the key of that; 0 = the
+ * context cannot be read.
  */
 static uint64_t current_key(const struct sp_otelcpp *sdk, void *storage)
 {
@@ -457,8 +457,8 @@ static inline __attribute__((always_inline)) uint64_t span_in(struct sp_otelcpp 
 }
 
 /*
- * result: a unique pointer to the token. noinline: usually sp_otelcpp_attach() handles the common
- * case itself.
+ * result: a unique pointer to the token. noinline: sp_otelcpp_attach() handles the common case
+ * itself and rarely calls this function.
  */
 static __attribute__((noinline)) void attached(struct storage_class *c, void *self,
 					       const void *result, const void *context)

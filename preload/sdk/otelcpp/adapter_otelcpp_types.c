@@ -632,7 +632,10 @@ static bool is_new(const struct sp_otelcpp *sdk, const void *const *vptr)
 /* An examination takes less than a millisecond, but its thread may have to wait for a processor. */
 #define WAITS_MAX 20U
 
-/* The first start by name through a tracer of that class. */
+/*
+ * A tracer of that class starts its first span through one of our named functions: finds or makes
+ * the tracer's instance. NULL = none.
+ */
 static __attribute__((noinline, cold)) struct sp_otelcpp *
 first_start(const struct sp_otelcpp_names *names, unsigned which, const void *const *vptr)
 {
