@@ -45,7 +45,8 @@ void sp_root_values_free(struct sp_root_values *v);
 void sp_root_values_take(struct sp_root_values *v, const struct sp_span_values *record);
 
 /*
- * A root with samples has ended, with that duration. Its values, if any, come later. The same. Does nothing for NULL.
+ * A root with samples has ended, with that duration. Its values, if any, come later. The host may write anything here,
+ * too. Does nothing for NULL.
  */
 void sp_root_values_end(struct sp_root_values *v, const struct sp_root_end *end);
 
