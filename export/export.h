@@ -162,7 +162,7 @@ struct sp_core_ops {
 
 	void (*facts)(void *self, struct sp_core_facts *out);
 
-	/* Reads which processes run below the host, as long as the host lives. Takes a few milliseconds at most. */
+	/* Reads which processes run below the host, as long as the host lives. Takes a few milliseconds of CPU time at most. */
 	void (*look_below)(void *self);
 	/* The results of look_below(). */
 	void (*cpu)(void *self, struct sp_core_cpu *out);

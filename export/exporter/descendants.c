@@ -32,6 +32,7 @@
 #define PROCESSES_FIRST 4U
 /* At most this many threads of a process are asked for their children. */
 #define TASKS_MAX 64U
+/* CPU time of the exporter: on a busy machine it waits for a processor meanwhile. */
 #define LOOK_MOST_NS (5 * SP_NS_PER_MS)
 /* At most this much of a memory map or an environment is read. */
 #define TEXT_MOST ((size_t)1 << 20)

@@ -21,7 +21,7 @@ void sp_descendants_free(struct sp_descendants *d);
 
 /*
  * Looks at the processes below the host, down to profiled processes: those report the processes
- * below them themselves. Limited in processes and in time; skips what the exporter may not read.
+ * below them themselves. Limited in processes and in CPU time; skips what the exporter may not read.
  * is_served: whether this exporter serves the process, whose memory map may be closed to us. No-op
  * for NULL.
  */

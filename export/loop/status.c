@@ -250,7 +250,7 @@ static json_t *sdks(const struct sp_core_facts *f)
 
 static json_t *push(const struct sp_status_server *s)
 {
-	const struct sp_push_results *n = s->news;
+	const struct sp_push_results *n = s->results;
 
 	return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o}", "address", text(s->address),
 			 "last_status", n->last_status, "last_error", text(n->last_error),
@@ -574,7 +574,7 @@ static bool has_skew(const struct sp_push_results *n)
 
 static void push_fails_at(const struct view *v, const struct sp_status_server *s)
 {
-	const struct sp_push_results *n = s->news;
+	const struct sp_push_results *n = s->results;
 	const char *remedy = n->last_error + n->remedy_at;
 	bool is_one = v->in->servers == 1;
 
@@ -956,11 +956,11 @@ static void remember(struct sp_status *s, const char *data)
 }
 
 /*
- * The news of all processes of the exporter. As long as pushes succeed, each push changes only the
+ * The results of all processes of the exporter. As long as pushes succeed, each push changes only the
  * time of the last success, the number of tries, and the clock difference by milliseconds: these
  * may be a minute old.
  */
-static uint64_t hash_of_news(const struct sp_push_results *n)
+static uint64_t hash_of_results(const struct sp_push_results *n)
 {
 	bool fails = n->last_error[0] != '\0';
 	uint64_t hash = sp_hash_add_bytes(0, n->last_error, strlen(n->last_error));
@@ -972,7 +972,7 @@ static uint64_t hash_of_news(const struct sp_push_results *n)
 
 static uint64_t hash_of_server(uint64_t hash, const struct sp_status_server *s)
 {
-	hash = sp_hash_add(hash, hash_of_news(s->news));
+	hash = sp_hash_add(hash, hash_of_results(s->results));
 	return s->delivery != NULL ? sp_hash_add_bytes(hash, s->delivery, sizeof(*s->delivery))
 				   : hash;
 }

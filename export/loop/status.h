@@ -15,7 +15,7 @@
 
 struct sp_status_server {
 	const char *address; /* without user information */
-	const struct sp_push_results *news;
+	const struct sp_push_results *results;
 	/* of this process; needed if there are several servers */
 	const struct sp_delivery *delivery;
 };

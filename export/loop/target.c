@@ -54,14 +54,14 @@ struct sp_target_data {
 	struct sp_modules *modules;
 	struct sp_unwinder *unwinder;
 	struct sp_stack_map *map;
-	struct sp_stack_map *allocations;     /* NULL = not wanted */
-	struct sp_live_blocks *blocks;        /* NULL = not wanted */
-	struct sp_bounded_names *threads;     /* NULL = no thread_name labels */
-	struct sp_root_values *values;        /* NULL = nothing of roots is joined */
-	struct sp_slow_list *slow;            /* NULL = not wanted */
-	struct sp_name_times *name_times;     /* NULL = not wanted */
-	struct moment slow_begun;             /* the interval whose slow roots are collected */
-	struct sp_off_cpu_results waits_news; /* what sp_waits_results() said last */
+	struct sp_stack_map *allocations;        /* NULL = not wanted */
+	struct sp_live_blocks *blocks;           /* NULL = not wanted */
+	struct sp_bounded_names *threads;        /* NULL = no thread_name labels */
+	struct sp_root_values *values;           /* NULL = nothing of roots is joined */
+	struct sp_slow_list *slow;               /* NULL = not wanted */
+	struct sp_name_times *name_times;        /* NULL = not wanted */
+	struct moment slow_begun;                /* the interval whose slow roots are collected */
+	struct sp_off_cpu_results waits_results; /* what sp_waits_results() said last */
 	struct sp_status *status;
 	uint64_t sampled[2];      /* samples of CPU time: outside of spans, in spans */
 	uint64_t allocated;       /* samples of allocations */
@@ -615,7 +615,7 @@ static void write_status(struct sp_target *t)
 		.servers = sp_upload_servers(u),
 		.with_span = d->sampled[1],
 		.without_span = d->sampled[0],
-		.waits = sp_config_wants_waits(t->ops->config) ? &d->waits_news : NULL,
+		.waits = sp_config_wants_waits(t->ops->config) ? &d->waits_results : NULL,
 		.missing = &t->origin.missing,
 		.file_error = t->origin.files != NULL ? sp_file_sink_error(t->origin.files) : 0,
 		.profiled_ns = d->is_successor ? UINT64_MAX : d->profiled_ns,
@@ -624,7 +624,7 @@ static void write_status(struct sp_target *t)
 	for (unsigned i = 0; i < in.servers; i++)
 		in.server[i] = (struct sp_status_server){
 			sp_upload_address(u, i), sp_upload_results(u, i), &t->origin.delivery[i]};
-	(void)sp_waits_results(t->waits, &d->waits_news);
+	(void)sp_waits_results(t->waits, &d->waits_results);
 	(void)sp_status_write(d->status, &in);
 }
 
@@ -770,7 +770,7 @@ void sp_target_retire(struct sp_target *t)
 {
 	struct sp_target_data *d = t->data;
 
-	(void)sp_waits_results(t->waits, &d->waits_news);
+	(void)sp_waits_results(t->waits, &d->waits_results);
 	sp_status_hide(d->status);
 	sp_waits_free(t->waits);
 	sp_unwinder_free(d->unwinder);

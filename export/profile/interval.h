@@ -17,6 +17,7 @@
 #include "export/export.h"
 #include "export/profile/bounded_names.h"
 #include "export/profile/pprof.h"
+#include "export/profile/profile_type.h"
 #include "export/profile/root_values.h"
 #include "export/profile/stack_map.h"
 #include "export/symbols/symbolize.h"

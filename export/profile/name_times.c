@@ -56,7 +56,7 @@
 #define IN_STEP (2 * BIAS)
 #define IN_STEP_ERRORS 5.0
 #define IN_STEP_NS (double)SP_NS_PER_S
-/* A name without a sample gets no time below this. */
+/* A name, or work between roots, without a sample gets no time below this. */
 #define LEAST_NS (double)SP_NS_PER_MS
 /* Names and integers: more than enough for ten thousand threads in an upload interval. */
 #define TOTAL_MOST (UINT64_C(1) << 60)
@@ -283,6 +283,8 @@ static void widen_unlabelled(struct group *group, unsigned names, double total)
 		missing -= group[i].ns;
 		v += group[i].v;
 	}
+	if (unlabelled->sampled_ns == 0 && missing < LEAST_NS)
+		return;
 	if (missing > 0 && missing * missing > CHANCE * CHANCE * v)
 		unlabelled->v = fmax(unlabelled->v, missing * missing);
 }
@@ -338,6 +340,7 @@ static double in_step(const struct group *g)
 static void tell_in_step(struct sp_name_times *t, const struct group *group, unsigned names)
 {
 	const struct group *furthest = NULL;
+	struct sp_core_facts facts;
 	char name[128];
 	const char *text;
 	size_t len;
@@ -348,6 +351,11 @@ static void tell_in_step(struct sp_name_times *t, const struct group *group, uns
 		if (in_step(&group[i]) > (furthest != NULL ? in_step(furthest) : 0))
 			furthest = &group[i];
 	if (furthest == NULL)
+		return;
+	/* Then samples are missing for another reason. */
+	t->ops->facts(t->ops->arg, &facts);
+	if (facts.threads_unarmed != 0 ||
+	    t->ops->counter_read(t->ops->arg, SP_COUNT_DROP_RING_FULL) != 0)
 		return;
 	t->has_told = true;
 	text = t->ops->span_name_text(t->ops->arg, furthest->name_id, &len);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The types of profiles, one row each: what a type is called at a server, in a folder and in a report, and which
- * records of an interval it has. A new type is a row, and the
- * code that README.md lists.
+ * records of an interval it has. README.md lists what a new type needs besides its row.
  */
 #ifndef SP_PROFILE_TYPE_H
 #define SP_PROFILE_TYPE_H
@@ -52,6 +51,10 @@ struct sp_profile_type_row {
 	const char *variable; /* what a program needs for it, for the report; NULL = nothing */
 	const char *time;     /* what a report calls its values: "CPU" time */
 };
+
+_Static_assert(offsetof(struct sp_config, off_cpu) != 0 && offsetof(struct sp_config, wall) != 0 &&
+		       offsetof(struct sp_config, alloc) != 0,
+	       "0 means always");
 
 /* The row of SP_PROFILE_TYPES is empty. */
 static inline const struct sp_profile_type_row *sp_profile_type_row(enum sp_profile_type type)

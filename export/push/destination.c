@@ -116,7 +116,7 @@ struct sp_destination {
 	bool is_awaited;  /* the process waits for the flush */
 	bool is_over;     /* this flush begins no more requests */
 	uint32_t no_room; /* this flush may still get so many answers 429 without a wait */
-	struct sp_push_results news;
+	struct sp_push_results results;
 	struct sp_reply reply; /* of the last request; too large for a stack */
 };
 
@@ -197,7 +197,8 @@ static void count_loss(struct sp_destination *d, const struct sp_queued *b, uint
 		.elsewhere_samples = is_of_waits(b) ? 0 : samples - everywhere,
 		.elsewhere_waits = is_of_waits(b) ? samples - everywhere : 0,
 		/* The last answer is the reason only if it has this status. */
-		.words = status != 0 && status == d->news.last_status ? d->news.last_error : NULL,
+		.words = status != 0 && status == d->results.last_status ? d->results.last_error
+									 : NULL,
 	};
 
 	delivery->samples_lost += loss.samples;
@@ -263,7 +264,7 @@ struct sp_destination *sp_destination_new(const struct sp_core_ops *ops,
 	d->number = number;
 	d->env = *env;
 	d->limits = *limits;
-	d->news.name = env->name;
+	d->results.name = env->name;
 	d->wanted = limits->capacity;
 	d->most = SP_ENCODE_SAMPLES;
 	d->most_requests = SP_TRANSFERS / of;
@@ -356,7 +357,7 @@ static uint64_t longest_wait_ms(const struct sp_destination *d)
 
 static void retry_later(struct sp_destination *d, const struct sp_reply *r)
 {
-	sp_push_results_warn(&d->news, d->ops, r, now(d), !sp_reply_unknown(r));
+	sp_push_results_warn(&d->results, d->ops, r, now(d), !sp_reply_unknown(r));
 	sp_backoff_wait(&d->backoff, r->retry_after_s, longest_wait_ms(d), now(d),
 			d->env.random(d->env.random_arg));
 }
@@ -440,7 +441,7 @@ static bool failed(struct sp_destination *d, struct sp_queued *b, const struct s
 	}
 	if (!sp_reply_again(r)) {
 		if (put_off(d, b, r))
-			sp_push_results_warn(&d->news, d->ops, r, now(d), true);
+			sp_push_results_warn(&d->results, d->ops, r, now(d), true);
 		else
 			lose_message(d, b, SP_LOSS_REFUSED, r->status);
 		return true;
@@ -455,7 +456,7 @@ static bool failed(struct sp_destination *d, struct sp_queued *b, const struct s
 	/* A server that answers 429 for this profile may take the next one. */
 	if (is_limited && d->flushing && d->no_room != 0) {
 		d->no_room--;
-		sp_push_results_warn(&d->news, d->ops, r, now(d), true);
+		sp_push_results_warn(&d->results, d->ops, r, now(d), true);
 		return true;
 	}
 	retry_later(d, r);
@@ -708,7 +709,7 @@ static bool ended_probe(struct sp_destination *d, const struct request *q)
 		d->is_probing = false;
 		return true;
 	}
-	sp_push_results_add(&d->news, d->ops, &d->reply);
+	sp_push_results_add(&d->results, d->ops, &d->reply);
 	sp_backoff_count(&d->backoff, q->era, false);
 	retry_later(d, &d->reply);
 	return false;
@@ -743,9 +744,9 @@ static void note_success(struct sp_destination *d)
 	t->profiles = t->profiles < SP_PUSH_REQUEST_PROFILES / SP_PUSH_GROWTH
 			      ? t->profiles * SP_PUSH_GROWTH
 			      : SP_PUSH_REQUEST_PROFILES;
-	sp_push_results_log_success(&d->news, d->ops);
+	sp_push_results_log_success(&d->results, d->ops);
 	if (d->reply.is_otlp && d->reply.text_len != 0)
-		sp_push_results_log_remark(&d->news, d->ops, &d->reply, now(d));
+		sp_push_results_log_remark(&d->results, d->ops, &d->reply, now(d));
 }
 
 /* The request in that slot has ended with d->reply. True: the next request may begin at once. */
@@ -766,7 +767,7 @@ static bool ended(struct sp_destination *d, unsigned slot)
 	} else {
 		bool is_good = sp_reply_good(&d->reply);
 
-		sp_push_results_add(&d->news, d->ops, &d->reply);
+		sp_push_results_add(&d->results, d->ops, &d->reply);
 		sp_backoff_count(&d->backoff, q.era, is_good);
 		if (is_good)
 			note_success(d);
@@ -911,5 +912,5 @@ uint32_t sp_destination_requests(const struct sp_destination *d)
 
 const struct sp_push_results *sp_destination_results(const struct sp_destination *d)
 {
-	return &d->news;
+	return &d->results;
 }

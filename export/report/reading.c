@@ -34,9 +34,9 @@ static int refuse(struct sp_reading *r, int status, const char *path, const char
 	return status;
 }
 
-static bool is_of_waits(const char *type)
+static bool is_off_cpu(const char *type)
 {
-	return strcmp(type, "off_cpu") == 0;
+	return sp_profile_type_find(type) == SP_PROFILE_OFF_CPU;
 }
 
 static void extend_time(struct sp_reading *r, const struct sp_report_about *about)
@@ -164,12 +164,13 @@ static bool is_last(struct sp_reading *r, const struct sp_report_about *about)
 static bool begin(void *arg, const struct sp_report_about *about)
 {
 	struct sp_reading *r = arg;
-	bool waits = is_of_waits(about->type);
+	bool waits = is_off_cpu(about->type);
 
 	if (!sp_time_window_has(&r->window, about->time_ns, about->duration_ns))
 		return false;
 	r->is_shown = r->any_type || r->o->type != NULL ||
-		      (!waits && !about->in_bytes && strcmp(about->type, "wall") != 0);
+		      (!about->in_bytes &&
+		       !sp_profile_type_row(sp_profile_type_find(about->type))->is_of_waits);
 	r->has_memory |= about->in_bytes;
 	if (r->is_shown && shows_last(r) && strcmp(about->type, IN_USE) == 0)
 		r->is_shown = is_last(r, about);

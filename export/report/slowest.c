@@ -392,11 +392,16 @@ static bool find_request(const struct sp_slowest *x, const struct sp_report_samp
 
 /* Their samples */
 
-static const char held_by[] = "held by ";
-
-static bool is_holder(const char *leaf)
+const char *sp_slowest_text(const struct sp_slowest *x, uint32_t id)
 {
-	return strncmp(leaf, held_by, strlen(held_by)) == 0;
+	size_t len;
+
+	return sp_strtab_get(&x->r.tree.text, id, &len);
+}
+
+bool sp_slowest_has_holder(const char *leaf)
+{
+	return strncmp(leaf, "held by ", strlen("held by ")) == 0;
 }
 
 /*
@@ -445,7 +450,7 @@ static enum sp_part part_of_wait(const struct sp_report_sample *s)
 		{" /dev/tty", SP_PART_TERMINAL},
 		{" /", SP_PART_FILE},
 	};
-	size_t leaf = s->frames > 1 && is_holder(s->frame[0].name) ? 1 : 0;
+	size_t leaf = s->frames > 1 && sp_slowest_has_holder(s->frame[0].name) ? 1 : 0;
 	const char *name = s->frames != 0 ? s->frame[leaf].name : "";
 
 	if (strncmp(name, "futex", strlen("futex")) == 0)

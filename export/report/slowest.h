@@ -234,7 +234,7 @@ const char *sp_slowest_put_part(char out[SP_SLOWEST_TIME], const struct sp_slowe
 /* "22:13:41.207" in UTC; days: with the date before it. */
 const char *sp_slowest_put_when(char out[SP_SLOWEST_TIME], uint64_t ns, bool days);
 
-/* In slowest_print.c: print tables with sentences, or JSON. 0 or -1. */
+/* In slowest_print.c and slowest_json.c: print tables with sentences, or JSON. 0 or -1. */
 void sp_slowest_print(FILE *out, const struct sp_slowest *x, const struct sp_print *p);
 int sp_slowest_print_json(FILE *out, const struct sp_slowest *x);
 

@@ -93,18 +93,6 @@ static int length_of_call(const char *leaf)
 	return (int)(blank != NULL ? (size_t)(blank - leaf) : strlen(leaf));
 }
 
-const char *sp_slowest_text(const struct sp_slowest *x, uint32_t id)
-{
-	size_t len;
-
-	return sp_strtab_get(&x->r.tree.text, id, &len);
-}
-
-bool sp_slowest_has_holder(const char *leaf)
-{
-	return strncmp(leaf, "held by ", strlen("held by ")) == 0;
-}
-
 static const char *const words[SP_PARTS] = {
 	[SP_PART_CPU] = "on a CPU",
 	[SP_PART_RUNNABLE] = "waiting for a CPU",

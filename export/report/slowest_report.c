@@ -2,6 +2,7 @@
 /* spanprof-report --slowest: reads, and prints a table, JSON or a page. Context: the report tool. */
 #include <stdio.h>
 
+#include "export/report/load.h"
 #include "export/report/page.h"
 #include "export/report/slowest.h"
 

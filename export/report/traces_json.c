@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints whole traces as JSON (traces.h). Context: the report tool. */
 #include <inttypes.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "export/report/slowest_json.h"
 #include "export/report/traces.h"
@@ -67,7 +67,7 @@ int sp_traces_print_json(FILE *out, const struct sp_traces *t)
 	json_t *text = sp_traces_put_passed(t, passed) ? json_string(passed) : json_null();
 	int err = 0;
 
-	(void)fputs("{\n \"passed_over\": ", out);
+	(void)fputs("{\n \"passed_over_text\": ", out);
 	if (json_dumpf(text, out, JSON_ENCODE_ANY) != 0)
 		err = -1;
 	json_decref(text);

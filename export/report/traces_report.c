@@ -2,10 +2,9 @@
 /* spanprof-report --traces: reads, and prints waterfalls, JSON or a page. Context: the report tool. */
 #include <stdio.h>
 
-#include "export/report/file.h"
+#include "export/report/load.h"
 #include "export/report/page.h"
 #include "export/report/traces.h"
-#include "export/util/log.h"
 
 static int draw(const struct sp_traces *t)
 {

@@ -44,10 +44,10 @@ int sp_span_table_init(void)
 	if (sp_span_index() != NULL)
 		return 0;
 	t->words = sp_arena_map(WORDS_SIZE);
-	t->noted = sp_arena_map((size_t)SP_SPAN_NOTES * SP_SPANS_MAX * sizeof(*t->noted));
+	t->marked = sp_arena_map((size_t)SP_SPAN_MARKS * SP_SPANS_MAX * sizeof(*t->marked));
 	free_list.next = sp_arena_map((size_t)SP_SPANS_MAX * sizeof(*free_list.next));
 	index = sp_arena_map(INDEX_SIZE);
-	if (t->words == NULL || t->noted == NULL || free_list.next == NULL || index == NULL)
+	if (t->words == NULL || t->marked == NULL || free_list.next == NULL || index == NULL)
 		return -ENOMEM;
 	t->renamed = (_Atomic uint64_t *)(t->words + SP_SPANS_MAX);
 	/* pairs with the acquire in sp_span_index() */
@@ -228,7 +228,7 @@ static bool take_out(struct sp_span_line *index, uint64_t key, uint32_t ref)
 
 			/*
 			 * release: the word is removed before the entry gets new words; seq_cst for
-			 * is_noted()
+			 * is_marked()
 			 */
 			if (atomic_load_explicit(&line->cell[c], memory_order_relaxed) != mine ||
 			    !atomic_compare_exchange_strong_explicit(&line->cell[c], &mine, 0,
@@ -353,33 +353,33 @@ void sp_span_table_rename(const struct sp_span_record *r, uint32_t name_id)
 }
 
 /* Pairs with sp_span_table_mark_allocation(). */
-static inline bool is_noted(const struct sp_span_record *r, enum sp_span_mark which)
+static inline bool is_marked(const struct sp_span_record *r, enum sp_span_mark which)
 {
 	uint32_t n = ((r->ref & SP_SPAN_NUMBER_MASK) - 1) % SP_SPANS_MAX;
-	const _Atomic uint64_t *noted = sp_span_tables.noted;
+	const _Atomic uint64_t *marked = sp_span_tables.marked;
 
-	return noted != NULL && atomic_load_explicit(&noted[(size_t)n * SP_SPAN_NOTES + which],
-						     memory_order_seq_cst) == r->span_id;
+	return marked != NULL && atomic_load_explicit(&marked[(size_t)n * SP_SPAN_MARKS + which],
+						      memory_order_seq_cst) == r->span_id;
 }
 
 bool sp_span_table_has_mark(const struct sp_span_record *r)
 {
-	return is_noted(r, SP_SPAN_NOTE_SAMPLE) || is_noted(r, SP_SPAN_NOTE_WAIT);
+	return is_marked(r, SP_SPAN_MARK_SAMPLE) || is_marked(r, SP_SPAN_MARK_WAIT);
 }
 
 bool sp_span_table_has_sample(const struct sp_span_record *r)
 {
-	return is_noted(r, SP_SPAN_NOTE_SAMPLE);
+	return is_marked(r, SP_SPAN_MARK_SAMPLE);
 }
 
 bool sp_span_table_has_wait(const struct sp_span_record *r)
 {
-	return is_noted(r, SP_SPAN_NOTE_WAIT);
+	return is_marked(r, SP_SPAN_MARK_WAIT);
 }
 
 bool sp_span_table_has_allocation(const struct sp_span_record *r)
 {
-	return is_noted(r, SP_SPAN_NOTE_ALLOCATION);
+	return is_marked(r, SP_SPAN_MARK_ALLOCATION);
 }
 
 /*

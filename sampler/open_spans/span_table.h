@@ -322,17 +322,17 @@ struct sp_span_tables {
 	 * and with a sampled allocation. Ids instead of flags: an id that a slow handler writes
 	 * after the entry was reused does not count for the next span.
 	 */
-	_Atomic uint64_t *noted;
+	_Atomic uint64_t *marked;
 	/* Names of renamed roots, by a hash of id and reference: part of the hash << 32 | name. */
 	_Atomic uint64_t *renamed;
 	struct sp_span_line *_Atomic index;
 	_Atomic uint32_t spare_max; /* how many free entries each thread may have */
 };
 enum sp_span_mark {
-	SP_SPAN_NOTE_SAMPLE,
-	SP_SPAN_NOTE_WAIT,
-	SP_SPAN_NOTE_ALLOCATION,
-	SP_SPAN_NOTES
+	SP_SPAN_MARK_SAMPLE,
+	SP_SPAN_MARK_WAIT,
+	SP_SPAN_MARK_ALLOCATION,
+	SP_SPAN_MARKS
 };
 SP_HIDDEN struct sp_span_tables sp_span_tables;
 
@@ -441,11 +441,11 @@ static inline bool sp_span_table_room(uint64_t hash, _Atomic uint64_t **cell)
 /* Whether the span in that entry has any mark. */
 static inline bool sp_span_table_is_marked(uint32_t ref, uint64_t span_id)
 {
-	const _Atomic uint64_t *noted =
-		&sp_span_tables.noted[(size_t)((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES];
+	const _Atomic uint64_t *marked =
+		&sp_span_tables.marked[(size_t)((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_MARKS];
 
-	for (unsigned i = 0; i < SP_SPAN_NOTES; i++)
-		if (atomic_load_explicit(&noted[i], memory_order_relaxed) == span_id)
+	for (unsigned i = 0; i < SP_SPAN_MARKS; i++)
+		if (atomic_load_explicit(&marked[i], memory_order_relaxed) == span_id)
 			return true;
 	return false;
 }

@@ -113,14 +113,14 @@ SP_SIGSAFE uint32_t sp_span_table_root_name(const struct sp_span_record *r)
 		       : r->root_name_id;
 }
 
-static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_mark which)
+static inline void mark(uint32_t ref, uint64_t span_id, enum sp_span_mark which)
 {
-	_Atomic uint64_t *noted;
+	_Atomic uint64_t *marked;
 	uint64_t was;
 
 	if (entry_of(ref, span_id) == NULL)
 		return;
-	noted = &sp_span_tables.noted[((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_NOTES + which];
+	marked = &sp_span_tables.marked[((ref & SP_SPAN_NUMBER_MASK) - 1) * SP_SPAN_MARKS + which];
 	for (int i = 0; i < NOTE_TRIES; i++) {
 		/*
 		 * The old mark is read before the entry is checked. If the span ends between here
@@ -128,22 +128,22 @@ static inline void note(uint32_t ref, uint64_t span_id, enum sp_span_mark which)
 		 * the next span is not marked yet, its own mark will replace ours. Pairs with the
 		 * release below: a reader of a mark sees that its span was open.
 		 */
-		was = atomic_load_explicit(noted, memory_order_acquire);
+		was = atomic_load_explicit(marked, memory_order_acquire);
 		if (entry_of(ref, span_id) == NULL || was == span_id ||
 		    atomic_compare_exchange_strong_explicit(
-			    noted, &was, span_id, memory_order_release, memory_order_relaxed))
+			    marked, &was, span_id, memory_order_release, memory_order_relaxed))
 			return;
 	}
 }
 
 SP_SIGSAFE void sp_span_table_mark_sample(uint32_t ref, uint64_t span_id)
 {
-	note(ref, span_id, SP_SPAN_NOTE_SAMPLE);
+	mark(ref, span_id, SP_SPAN_MARK_SAMPLE);
 }
 
 SP_SIGSAFE void sp_span_table_mark_wait(uint32_t ref, uint64_t span_id)
 {
-	note(ref, span_id, SP_SPAN_NOTE_WAIT);
+	mark(ref, span_id, SP_SPAN_MARK_WAIT);
 }
 
 /*
@@ -154,7 +154,7 @@ SP_SIGSAFE bool sp_span_table_mark_allocation(uint32_t ref, uint64_t span_id)
 {
 	struct sp_span_record r;
 
-	note(ref, span_id, SP_SPAN_NOTE_ALLOCATION);
+	mark(ref, span_id, SP_SPAN_MARK_ALLOCATION);
 	atomic_thread_fence(memory_order_seq_cst);
 	return ref == 0 || sp_span_table_by_id(span_id, &r);
 }

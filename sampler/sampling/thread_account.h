@@ -75,7 +75,7 @@ void sp_thread_account_end(struct sp_thread *t);
 
 /*
  * Called last in a thread: settles its account (but not below a seccomp filter), deletes its timer
- * and frees its block. The thread is never enrolled again. No-op without a block.
+ * and frees its block, if it has one. The thread is never enrolled again.
  */
 void sp_thread_ended(void);
 

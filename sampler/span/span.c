@@ -429,7 +429,7 @@ bool sp_active_span_agrees(uint32_t storage, uint64_t says)
 
 	if (!sp_active_span_by_scopes())
 		return true;
-	/* Without a stack, or if a frame was forgotten, the storage is not doubted. */
+	/* Without a stack, or if a frame was forgotten, the storage counts as agreeing. */
 	if (t == NULL || !sp_span_stack_attached(&t->spans, storage, &attached))
 		return true;
 	/* The start of a wrapper attaches, too, and its frame does not belong to the storage. */

@@ -32,14 +32,14 @@ static struct value *values; /* SP_SPANS_MAX of them for each key */
 
 static int note_roots(void)
 {
-	_Atomic uint64_t *noted;
+	_Atomic uint64_t *marked;
 
 	if (atomic_load_explicit(&sp_span_values_marked, memory_order_relaxed) != NULL)
 		return 0;
-	noted = sp_arena_map(SP_SPANS_MAX * sizeof(*noted));
-	if (noted == NULL)
+	marked = sp_arena_map(SP_SPANS_MAX * sizeof(*marked));
+	if (marked == NULL)
 		return -ENOMEM;
-	atomic_store_explicit(&sp_span_values_marked, noted, memory_order_release);
+	atomic_store_explicit(&sp_span_values_marked, marked, memory_order_release);
 	return 0;
 }
 

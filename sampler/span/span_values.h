@@ -24,7 +24,7 @@
 
 /*
  * APP, at activation: the keys in that list, which is never freed; NULL = none. notes: which roots
- * have samples is noted also without keys. Idempotent. 0 or -ENOMEM.
+ * have samples is marked also without keys. Idempotent. 0 or -ENOMEM.
  */
 int sp_span_values_init(const char *keys, bool notes);
 
@@ -96,23 +96,23 @@ SP_HIDDEN _Atomic uint64_t *_Atomic sp_span_values_marked;
 static inline SP_SIGSAFE void sp_span_values_mark(uint32_t root_ref, uint64_t root_id)
 {
 	/* pairs with the release in sp_span_values_init() */
-	_Atomic uint64_t *noted =
+	_Atomic uint64_t *marked =
 		atomic_load_explicit(&sp_span_values_marked, memory_order_acquire);
 	uint32_t n = (root_ref & SP_SPAN_NUMBER_MASK) - 1;
 
-	if (noted != NULL && n < SP_SPANS_MAX)
-		atomic_store_explicit(&noted[n], root_id, memory_order_relaxed);
+	if (marked != NULL && n < SP_SPANS_MAX)
+		atomic_store_explicit(&marked[n], root_id, memory_order_relaxed);
 }
 
 /* Whether that root has a sample or a wait. */
 static inline bool sp_span_values_is_marked(uint32_t root_ref, uint64_t root_id)
 {
-	_Atomic uint64_t *noted =
+	_Atomic uint64_t *marked =
 		atomic_load_explicit(&sp_span_values_marked, memory_order_acquire);
 	uint32_t n = (root_ref & SP_SPAN_NUMBER_MASK) - 1;
 
-	return noted != NULL && n < SP_SPANS_MAX &&
-	       atomic_load_explicit(&noted[n], memory_order_relaxed) == root_id;
+	return marked != NULL && n < SP_SPANS_MAX &&
+	       atomic_load_explicit(&marked[n], memory_order_relaxed) == root_id;
 }
 
 #endif

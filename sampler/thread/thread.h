@@ -428,7 +428,10 @@ void sp_thread_arm(struct sp_thread *t, uint32_t tid);
  */
 SP_SIGSAFE void sp_thread_disarm(struct sp_thread *t);
 
-/* The account of a thread that is about to get that block begins: its clock is read. */
+/*
+ * The account of a thread that is about to get that block begins: its clock is read. In
+ * thread_table.c, because a block gets its account when it is bound.
+ */
 void sp_thread_account_begin(struct sp_thread *t, uint32_t tid);
 /* The account begins at that value of the thread's CPU clock. */
 void sp_thread_account_begin_at(struct sp_thread *t, uint64_t cpu_ns);

@@ -119,7 +119,8 @@ def series(url, service, began, *labels):
 
 
 def links(url, exported, *reports):
-    """CPU time between samples may lie outside of the time that a link shows."""
+    """CPU time between samples may lie outside of the time that a link shows. The last profile of a process has no more
+    than the process has used, so its samples may stand for less than a period."""
     sums = {}
     for name in reports:
         type_ = name.rsplit(".", 1)[1]
@@ -135,7 +136,7 @@ def links(url, exported, *reports):
             if here is None:
                 continue
             there = profile_urls.follow(url, link)
-            least, most = (here["bytes"],) * 2 if "bytes" in here else (here["samples"] * 10 ** 7, here["ns"])
+            least, most = (here["bytes"],) * 2 if "bytes" in here else (here["samples"] * 9 * 10 ** 6, here["ns"])
             assert least <= there <= most, f"{link}: {there}, not {least} to {most}"
             followed[kind] = followed.get(kind, 0) + 1
     assert followed, "no links"

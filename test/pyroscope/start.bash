@@ -2,6 +2,8 @@
 # shellcheck shell=bash disable=SC2034
 # Starts a real Pyroscope, whose program is built by "go build ./cmd/pyroscope" in its sources. Sourced after lib.bash.
 
+PYROSCOPE_HERE=
+
 # pyroscope_start PROGRAM: sets PYROSCOPE_HERE, its address, and PYROSCOPE_PID. Only one can run, because its parts find each
 # other at fixed ports. It runs with its present storage (v2): the older storage beside it would answer until the first block is
 # compacted. After pyroscope_stop the next server has the same address and data.

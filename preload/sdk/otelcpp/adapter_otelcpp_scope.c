@@ -211,9 +211,10 @@ struct storage_class {
 	const void *_Atomic vptr; /* NULL = free; written last */
 	struct sp_otelcpp *_Atomic sdk;
 	uint32_t number;
-	bool is_own;         /* not the SDK's class, so it may store contexts by fibers */
-	_Atomic bool silent; /* its scopes do not show which span a thread works for */
-	_Atomic int token;   /* offset of the context in the tokens that it makes */
+	bool is_own;           /* not the SDK's class, so it may store contexts by fibers */
+	_Atomic bool bypassed; /* calls of Detach may bypass our slot */
+	_Atomic bool silent;   /* its scopes do not show which span a thread works for */
+	_Atomic int token;     /* offset of the context in the tokens that it makes */
 	_Atomic unsigned empty;
 	attach_fn *attach; /* the slots' original functions */
 	detach_fn *detach;
@@ -393,7 +394,8 @@ static void find_storage(struct sp_otelcpp *sdk, const void *self)
 /*
  * Finds the offset of the context in the tokens of this storage: the first token contains the
  * context that was just attached. An empty context looks like any zeros, so its token shows
- * nothing. TOKEN_UNKNOWN = the next token may show it.
+ * nothing. TOKEN_UNKNOWN = the next token may show it. A class whose Detach a compiler may call
+ * directly (lends_detach()) is silenced, but its storage can still be asked.
  */
 static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *self,
 						 const void *token, const void *context)
@@ -401,7 +403,8 @@ static __attribute__((noinline, cold)) int learn(struct storage_class *c, void *
 	struct sp_otelcpp *sdk = sdk_of(c);
 	int offset = 0;
 
-	if (atomic_load_explicit(&sdk->bypassed, memory_order_relaxed)) {
+	if (atomic_load_explicit(&c->bypassed, memory_order_relaxed) &&
+	    !atomic_load_explicit(&c->silent, memory_order_relaxed)) {
 		silence(c);
 		note_unseen(sdk);
 	}
@@ -636,6 +639,9 @@ static bool hook_class(struct sp_otelcpp *sdk, const void *vptr)
 	/* The SDK's own class has a stack for each thread, so it need not be asked. */
 	c->is_own = !sp_otelcpp_is_type(vptr, sdk->names->storage_class + strlen("_ZTV"));
 	atomic_store_explicit(&c->silent, false, memory_order_relaxed);
+	atomic_store_explicit(&c->bypassed,
+			      atomic_load_explicit(&sdk->bypassed, memory_order_relaxed),
+			      memory_order_relaxed);
 	atomic_store_explicit(&c->token,
 			      sp_otelcpp_scopes_readable(sdk) ? TOKEN_UNKNOWN : TOKEN_FOREIGN,
 			      memory_order_relaxed);

@@ -193,7 +193,7 @@ Test(report_traces, are_json_with_all_that_the_waterfall_says)
 	cr_assert_eq(run_traces(spans, "--json"), 2, "%s", output);
 	all = json_loads(output, JSON_DISABLE_EOF_CHECK, NULL);
 	cr_assert_not_null(all, "%s", output);
-	cr_expect_str_eq(text_of(all, "passed_over"), "1 line that is no JSON");
+	cr_expect_str_eq(text_of(all, "passed_over_text"), "1 line that is no JSON");
 	cr_assert_eq(json_array_size(json_object_get(all, "traces")), 1);
 	trace = json_array_get(json_object_get(all, "traces"), 0);
 	cr_expect_str_eq(text_of(trace, "trace_id"), TRACE);

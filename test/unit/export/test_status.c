@@ -33,7 +33,7 @@ static void set_up(void)
 	core.config.status_file = path;
 	input = (struct sp_status_input){
 		.state = "active",
-		.server = {{.address = "http://p", .news = &news}},
+		.server = {{.address = "http://p", .results = &news}},
 		.servers = 1,
 		.with_span = 30,
 		.without_span = 12,
