@@ -354,7 +354,7 @@ static void tell_in_step(struct sp_name_times *t, const struct group *group, uns
 		return;
 	/* Then samples are missing for another reason. */
 	t->ops->facts(t->ops->arg, &facts);
-	if (facts.threads_unarmed != 0 ||
+	if (facts.threads_limit + facts.threads_refused + facts.threads_unseen != 0 ||
 	    t->ops->counter_read(t->ops->arg, SP_COUNT_DROP_RING_FULL) != 0)
 		return;
 	t->has_told = true;
