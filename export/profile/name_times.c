@@ -55,7 +55,7 @@
  */
 #define IN_STEP (2 * BIAS)
 #define IN_STEP_ERRORS 5.0
-#define IN_STEP_NS (double)SP_NS_PER_S
+#define IN_STEP_NS (200.0 * SP_NS_PER_MS)
 /* A name, or work between roots, without a sample gets no time below this. */
 #define LEAST_NS (double)SP_NS_PER_MS
 /* Names and integers: more than enough for ten thousand threads in an upload interval. */
