@@ -940,6 +940,21 @@ Test(lifecycle, the_handler_finds_threads_that_no_hook_saw)
 	cr_expect_eq(sp_region_now()->deferred_work, SP_WORK_SCAN_NOW, "the process ends");
 }
 
+/* By the raw system call no hook sees it. */
+Test(lifecycle, a_scan_finds_a_new_alternate_stack_of_the_thread)
+{
+	static char memory[65536];
+	const stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+	const struct sigaction on = {.sa_handler = fork_in_handler, .sa_flags = SA_ONSTACK};
+
+	load_and_start();
+	cr_assert_eq(sigaction(SIGUSR1, &on, NULL), 0);
+	cr_assert_eq(syscall(SYS_sigaltstack, &stack, NULL), 0);
+	atomic_store(&sp_region->deferred_work, SP_WORK_SCAN);
+	cr_assert(sp_lifecycle_start());
+	cr_expect_eq(atomic_load(&sp_thread_own->alternate_at), (uintptr_t)memory);
+}
+
 Test(lifecycle, flushes_for_as_long_as_configured)
 {
 	load_with("SPANPROF_FLUSH_TIMEOUT=1500ms", NULL);
