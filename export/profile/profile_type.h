@@ -56,7 +56,7 @@ _Static_assert(offsetof(struct sp_config, off_cpu) != 0 && offsetof(struct sp_co
 		       offsetof(struct sp_config, alloc) != 0,
 	       "0 means always");
 
-/* The row of SP_PROFILE_TYPES is empty. */
+/* The row of SP_PROFILE_TYPES has no names. */
 static inline const struct sp_profile_type_row *sp_profile_type_row(enum sp_profile_type type)
 {
 	static const struct sp_profile_type_row row[SP_PROFILE_TYPES + 1] = {
@@ -97,6 +97,7 @@ static inline const struct sp_profile_type_row *sp_profile_type_row(enum sp_prof
 				       .is_of_memory = true,
 				       .variable = "SPANPROF_ALLOC=true",
 				       .time = "in use"},
+		[SP_PROFILE_TYPES] = {.names = {"", "", "", "", "", "", ""}},
 	};
 
 	return &row[type];
