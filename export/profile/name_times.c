@@ -76,7 +76,7 @@ struct sp_name_times {
 	double b4;
 	uint64_t period_ns;
 	double tick_ns;
-	bool has_told; /* that a name is in step with the tick */
+	bool has_logged; /* that a name is in step with the tick */
 };
 
 /* A name, or all entries that belong to no such name. */
@@ -283,9 +283,8 @@ static void widen_unlabelled(struct group *group, unsigned names, double total)
 		missing -= group[i].ns;
 		v += group[i].v;
 	}
-	if (unlabelled->sampled_ns == 0 && missing < LEAST_NS)
-		return;
-	if (missing > 0 && missing * missing > CHANCE * CHANCE * v)
+	if (missing >= (unlabelled->sampled_ns == 0 ? LEAST_NS : 0) &&
+	    missing * missing > CHANCE * CHANCE * v)
 		unlabelled->v = fmax(unlabelled->v, missing * missing);
 }
 
@@ -336,8 +335,8 @@ static double in_step(const struct group *g)
 	return off / most;
 }
 
-/* Tells once which name is furthest from its samples. */
-static void tell_in_step(struct sp_name_times *t, const struct group *group, unsigned names)
+/* Logs once which name is furthest from its samples. */
+static void log_in_step(struct sp_name_times *t, const struct group *group, unsigned names)
 {
 	const struct group *furthest = NULL;
 	struct sp_core_facts facts;
@@ -345,21 +344,21 @@ static void tell_in_step(struct sp_name_times *t, const struct group *group, uns
 	const char *text;
 	size_t len;
 
-	if (t->has_told)
+	if (t->has_logged)
 		return;
 	for (unsigned i = 0; i < names; i++)
 		if (in_step(&group[i]) > (furthest != NULL ? in_step(furthest) : 0))
 			furthest = &group[i];
 	if (furthest == NULL)
 		return;
-	/* Then samples are missing for another reason. */
+	/* Threads without a timer and a full ring explain missing samples, too. */
 	t->ops->facts(t->ops->arg, &facts);
 	if (facts.threads_limit + facts.threads_refused + facts.threads_unseen != 0 ||
 	    t->ops->counter_read(t->ops->arg, SP_COUNT_DROP_RING_FULL) != 0)
 		return;
-	t->has_told = true;
+	t->has_logged = true;
 	text = t->ops->span_name_text(t->ops->arg, furthest->name_id, &len);
-	sp_export_log_clean(name, sizeof(name), text != NULL ? text : "", text != NULL ? len : 0);
+	sp_export_log_clean(name, sizeof(name), text, len);
 	sp_export_log(
 		t->ops, SP_LOG_INFO,
 		"spans \"%s\" have %.2f s of CPU time and samples for %.2f s: they run in step "
@@ -453,7 +452,7 @@ static void correct(struct sp_name_times *t, struct sp_stack_map *map, struct gr
 	group[names + UNLABELLED].bias = BIAS_BETWEEN;
 	combine(t, group, groups);
 	widen_unlabelled(group, names, (double)total);
-	tell_in_step(t, group, names);
+	log_in_step(t, group, names);
 	balance(group, groups, (double)total);
 	if (total == 0 || !round_off(group, groups, total))
 		return;

@@ -111,9 +111,7 @@ static int print(const struct sp_reading *r)
 		sp_report_print_table(stdout, &r->tally, &p);
 	if (err > 0)
 		return err;
-	if (err < 0 || fflush(stdout) != 0)
-		return complain("", "cannot write the report");
-	return 0;
+	return sp_report_flush(err);
 }
 
 /*

@@ -605,3 +605,11 @@ void sp_report_options_fini(struct sp_report_options *o)
 	sp_filter_fini(&o->filter);
 	free(o->traces);
 }
+
+int sp_report_flush(int err)
+{
+	if (err == 0 && fflush(stdout) == 0)
+		return 0;
+	sp_report_complain("", "cannot write the report");
+	return SP_EXIT_DAMAGED;
+}

@@ -89,4 +89,10 @@ void sp_report_options_fini(struct sp_report_options *o);
 /* Whether the options ask for a comparison with other spans or other profiles. */
 bool sp_report_options_compare(const struct sp_report_options *o);
 
+/*
+ * Ends a report on stdout, after printing it gave err. 0, or SP_EXIT_DAMAGED after a message: it
+ * cannot be written.
+ */
+int sp_report_flush(int err);
+
 #endif

@@ -34,11 +34,6 @@ static int refuse(struct sp_reading *r, int status, const char *path, const char
 	return status;
 }
 
-static bool is_off_cpu(const char *type)
-{
-	return sp_profile_type_find(type) == SP_PROFILE_OFF_CPU;
-}
-
 static void extend_time(struct sp_reading *r, const struct sp_report_about *about)
 {
 	uint64_t end = about->time_ns + about->duration_ns;
@@ -51,11 +46,9 @@ static void extend_time(struct sp_reading *r, const struct sp_report_about *abou
 		r->to_ns = end;
 }
 
-#define IN_USE "inuse_space"
-
 static bool is_in_use(const struct sp_report_options *o)
 {
-	return o->type != NULL && strcmp(o->type, IN_USE) == 0;
+	return o->type != NULL && sp_profile_type_find(o->type) == SP_PROFILE_IN_USE;
 }
 
 /* Whether only the last profile of each process is shown: that is so for memory in use. */
@@ -164,21 +157,20 @@ static bool is_last(struct sp_reading *r, const struct sp_report_about *about)
 static bool begin(void *arg, const struct sp_report_about *about)
 {
 	struct sp_reading *r = arg;
-	bool waits = is_off_cpu(about->type);
+	enum sp_profile_type type = sp_profile_type_find(about->type);
 
 	if (!sp_time_window_has(&r->window, about->time_ns, about->duration_ns))
 		return false;
 	r->is_shown = r->any_type || r->o->type != NULL ||
-		      (!about->in_bytes &&
-		       !sp_profile_type_row(sp_profile_type_find(about->type))->is_of_waits);
+		      (!about->in_bytes && !sp_profile_type_row(type)->is_of_waits);
 	r->has_memory |= about->in_bytes;
-	if (r->is_shown && shows_last(r) && strcmp(about->type, IN_USE) == 0)
+	if (r->is_shown && shows_last(r) && type == SP_PROFILE_IN_USE)
 		r->is_shown = is_last(r, about);
 	if (r->is_shown)
 		extend_time(r, about);
 	r->has_shown |= r->is_shown;
 	r->in_bytes |= r->is_shown && about->in_bytes;
-	return r->is_shown || waits;
+	return r->is_shown || type == SP_PROFILE_OFF_CPU;
 }
 
 static void learn_latency(void *arg, const struct sp_report_sample *s)

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "export/profile/profile_type.h"
 #include "export/report/file.h"
 #include "export/report/load.h"
 #include "export/report/tally.h"
@@ -511,9 +512,11 @@ static bool begin(void *arg, const struct sp_report_about *about)
 {
 	struct sp_slowest *x = arg;
 
+	enum sp_profile_type type = sp_profile_type_find(about->type);
+
 	x->wants_memory |= about->in_bytes;
-	x->is_of_waits = strcmp(about->type, "off_cpu") == 0;
-	if (about->in_bytes || strcmp(about->type, "wall") == 0)
+	x->is_of_waits = type == SP_PROFILE_OFF_CPU;
+	if (about->in_bytes || type == SP_PROFILE_WALL)
 		return false;
 	x->r.has_shown = true;
 	x->has_waits |= x->is_of_waits;

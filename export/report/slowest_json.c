@@ -16,9 +16,20 @@ static json_t *whole(double ns)
 	return json_integer(ns < 9e18 ? (json_int_t)ns : INT64_MAX);
 }
 
-static json_t *text_or_null(const char *text)
+json_t *sp_json_text(const char *text)
 {
 	return text[0] != '\0' ? json_string(text) : json_null();
+}
+
+int sp_json_print(FILE *out, const char *separator, json_t *value)
+{
+	int err = 0;
+
+	(void)fputs(separator, out);
+	if (value == NULL || json_dumpf(value, out, JSON_PRESERVE_ORDER | JSON_ENCODE_ANY) != 0)
+		err = -1;
+	json_decref(value);
+	return err;
 }
 
 static json_t *json_time(const struct sp_slowest_time *time)
@@ -36,8 +47,8 @@ static json_t *json_part(const struct sp_slowest *x, enum sp_part part,
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "for", sp_part_words[part], "ns",
 			 whole(time->ns), "low_ns", whole(time->low_ns), "samples",
 			 sp_json_number(time->samples), "held_by",
-			 text_or_null(sp_slowest_has_holder(text) ? text + strlen("held by ") : ""),
-			 "call", text_or_null(sp_slowest_has_holder(text) ? "" : text));
+			 sp_json_text(sp_slowest_has_holder(text) ? text + strlen("held by ") : ""),
+			 "call", sp_json_text(sp_slowest_has_holder(text) ? "" : text));
 }
 
 /* Appends `one` to `all`; takes over both. NULL if either is NULL or memory is short. */
@@ -73,7 +84,7 @@ static json_t *json_causes(const struct sp_slowest *x, const struct sp_slowest_r
 		json_t *one = json_part(x, c->part, &c->time, c->leaf);
 
 		if (json_object_set_new(one, "function",
-					text_or_null(sp_slowest_text(x, c->function))) != 0) {
+					sp_json_text(sp_slowest_text(x, c->function))) != 0) {
 			json_decref(one);
 			one = NULL;
 		}
@@ -110,7 +121,7 @@ static json_t *json_request(const struct sp_slowest *x, size_t i)
 			"service", sp_report_roots_text(&x->roots, g->service), "span_name",
 			sp_report_roots_text(&x->roots, g->name), "span_id", root->span_id,
 			"trace_id", root->trace_id, "causes", json_causes(x, q), "why_not",
-			text_or_null(q->why_not != NULL ? q->why_not : ""), "sentence",
+			sp_json_text(q->why_not != NULL ? q->why_not : ""), "sentence",
 			json_string(sentence));
 	if (json_object_update_missing(all, profile) != 0) {
 		json_decref(all);
@@ -142,21 +153,14 @@ static json_t *json_name(const struct sp_slowest *x, size_t i)
 		json_mean(x, g, SP_PART_CPU), "off_cpu_ns", json_mean(x, g, SP_PART_OFF_CPU));
 }
 
-/* Prints the rows one by one, because all rows as objects would take much memory. */
 static int print_rows(FILE *out, const struct sp_slowest *x, const char *key, size_t n,
 		      json_t *(*row)(const struct sp_slowest *x, size_t i))
 {
 	int err = 0;
 
 	(void)fprintf(out, ",\n \"%s\": [", key);
-	for (size_t i = 0; i < n; i++) {
-		json_t *one = row(x, i);
-
-		(void)fputs(i != 0 ? ",\n  " : "\n  ", out);
-		if (one == NULL || json_dumpf(one, out, JSON_PRESERVE_ORDER) != 0)
-			err = -1;
-		json_decref(one);
-	}
+	for (size_t i = 0; i < n; i++)
+		err |= sp_json_print(out, i != 0 ? ",\n  " : "\n  ", row(x, i));
 	(void)fputc(']', out);
 	return err;
 }

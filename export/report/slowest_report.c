@@ -34,11 +34,7 @@ static int print(struct sp_slowest *x, const struct sp_print *p)
 		err = sp_slowest_print_json(stdout, x);
 	else
 		sp_slowest_print(stdout, x, p);
-	if (err != 0 || fflush(stdout) != 0) {
-		sp_report_complain("", "cannot write the report");
-		return SP_EXIT_DAMAGED;
-	}
-	return 0;
+	return sp_report_flush(err);
 }
 
 int sp_slowest(const struct sp_report_options *o, char *const *path, struct sp_print *p)

@@ -33,10 +33,9 @@ static json_t *json_row(const struct sp_traces *t, const struct sp_trace_row *ro
 			 (int)span->has_failed, "lacks_parent", (int)row->lacks_parent,
 			 "is_own_parent", (int)row->is_own_parent, "profile",
 			 q != NULL ? sp_slowest_json_profile(&t->x, q) : json_null(), "where",
-			 where[0] != '\0' ? json_string(where) : json_null());
+			 sp_json_text(where));
 }
 
-/* Prints the spans one by one, because all of them as objects would take much memory. */
 static int print_trace(FILE *out, const struct sp_traces *t, const struct sp_trace *trace)
 {
 	char id[SP_TRACE_ID_TEXT];
@@ -49,14 +48,9 @@ static int print_trace(FILE *out, const struct sp_traces *t, const struct sp_tra
 		      ", \"spans_in_profiles\": %" PRIu32 ", \"rows\": [",
 		      id, trace->start_ns, trace->end_ns - trace->start_ns, trace->n,
 		      trace->services, trace->profiled);
-	for (uint32_t i = 0; i < trace->rows; i++) {
-		json_t *one = json_row(t, &t->row[trace->first_row + i]);
-
-		(void)fputs(i != 0 ? ",\n   " : "\n   ", out);
-		if (one == NULL || json_dumpf(one, out, JSON_PRESERVE_ORDER) != 0)
-			err = -1;
-		json_decref(one);
-	}
+	for (uint32_t i = 0; i < trace->rows; i++)
+		err |= sp_json_print(out, i != 0 ? ",\n   " : "\n   ",
+				     json_row(t, &t->row[trace->first_row + i]));
 	(void)fputs("]}", out);
 	return err;
 }
@@ -64,13 +58,10 @@ static int print_trace(FILE *out, const struct sp_traces *t, const struct sp_tra
 int sp_traces_print_json(FILE *out, const struct sp_traces *t)
 {
 	char passed[SP_DESCRIBE_TEXT];
-	json_t *text = sp_traces_put_passed(t, passed) ? json_string(passed) : json_null();
-	int err = 0;
+	int err;
 
-	(void)fputs("{\n \"passed_over_text\": ", out);
-	if (json_dumpf(text, out, JSON_ENCODE_ANY) != 0)
-		err = -1;
-	json_decref(text);
+	(void)sp_traces_put_passed(t, passed);
+	err = sp_json_print(out, "{\n \"passed_over_text\": ", sp_json_text(passed));
 	(void)fputs(",\n \"traces\": [", out);
 	for (size_t i = 0; i < t->n; i++) {
 		(void)fputs(i != 0 ? ",\n  " : "\n  ", out);

@@ -29,11 +29,7 @@ static int print(const struct sp_traces *t, const struct sp_print *p)
 		err = sp_traces_print_json(stdout, t);
 	else
 		sp_traces_print(stdout, t, p);
-	if (err != 0 || fflush(stdout) != 0) {
-		sp_report_complain("", "cannot write the report");
-		return SP_EXIT_DAMAGED;
-	}
-	return 0;
+	return sp_report_flush(err);
 }
 
 /* What was passed over may be why there is nothing to show. */

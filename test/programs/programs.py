@@ -10,6 +10,7 @@
   same             sed -E: takes from the output what differs from run to run anyway
   limit_s          how long a run may take (60)
   here             true: the row also runs on the machine itself, with what "make test" installs
+  covered_here     the share of its CPU time that has to be in profiles or told there (--covered)
 
 Each round runs the row without the profiler and in each mode, one after the other. Outside the profiler stand: the
 kernel's cgroups, one for the program and one for the exporter, whose CPU time is measured; the kernel's process events,
@@ -350,6 +351,7 @@ class Row:
         self.same = row.pop("same", "")
         self.limit_s = row.pop("limit_s", LIMIT_S)
         self.here = row.pop("here", False)
+        self.covered_here = row.pop("covered_here", COVERED_MIN)
         if row:
             die("%s: unknown: %s" % (name, ", ".join(row)))
 
@@ -369,6 +371,10 @@ class Lane:
         self.deaths = Deaths()
         self.deaths.start()
         self.places = {}
+
+    def covered(self, row):
+        """The share of CPU time that has to be in profiles, or told."""
+        return min(self.options.covered, row.covered_here) if self.options.here else self.options.covered
 
     def place(self, row):
         name = "here" if self.options.here else row.root
@@ -561,7 +567,7 @@ class Lane:
 
         explain(0)
         result["ends"] = 0
-        if is_bad(result, self.options.covered):
+        if is_bad(result, self.covered(row)):
             result["ends"] = self.ends_of(place, row)
             explain(result["ends"])
         return result
@@ -712,11 +718,11 @@ def main():
             if result is None:
                 continue
             if not result.get("failed"):
-                bad += is_bad(result, options.covered)
+                bad += is_bad(result, lane.covered(row))
                 print(line_of(result), "(%.0f s)" % (time.monotonic() - began), flush=True)
                 for text in result["wrong"] + ["unstable: " + what for what in result["unstable"]]:
                     print("    " + text)
-                if worst_of(result)[1]["covered"] < options.covered:
+                if worst_of(result)[1]["covered"] < lane.covered(row):
                     for mode, value in result["modes"].items():
                         print("    %s: %s" % (mode, what_is_said(value)))
                 if result["ends"]:

@@ -50,6 +50,13 @@ static void sample(uint64_t span_id, uint32_t name_id, uint64_t pc, uint64_t wei
 	cr_assert_eq(sp_stack_map_put(map, &s, 0, 0), SP_STACK_KEPT);
 }
 
+/* n samples of that name, each of a span of its own, in so many stacks. Name 0: of no span. */
+static void samples(uint32_t name_id, unsigned n, unsigned stacks)
+{
+	for (unsigned i = 0; i < n; i++)
+		sample(name_id != 0 ? i : 0, name_id, i % stacks, 1);
+}
+
 static uint64_t ns_of(uint32_t name_id)
 {
 	uint64_t ns = 0;
@@ -105,12 +112,9 @@ static void expect_about(uint32_t name_id, double ns, double share)
 /* Names of 1 and 5 ms with equal time, of which samples give the one too little and the other too much. */
 Test(name_times, are_those_of_the_roots_and_the_total_stays)
 {
-	for (unsigned i = 0; i < 60; i++)
-		sample(i, 1, i % 7, 1);
-	for (unsigned i = 0; i < 140; i++)
-		sample(i, 2, i % 5, 1);
-	for (unsigned i = 0; i < 100; i++)
-		sample(0, 0, i % 3, 1);
+	samples(1, 60, 7);
+	samples(2, 140, 5);
+	samples(0, 100, 3);
 	roots(1, 1000, 1 * MS, 4);
 	roots(2, 200, 5 * MS, 1);
 	correct();
@@ -121,32 +125,48 @@ Test(name_times, are_those_of_the_roots_and_the_total_stays)
 }
 
 /* Name 1 begins at each tick and is shorter, so it has hardly a sample; what a bias explains is not told. */
-Test(name_times, of_work_in_step_with_the_tick_are_told_once)
+static void in_step(void)
 {
+	sp_stack_map_free(map);
+	map = sp_stack_map_new(&sp_stack_limits_default);
+	cr_assert_not_null(map);
+	core.log[0] = '\0';
 	core.label[0] = "tick";
-	for (unsigned i = 0; i < 5; i++)
-		sample(i, 1, i % 7, 1);
-	for (unsigned i = 0; i < 140; i++)
-		sample(i, 2, i % 5, 1);
+	samples(1, 5, 7);
+	samples(2, 140, 5);
 	roots(1, 1000, 1 * MS, 4);
 	roots(2, 200, 5 * MS, 1);
 	correct();
+}
+
+Test(name_times, of_work_in_step_with_the_tick_are_told_once)
+{
+	in_step();
 	cr_expect(core_logged("spans \"tick\" have 1.00 s of CPU time and samples for 0.05 s: "
-			      "they run in "
-			      "step with the kernel's timer interrupt"),
+			      "they run in step with the kernel's timer interrupt"),
 		  "%s", core.log);
-	core.log[0] = '\0';
-	roots(1, 1000, 1 * MS, 4);
-	correct();
+	in_step();
 	cr_expect_str_eq(core.log, "");
+}
+
+Test(name_times, of_work_whose_samples_are_missing_are_not_told_as_in_step)
+{
+	core.facts.threads_refused = 1;
+	in_step();
+	cr_expect_str_eq(core.log, "");
+	core.facts.threads_refused = 0;
+	core.counter[SP_COUNT_DROP_RING_FULL] = 1;
+	in_step();
+	cr_expect_str_eq(core.log, "");
+	core.counter[SP_COUNT_DROP_RING_FULL] = 0;
+	in_step();
+	cr_expect_str_neq(core.log, "");
 }
 
 Test(name_times, of_short_roots_are_not_told_as_in_step)
 {
-	for (unsigned i = 0; i < 60; i++)
-		sample(i, 1, i % 7, 1);
-	for (unsigned i = 0; i < 140; i++)
-		sample(i, 2, i % 5, 1);
+	samples(1, 60, 7);
+	samples(2, 140, 5);
 	roots(1, 1000, 1 * MS, 4);
 	roots(2, 200, 5 * MS, 1);
 	/* of little time by chance */
@@ -159,16 +179,13 @@ Test(name_times, of_short_roots_are_not_told_as_in_step)
  * Work between roots of 20 ms lasts for microseconds, so samples have a tenth of it, or none. What the roots do not have
  * is its time, and not that of the names.
  */
-static void expect_between(unsigned samples)
+static void expect_between(unsigned between)
 {
-	for (unsigned i = 0; i < 210; i++)
-		sample(i, 1, i % 7, 1);
-	for (unsigned i = 0; i < 240; i++)
-		sample(i, 2, i % 5, 1);
-	for (unsigned i = 0; i < samples; i++)
-		sample(0, 0, i % 3, 1);
+	samples(1, 210, 7);
+	samples(2, 240, 5);
+	samples(0, between, 3);
 	/* All of it is 5.0 s, and 0.9 s of that is between roots. */
-	sample(1, 1, 1, 500 - 450 - samples);
+	sample(1, 1, 1, 500 - 450 - between);
 	roots(1, 105, 20 * MS, 1);
 	roots(2, 2000, 1 * MS, 4);
 	correct();
@@ -193,10 +210,8 @@ Test(name_times, leave_no_stack_without_time)
 	struct sp_cpu_time least = {.ns = 1, .name_id = 2};
 	unsigned had = 0;
 
-	for (unsigned i = 0; i < 60; i++)
-		sample(i, 1, i % 7, 1);
-	for (unsigned i = 0; i < 140; i++)
-		sample(i, 2, i % 5, 1);
+	samples(1, 60, 7);
+	samples(2, 140, 5);
 	for (least.span_id = 1000; least.span_id < 1009; least.span_id++)
 		cr_assert_eq(sp_stack_map_put_cpu_time(map, &least, 0, 0), 0);
 	roots(1, 1000, 1 * MS, 1);
